@@ -1,0 +1,52 @@
+# Every command sets itself up: the first one builds .venv, the next ones find it ready.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Data sets are looked for in WASSLOSS_DATA; a checkout may have them in a directory beside it.
+ifneq ($(wildcard ../shared/data),)
+export WASSLOSS_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(READY)  ## train on digits with a Wasserstein loss and plot what changed
+	$(BIN)/python -W error examples/demo_digits.py
+
+.PHONY: test
+test: $(READY)  ## run the tests and the doctests
+	$(BIN)/pytest
+
+.PHONY: slow
+slow: $(READY)  ## run the tests that take minutes
+	$(BIN)/pytest -m slow
+
+.PHONY: check
+check: $(READY)  ## formatting, lint, types
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(READY)  ## format the code and apply safe lint fixes
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+.PHONY: clean
+clean:  ## remove .venv, caches and build products
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# One pip command for the package and the pinned torch: two would fetch torch twice.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "wassloss needs Python 3.10 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.11" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,18 @@
+import os
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile(
+    "long", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+torch.set_num_threads(2)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
