@@ -1,0 +1,31 @@
+"""Ground metrics: how far apart labels are, and what it costs to move mass between them.
+
+>>> from wassloss import ground
+>>> ground.Ordinal(10, power=2, scale="max")
+Ordinal(10, power=2, scale=9)
+"""
+
+from wassloss.ground.axioms import AxiomReport
+from wassloss.ground.base import GroundMetric
+from wassloss.ground.discrete import Discrete
+from wassloss.ground.embedding import Embedding
+from wassloss.ground.graph import Graph
+from wassloss.ground.grid import Grid
+from wassloss.ground.matrix import Matrix, as_ground_metric
+from wassloss.ground.ordinal import Ordinal
+from wassloss.ground.storage import load
+from wassloss.ground.tree import Tree
+
+__all__ = [
+    "AxiomReport",
+    "Discrete",
+    "Embedding",
+    "Graph",
+    "Grid",
+    "GroundMetric",
+    "Matrix",
+    "Ordinal",
+    "Tree",
+    "as_ground_metric",
+    "load",
+]

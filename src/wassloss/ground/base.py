@@ -1,0 +1,277 @@
+"""The ground metric: labels in, distances and transport costs out."""
+
+from __future__ import annotations
+
+import copy
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss.ground._cost import Scale, check_power, check_scale, cost_of
+from wassloss.ground._inputs import Numbers, label_indices, size_of
+from wassloss.ground._labels import check_labels, find_label
+from wassloss.ground._spread import max_distance, median_distance
+from wassloss.ground.axioms import AxiomReport, axiom_report
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class GroundMetric(ABC):
+    r"""K labels, the distance between any two, and the cost of moving mass between them.
+
+    .. math:: M_{ij} = (d(i, j) / \text{scale})^{\text{power}},
+        \qquad M_{ij} = 0 \text{ where } d(i, j) = 0
+
+    so that ``power=0`` is the 0-1 metric whatever the distances. The first operation is
+    :meth:`cost_columns`, the costs from every label to a few: all that sparse targets need, and
+    for every metric but ``Matrix`` it never builds a K x K matrix.
+
+    A ground metric does not change: :meth:`to` and :meth:`with_cost` return another. It copies
+    what it is built from, except tensors that require grad. Treat the tensors it hands out as
+    read-only.
+
+    Args:
+        power: exponent of the cost, at least 0.
+        scale: what to divide distances by: a number, the largest distance (``"max"``, which keeps
+            costs in [0, 1] so that no power overflows), or the median distance between two
+            different labels (``"median"``, exact up to 2048 labels and estimated from 256 evenly
+            spaced ones beyond). ``None`` divides by nothing. Always a fixed number once built.
+        labels: a name for each label.
+    """
+
+    # The constructor's array arguments: what a saved file must hold.
+    _FIELDS: ClassVar[tuple[str, ...]]
+    _known_costs: Tensor | None = None  # (K, K), see tabulated
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        like: Tensor,
+        power: float,
+        scale: Scale,
+        labels: Sequence[str] | None,
+    ) -> None:
+        # Subclasses set their tensors first, for a scale of "max" asks for distances.
+        self._anchor = like.new_zeros(())  # carries device and dtype
+        self._size = size
+        self._labels = check_labels(labels, size)
+        self._power = check_power(power)
+        self._scale = self._resolved(check_scale(scale))
+
+    @property
+    def size(self) -> int:
+        """The number of labels, K."""
+        return self._size
+
+    @property
+    def power(self) -> float:
+        """The exponent of the cost."""
+        return self._power
+
+    @property
+    def scale(self) -> float:
+        """The positive number that distances are divided by."""
+        return self._scale
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels' names, where they have any."""
+        return self._labels
+
+    @property
+    def device(self) -> torch.device:
+        """Where distances are computed."""
+        return self._anchor.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of distances and costs."""
+        return self._anchor.dtype
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether distances carry a gradient to what the metric was built from."""
+        return any(t.requires_grad for t in vars(self).values() if isinstance(t, Tensor))
+
+    def distance_columns(self, indices: int | Numbers) -> Tensor:
+        """Distances between every label and a few chosen ones.
+
+        Args:
+            indices: integers of any shape, each in 0..K-1.
+
+        Returns:
+            Tensor of shape ``(*indices.shape, K)``, whose entry ``[..., i]`` is the distance
+            between label ``i`` and label ``indices[...]``.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(4).distance_columns([3, 1])
+        tensor([[3., 2., 1., 0.],
+                [1., 0., 1., 2.]])
+        """
+        checked = label_indices(indices, self._size, self.device)
+        columns = self._distance_columns(checked.reshape(-1))
+        return columns.reshape(*checked.shape, self._size)
+
+    def cost_columns(self, indices: int | Numbers) -> Tensor:
+        """Costs between every label and a few chosen ones; shapes as in ``distance_columns``.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(4, power=2, scale="max").cost_columns(3)
+        tensor([1.0000, 0.4444, 0.1111, 0.0000])
+        """
+        if self._known_costs is not None:
+            return self._known_costs[label_indices(indices, self._size, self.device)]
+        return cost_of(self.distance_columns(indices), self._power, self._scale)
+
+    def distance(self) -> Tensor:
+        """All distances, shape (K, K)."""
+        return self._distance_columns(torch.arange(self._size, device=self.device))
+
+    def cost(self) -> Tensor:
+        """All costs, shape (K, K)."""
+        return cost_of(self.distance(), self._power, self._scale)
+
+    def max_cost(self) -> float:
+        """The largest cost."""
+        return float(cost_of(self._max_distance(), self._power, self._scale))
+
+    def median_cost(self) -> float:
+        """The (lower) median cost between two different labels; 0 where there is one label.
+
+        Exact up to 2048 labels, beyond that estimated as for ``scale="median"``.
+        """
+        return float(cost_of(median_distance(self), self._power, self._scale))
+
+    def index(self, label: SupportsIndex | str) -> int:
+        """The index of a label given by its name (or, checked, by its index)."""
+        return find_label(label, self._labels, self._size)
+
+    def nearest(self, label: SupportsIndex | str, k: int) -> list[tuple[str | int, float]]:
+        """The ``k`` labels nearest to ``label`` with their distances, itself left out.
+
+        Ties go to the smaller index; the list is shorter where there are fewer labels.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal([1, 2, 4], labels=["good", "fair", "poor"]).nearest("poor", 2)
+        [('fair', 2.0), ('good', 3.0)]
+        """
+        k = size_of("k", k)
+        origin = self.index(label)
+        distances, order = self.distance_columns(origin).detach().sort(stable=True)
+        near = zip(order[: k + 1].tolist(), distances[: k + 1].tolist(), strict=True)
+        found = [(self._name(i), d) for i, d in near if i != origin]
+        return found[:k]
+
+    def check_axioms(self, samples: int | None = None) -> AxiomReport:
+        """Whether the *distance* is a metric; see :func:`wassloss.ground.axioms.axiom_report`.
+
+        ``d ** power`` with ``power > 1`` need not satisfy the triangle inequality, and transport
+        does not need it to.
+
+        >>> from wassloss.ground import Matrix
+        >>> print(Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).check_axioms())
+        not a metric (all 3 labels checked)
+          symmetric: yes
+          zero diagonal: yes
+          distinct labels apart: yes
+          triangle inequality: no, d(0, 2) exceeds d(0, 1) + d(1, 2) by 3
+        """
+        return axiom_report(self, samples)
+
+    def with_cost(
+        self,
+        *,
+        power: float | None = None,
+        scale: float | Literal["max", "median", "keep"] | None = "keep",
+    ) -> Self:
+        """The same distances under another power or scale; what is not given is kept.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(10, scale="max").with_cost(power=2)
+        Ordinal(10, power=2, scale=9)
+        """
+        other = copy.copy(self)
+        other._known_costs = None
+        if power is not None:
+            other._power = check_power(power)
+        if scale != "keep":
+            other._scale = self._resolved(check_scale(scale))
+        return other
+
+    def tabulated(self) -> Self:
+        """The same metric with all K x K costs computed and kept: for many calls at moderate K.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(3).tabulated().cost_columns(2)
+        tensor([2., 1., 0.])
+        """
+        other = copy.copy(self)
+        other._known_costs = self.cost().detach()
+        return other
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
+        """The same metric on another device or in another floating dtype; itself if neither."""
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"dtype must be a floating-point type, got {dtype}")
+        if self._anchor.to(device=device, dtype=dtype) is self._anchor:
+            return self
+        other = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                kind = dtype if value.is_floating_point() else None
+                moved = value.to(device=device, dtype=kind)
+                if not torch.isfinite(moved).all():
+                    raise ValueError(f"dtype {dtype} is too narrow: {self!r} overflows in it")
+                setattr(other, name, moved)
+        return other
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the metric to ``path`` as .npz without pickles; ``wassloss.ground.load`` reads."""
+        from wassloss.ground.storage import save  # storage knows every class, so it imports us
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        power = f", power={self._power:g}" if self._power != 1 else ""
+        scale = f", scale={self._scale:g}" if self._scale != 1 else ""
+        return f"{type(self).__name__}({self._summary()}{power}{scale})"
+
+    @abstractmethod
+    def _distance_columns(self, indices: Tensor) -> Tensor:
+        """Distances of shape (n, K) for checked int64 indices of shape (n,)."""
+
+    @abstractmethod
+    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
+        """The arrays named in ``_FIELDS``, from which ``_from_fields`` builds an equal metric."""
+
+    @classmethod
+    def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
+        return cls(**fields, **common)
+
+    def _summary(self) -> str:
+        return str(self._size)
+
+    def _max_distance(self) -> Tensor:
+        """The largest distance, a detached scalar; overridden where the structure tells."""
+        return max_distance(self)
+
+    def _resolved(self, scale: float | Literal["max", "median"]) -> float:
+        if not isinstance(scale, str):
+            return scale
+        value = float(self._max_distance() if scale == "max" else median_distance(self))
+        if value > 0:
+            return value
+        advice = "pass scale='max' or a number" if scale == "median" else "pass scale=None"
+        raise ValueError(f"scale={scale!r} is 0 over these {self._size} labels; {advice}")
+
+    def _name(self, index: int) -> str | int:
+        return index if self._labels is None else self._labels[index]

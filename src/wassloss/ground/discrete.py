@@ -1,0 +1,64 @@
+"""Labels that are all equally far apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss.ground._cost import Scale
+from wassloss.ground._inputs import size_of
+from wassloss.ground.base import GroundMetric
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Discrete(GroundMetric):
+    r"""The 0-1 metric: every mistake is as bad as every other.
+
+    .. math:: d(i, j) = [i \ne j]
+
+    Transport under it is half the l1 distance. It is the metric to compare against: what another
+    one gains over it is what the geometry of the labels is worth.
+
+    Args:
+        size: the number of labels, K.
+        power, scale, labels: see :class:`GroundMetric`.
+
+    >>> Discrete(3).cost()
+    tensor([[0., 1., 1.],
+            [1., 0., 1.],
+            [1., 1., 0.]])
+    """
+
+    _FIELDS = ("size",)
+
+    def __init__(
+        self,
+        size: SupportsIndex,
+        *,
+        power: float = 1.0,
+        scale: Scale = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        count = size_of("size", size)
+        super().__init__(count, like=torch.empty(()), power=power, scale=scale, labels=labels)
+
+    def _distance_columns(self, indices: Tensor) -> Tensor:
+        every = torch.arange(self.size, device=self.device)
+        return (indices[:, None] != every).to(self.dtype)  # (n, K)
+
+    def _max_distance(self) -> Tensor:
+        return self._anchor.new_full((), float(self.size > 1))
+
+    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
+        return {"size": np.array(self.size)}
+
+    @classmethod
+    def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
+        return cls(fields["size"].item(), **common)

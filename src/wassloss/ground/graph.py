@@ -1,0 +1,117 @@
+"""Labels in a network: roads, concept graphs, neighbourhoods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+from torch import Tensor
+
+from wassloss.ground._cost import Scale
+from wassloss.ground._inputs import Numbers, float_tensor
+from wassloss.ground._labels import check_labels
+from wassloss.ground.base import GroundMetric
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Graph(GroundMetric):
+    r"""Lengths of shortest paths in an undirected graph.
+
+    .. math:: d(i, j) = \min_{i = v_0, v_1, \dots, v_m = j} \; \sum_t A_{v_{t-1} v_t}
+
+    The search (Dijkstra's, on the CPU) starts from the labels asked for only.
+
+    Args:
+        adjacency: edge lengths, shape (K, K), symmetric and not negative, 0 for no edge; an array,
+            a tensor, or any ``scipy.sparse`` matrix. The graph must be connected.
+        power, scale, labels: see :class:`GroundMetric`. ``scale="max"`` searches from every label.
+
+    >>> triangle_with_a_long_side = Graph([[0, 1, 9], [1, 0, 2], [9, 2, 0]])
+    >>> triangle_with_a_long_side.distance_columns(0)
+    tensor([0., 1., 3.])
+    """
+
+    _FIELDS = ("indptr", "neighbours", "lengths")
+
+    def __init__(
+        self,
+        adjacency: Numbers | Any,
+        *,
+        power: float = 1.0,
+        scale: Scale = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        if sparse.issparse(adjacency):
+            edges = sparse.csr_matrix(adjacency)
+            like = float_tensor("adjacency", np.zeros(1, edges.dtype), shape="(entries)")
+        else:
+            like = float_tensor("adjacency", adjacency, shape="(labels, labels)")
+            edges = sparse.csr_matrix(like.double().cpu().numpy())
+        self._edges = _checked_edges(edges)
+        names = check_labels(labels, self._edges.shape[0])
+        _check_connected(self._edges, names)
+        super().__init__(self._edges.shape[0], like=like, power=power, scale=scale, labels=names)
+
+    def _distance_columns(self, indices: Tensor) -> Tensor:
+        sources, place = np.unique(indices.cpu().numpy(), return_inverse=True)
+        found = csgraph.dijkstra(self._edges, directed=False, indices=sources)  # (sources, K)
+        return torch.from_numpy(found).to(self._anchor)[torch.from_numpy(place).to(self.device)]
+
+    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
+        edges = self._edges
+        return {"indptr": edges.indptr, "neighbours": edges.indices, "lengths": edges.data}
+
+    @classmethod
+    def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
+        size = len(fields["indptr"]) - 1
+        parts = (fields["lengths"], fields["neighbours"], fields["indptr"])
+        edges = sparse.csr_matrix(parts, shape=(size, size))
+        edges.check_format()
+        return cls(edges, **common)
+
+    def _summary(self) -> str:
+        return f"{self.size} labels, {self._edges.nnz // 2} edges"
+
+
+def _checked_edges(adjacency: Any) -> Any:
+    """The edges as a float64 CSR matrix without zeros or loops, or an error naming one of them."""
+    if adjacency.shape[0] != adjacency.shape[1]:
+        raise ValueError(f"adjacency must be square, got shape {adjacency.shape}")
+    summed = adjacency.astype(np.float64)
+    summed.sum_duplicates()
+    entries = summed.tocoo()
+    _refuse("be finite", entries, ~np.isfinite(entries.data))
+    _refuse("not be negative", entries, entries.data < 0)
+    keep = (entries.data > 0) & (entries.row != entries.col)  # no shortest path takes a loop
+    kept = (entries.data[keep], (entries.row[keep], entries.col[keep]))
+    edges = sparse.csr_matrix(kept, shape=entries.shape)
+    gap = (edges - edges.T).tocoo()
+    # Roundings of float32 are forgiven: a path takes the shorter of the two directions.
+    uneven = np.flatnonzero(abs(gap.data) > 1e-5 * edges.data.max(initial=0.0))
+    if len(uneven) > 0:
+        i, j = int(gap.row[uneven[0]]), int(gap.col[uneven[0]])
+        got = f"adjacency[{i}, {j}] = {edges[i, j]:g} and adjacency[{j}, {i}] = {edges[j, i]:g}"
+        raise ValueError(f"adjacency must be symmetric, got {got}")
+    return edges
+
+
+def _refuse(expected: str, entries: Any, wrong: NDArray[np.bool_]) -> None:
+    if wrong.any():
+        at = int(wrong.argmax())
+        got = f"adjacency[{entries.row[at]}, {entries.col[at]}] = {entries.data[at]:g}"
+        raise ValueError(f"adjacency must {expected}, got {got}")
+
+
+def _check_connected(edges: Any, names: tuple[str, ...] | None) -> None:
+    count, component = csgraph.connected_components(edges, directed=False)
+    if count > 1:
+        other = int(np.flatnonzero(component != component[0])[0])
+        a, b = (0, other) if names is None else (repr(names[0]), repr(names[other]))
+        raise ValueError(f"adjacency must be connected, got no path between labels {a} and {b}")

@@ -1,0 +1,78 @@
+"""Labels on a line: grades, ages, ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss.ground._cost import Scale
+from wassloss.ground._inputs import Numbers, float_tensor, size_of
+from wassloss.ground.base import GroundMetric
+
+
+class Ordinal(GroundMetric):
+    r"""Labels at positions on a line.
+
+    .. math:: d(i, j) = |p_i - p_j|
+
+    The digit metric of Frogner et al. (2015) is ``Ordinal(10, power=p, scale=10)``, the differences
+    of digits scaled into [0, 1) and raised to ``p``; with ``p=0`` it is the 0-1 metric.
+
+    Args:
+        positions: the number of labels K, for positions 0..K-1, or the positions, shape (K,), in
+            any order. Equal positions are allowed; a tensor may require grad.
+        power, scale, labels: see :class:`GroundMetric`.
+
+    >>> Ordinal(10, power=2, scale=10).cost_columns(0)[[1, 9]]
+    tensor([0.0100, 0.8100])
+    >>> Ordinal([18, 25, 65], labels=["young", "adult", "old"]).distance_columns(1)
+    tensor([ 7.,  0., 40.])
+    """
+
+    _FIELDS = ("positions",)
+
+    def __init__(
+        self,
+        positions: int | Numbers,
+        *,
+        power: float = 1.0,
+        scale: Scale = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        if isinstance(positions, int | np.integer):
+            size = size_of("positions, as a number of labels,", positions)
+            self._positions = torch.arange(size, dtype=torch.get_default_dtype())
+        else:
+            self._positions = float_tensor(
+                "positions", positions, shape="(labels)", differentiable=True
+            )
+        super().__init__(
+            len(self._positions), like=self._positions, power=power, scale=scale, labels=labels
+        )
+
+    @property
+    def positions(self) -> Tensor:
+        """The labels' positions on the line, shape (K,)."""
+        return self._positions
+
+    def _distance_columns(self, indices: Tensor) -> Tensor:
+        return (self._positions[indices][:, None] - self._positions).abs()  # (n, K)
+
+    def _max_distance(self) -> Tensor:
+        low, high = self._positions.detach().aminmax()
+        return high - low
+
+    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
+        return {"positions": self._positions}
+
+    def _summary(self) -> str:
+        places = self._positions.detach().cpu()
+        if torch.equal(places, torch.arange(self.size, dtype=self.dtype)):
+            return str(self.size)
+        shown = [f"{p:g}" for p in places.tolist()]
+        return f"[{', '.join(shown if self.size <= 6 else [*shown[:2], '...', shown[-1]])}]"

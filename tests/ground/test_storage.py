@@ -1,0 +1,155 @@
+"""Damaged and foreign files; the round trip itself is among the laws."""
+
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from wassloss.ground import (
+    Discrete,
+    Embedding,
+    Graph,
+    Grid,
+    GroundMetric,
+    Matrix,
+    Ordinal,
+    Tree,
+    load,
+)
+
+Arrays = dict[str, Any]
+
+
+def _arrays(metric: GroundMetric, path: Path) -> Arrays:
+    metric.save(path)
+    with np.load(path) as archive:
+        return dict(archive)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": np.array("Torus")}, "kind 'Torus' is unknown, expected one of Discrete, Ordinal"),
+        ({"format": np.array(2)}, "format 2 is unknown, this version reads format 1"),
+        ({"dtype": np.array("int8")}, "dtype 'int8' is unknown"),
+        ({"power": None}, "it lacks power"),
+        ({"spacing": None, "norm": None}, "it lacks norm, spacing"),
+        ({"power": np.array([1.0, 2.0])}, r"power must be a single value, got shape \(2,\)"),
+        ({"power": np.array(np.nan)}, "power must be finite"),
+        ({"scale": np.array(0.0)}, "scale must be"),
+        ({"labels": np.array(["a", "b"])}, "labels must hold one name for each of 6 labels, got 2"),
+        ({"labels": np.array([1.0])}, "labels must be a list of names"),
+        ({"spacing": np.ones(3)}, "spacing must be one number or 2, got 3"),
+        ({"spacing": np.array(["wide"])}, "spacing must hold real numbers"),
+        ({"shape": np.array(6)}, "shape must be one-dimensional"),
+        ({"norm": np.array("round")}, "norm must be 'euclidean' or 'manhattan', got 'round'"),
+        ({"shape": np.array([2, None])}, "Object arrays cannot be loaded"),
+    ],
+)
+def test_wrong_content(change: Arrays, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "grid.npz"
+    arrays = _arrays(Grid((2, 3)), path) | change
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    with pytest.raises(ValueError, match=f"grid.npz is not a saved ground metric: {message}"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("metric", "change", "message"),
+    [
+        (Graph([[0, 1], [1, 0]]), {"neighbours": np.array([1, 9])}, ""),
+        (Graph([[0, 1], [1, 0]]), {"neighbours": np.array([1])}, ""),
+        (Graph([[0, 1], [1, 0]]), {"indptr": np.array(2)}, ""),
+        (Graph([[0, 1], [1, 0]]), {"lengths": np.array([1.0, np.nan])}, "adjacency must be finite"),
+        (Tree([-1, 0, 0]), {"parents": np.array([-1, 2, 1])}, "parents must form a tree"),
+        (Tree([-1, 0, 0]), {"parents": np.array([-1.0, 0.0, 0.0])}, "parents must hold integers"),
+        (Tree([-1, 0, 0]), {"nodes": np.array([1, 7])}, "nodes must be in 0..2"),
+        (Embedding([[1.0]]), {"vectors": np.ones(3)}, "vectors must have shape"),
+        (Ordinal(3), {"positions": np.array(3)}, "positions must have shape"),
+        (Discrete(3), {"size": np.array(2.5)}, "size must be an integer"),
+    ],
+)
+def test_wrong_structure(
+    metric: GroundMetric, change: Arrays, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "metric.npz"
+    np.savez(path, **(_arrays(metric, path) | change))
+    with pytest.raises(ValueError, match=f"metric.npz is not a saved ground metric: {message}"):
+        load(path)
+
+
+def test_truncated_at_any_length(tmp_path: Path) -> None:
+    path = tmp_path / "metric.npz"
+    Ordinal(5).save(path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 97):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"metric.npz is not a saved ground metric"):
+            load(path)
+
+
+def test_a_flipped_byte_never_passes_for_another_metric(tmp_path: Path) -> None:
+    path = tmp_path / "metric.npz"
+    metric = Ordinal([1.0, 2.0, 4.0])
+    metric.save(path)
+    whole = path.read_bytes()
+    refused = 0
+    for at in range(0, len(whole), 31):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            assert torch.equal(load(path).cost(), metric.cost())
+        except ValueError as error:
+            assert "metric.npz" in str(error)  # noqa: PT017
+            refused += 1
+    assert refused > 0
+
+
+def test_other_files(tmp_path: Path) -> None:
+    path = tmp_path / "file.npz"
+    path.write_bytes(pickle.dumps([1, 2]))
+    with pytest.raises(ValueError, match=r"it is not a whole .npz archive"):
+        load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("kind", "Ordinal")
+    with pytest.raises(ValueError, match="its member 'kind' is not an array"):
+        load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent.npz")
+
+
+def test_nothing_is_left_behind_when_saving_fails(tmp_path: Path) -> None:
+    path = tmp_path / "metric.npz"
+    Ordinal(3).save(path)
+    Ordinal(4).save(str(path))
+    assert load(str(path)).size == 4
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        Ordinal(3).save(tmp_path / "folder")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "metric.npz"]
+
+
+def test_labels_that_numpy_would_shorten_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="end in a NUL"):
+        Ordinal(2, labels=["a\0", "b"]).save(tmp_path / "metric.npz")
+
+
+def test_only_known_classes_are_saved(tmp_path: Path) -> None:
+    class Mine(Ordinal):
+        pass
+
+    with pytest.raises(TypeError, match=r"only Discrete, Ordinal, .* can be saved"):
+        Mine(3).save(tmp_path / "metric.npz")
+
+
+def test_learned_metrics_are_saved_by_value(tmp_path: Path) -> None:
+    vectors = torch.randn(4, 2, requires_grad=True)
+    distance = (1 - torch.eye(3)).requires_grad_()
+    for metric in (Embedding(vectors), Matrix(distance)):
+        metric.save(tmp_path / "metric.npz")
+        loaded = load(tmp_path / "metric.npz")
+        assert not loaded.requires_grad
+        torch.testing.assert_close(loaded.cost(), metric.cost().detach())
