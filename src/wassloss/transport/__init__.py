@@ -1,0 +1,35 @@
+"""The mathematics: a problem says what is asked, a solver how, a solution what came out."""
+
+from wassloss.transport.algorithm_one import AlgorithmOne
+from wassloss.transport.line import LineArea, LineQuantiles
+from wassloss.transport.network_simplex import NetworkSimplex
+from wassloss.transport.newton import Newton
+from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.one_hot import OneHot
+from wassloss.transport.problem import Problem
+from wassloss.transport.sinkhorn import Sinkhorn
+from wassloss.transport.solution import ConvergenceWarning, Solution, Status
+from wassloss.transport.solve import Solver, choose_solver, solve_problem
+from wassloss.transport.tree import TreeFlow
+from wassloss.transport.zero_one import ZeroOne
+
+__all__ = [
+    "AlgorithmOne",
+    "ConvergenceWarning",
+    "LineArea",
+    "LineQuantiles",
+    "NetworkSimplex",
+    "Newton",
+    "Objective",
+    "OneHot",
+    "Problem",
+    "Regularizer",
+    "Sinkhorn",
+    "Solution",
+    "Solver",
+    "Status",
+    "TreeFlow",
+    "ZeroOne",
+    "choose_solver",
+    "solve_problem",
+]

@@ -1,0 +1,155 @@
+"""The equations of an entropic problem, shared by the solvers that iterate on them.
+
+State is the pair of potentials `f (batch, labels)` and `g (batch, support)`; every exponential is
+taken of a difference from its row's maximum, so nothing overflows or underflows at any `epsilon`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution, Status
+
+
+@dataclass(frozen=True)
+class Equations:
+    """The optimality conditions of a batch; `epsilon` is a number or `(batch, 1)`."""
+
+    log_h: Tensor  # (batch, labels)
+    log_y: Tensor  # (batch, support)
+    alpha: Tensor  # (batch, labels)
+    beta: Tensor  # (batch, support)
+    cost: Tensor  # (batch, support, labels)
+    epsilon: float | Tensor
+    objective: Objective
+
+    @classmethod
+    def of(cls, problem: Problem) -> Equations:
+        log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
+        alpha, beta = objective.log_reference(log_h, log_y)
+        return cls(log_h, log_y, alpha, beta, problem.cost(), objective.epsilon, objective)
+
+    def __getitem__(self, rows: Tensor) -> Equations:
+        epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
+        log_h, log_y, cost = self.log_h[rows], self.log_y[rows], self.cost[rows]
+        alpha, beta = self.alpha[rows], self.beta[rows]
+        return Equations(log_h, log_y, alpha, beta, cost, epsilon, self.objective)
+
+    @property
+    def present(self) -> Tensor:
+        """Where the target's support is not padding, `(batch, support)`."""
+        return self.log_y > -torch.inf
+
+    def f_of(self, g: Tensor) -> Tensor:
+        """The best `f` for a given `g`: `T1` is then exactly the marginal `f` asks for.
+
+        Proposition 4.2 (i): `f = ρ_a ε (log h − log K v)`.
+        """
+        return self._f(log_sum_exp(self._row_terms(g), dim=1))
+
+    def f_and_conditional(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
+        terms = self._row_terms(g)
+        log_sum = log_sum_exp(terms, dim=1)
+        share = (terms - log_sum.unsqueeze(1)).clamp_(min=_negligible(terms.dtype)).exp_()
+        return self._f(log_sum), share
+
+    def column_log_sum(self, f: Tensor) -> Tensor:
+        """`log Σ_i exp(α_i + (f_i − M_ij)/ε)`, the paper's `log Kᵀu`, `(batch, support)`."""
+        terms = (f / self.epsilon + self.alpha).unsqueeze(1) - self._scaled_cost()
+        return log_sum_exp(terms, dim=2)
+
+    def column_mass(self, log_sum: Tensor, g: Tensor) -> Tensor:
+        """`Tᵀ1` of the plan whose columns sum to `log_sum` before they are scaled by `g`."""
+        return (log_sum + g / self.epsilon + self.beta).exp()
+
+    def g_of(self, log_sum: Tensor) -> Tensor:
+        """The best `g` given the columns' sums; 0 on padding. Proposition 4.2 (ii)."""
+        damping = self.objective.damping(self.epsilon, 1)
+        return (damping * self.epsilon * (self.log_y - self.beta - log_sum)).where(self.present, 0)
+
+    def wanted(self, g: Tensor) -> Tensor:
+        """`y e^{−g/γ_b}`, which `Tᵀ1` equals at the optimum: `y` itself when balanced."""
+        return self.objective.marginal(self.log_y, g, 1)
+
+    def error(self, mass: Tensor, g: Tensor) -> Tensor:
+        """ℓ1 violation of the target's marginal, relative to its mass, `(batch,)`."""
+        wanted = self.wanted(g)
+        scale = torch.maximum(wanted.sum(1), self.log_y.exp().sum(1))
+        return (mass - wanted).abs().sum(1) / scale
+
+    def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:
+        """The dual objective `D(f, g)`, `(batch,)`, given the plan's total mass `(batch,)`."""
+        epsilon = self.epsilon.squeeze(1) if isinstance(self.epsilon, Tensor) else self.epsilon
+        if self.objective.regularizer is Regularizer.PRODUCT:
+            plan_mass = plan_mass - self.log_h.exp().sum(1) * self.log_y.exp().sum(1)
+        on_labels = self.objective.mass_term(self.log_h, f, 0).sum(1)
+        on_support = self.objective.mass_term(self.log_y, g, 1).sum(1)
+        return on_labels + on_support - epsilon * plan_mass
+
+    def _f(self, log_sum: Tensor) -> Tensor:
+        damping = self.objective.damping(self.epsilon, 0)
+        return damping * self.epsilon * (self.log_h - self.alpha - log_sum)
+
+    def _row_terms(self, g: Tensor) -> Tensor:
+        return (g / self.epsilon + self.beta).unsqueeze(2) - self._scaled_cost()
+
+    def _scaled_cost(self) -> Tensor:
+        epsilon = self.epsilon.unsqueeze(2) if isinstance(self.epsilon, Tensor) else self.epsilon
+        return self.cost / epsilon
+
+
+def _negligible(dtype: torch.dtype) -> float:
+    # A denormal operand costs a CPU tens of cycles. A term below sqrt(tiny) of the largest adds
+    # nothing to a sum, and stays normal when multiplied by a mass: raise smaller ones to that.
+    return 0.5 * math.log(torch.finfo(dtype).tiny)
+
+
+def log_sum_exp(x: Tensor, dim: int) -> Tensor:
+    """`log Σ exp(x)` along `dim`, clear of overflow, underflow and denormal numbers."""
+    largest = x.amax(dim, keepdim=True)
+    terms = (x - largest).clamp_(min=_negligible(x.dtype)).exp_()
+    return largest.squeeze(dim) + terms.sum(dim).log()
+
+
+def conclude(
+    problem: Problem, equations: Equations, g: Tensor, n_iterations: Tensor, tol: float
+) -> Solution:
+    """The solution at target potentials `g`, with its error measured, not assumed."""
+    f = equations.f_of(g)
+    log_sum = equations.column_log_sum(f)
+    # The error is blind to targets of vanishing mass; their potential follows from f.
+    g = torch.where(problem.log_y < _negligible(g.dtype), equations.g_of(log_sum), g)
+    error = equations.error(equations.column_mass(log_sum, g), g)
+    converged = error <= tol
+    if bool(converged.all()):
+        status = Status.CONVERGED
+    elif tol < rounding_error(equations.cost, problem.objective.epsilon):
+        status = Status.PRECISION_EXHAUSTED
+    else:
+        status = Status.ITERATIONS_EXHAUSTED
+    plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
+    value = equations.dual(f, g, plan_mass)
+    return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
+
+
+def rounding_error(cost: Tensor, epsilon: float) -> float:
+    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`."""
+    return 0.5 * torch.finfo(cost.dtype).eps * float(cost.max()) / epsilon
+
+
+def default_tolerance(dtype: torch.dtype) -> float:
+    """Well under what training notices, well above what rounding allows at everyday `epsilon`."""
+    return 1e-8 if dtype == torch.float64 else 1e-5
+
+
+def initial_potential(equations: Equations, start: Tensor | None) -> Tensor:
+    """Where `g` starts: at an earlier solution's, or at zero."""
+    zero = torch.zeros_like(equations.log_y)
+    return zero if start is None else torch.where(equations.present, start.to(zero), zero)

@@ -1,0 +1,68 @@
+"""Exact transport for any cost: POT's network simplex, one example a thread."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import ot
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution
+
+# A label with less of the mass than this is left out: the rest cannot tell in double precision.
+SMALLEST_SHARE = 1e-15
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NetworkSimplex:
+    """The linear program `min <T, M>`, restricted to the labels that carry mass.
+
+    The solver runs in double precision on the CPU and releases Python's lock, so examples are
+    spread over threads. `f` is the largest potential that `g` allows, `f_i = min_j (M_ij − g_j)`:
+    defined for labels without mass too (and `g` likewise), it is a subgradient of the loss.
+    """
+
+    max_iterations: int = 10_000_000
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        cost = problem.cost()
+        given = (problem.log_h.exp(), problem.log_y.exp(), cost)
+        examples = list(zip(*(x.to("cpu", torch.float64).numpy() for x in given), strict=True))
+        workers = min(len(examples), os.cpu_count() or 1)
+        with ThreadPoolExecutor(workers) as pool:
+            plans, potentials, supports, optimal = zip(
+                *pool.map(self._solve_one, examples), strict=True
+            )
+
+        plan = torch.from_numpy(np.stack(plans)).to(problem.log_h)
+        g = torch.from_numpy(np.stack(potentials)).to(problem.log_h)
+        used = torch.from_numpy(np.stack(supports)).to(g.device)
+        f = (cost - g.unsqueeze(2)).masked_fill(~used.unsqueeze(2), torch.inf).amin(1)
+        g = torch.where(used, g, (cost - f.unsqueeze(1)).amin(2))
+        value = (problem.log_h.exp() * f).sum(1) + (problem.log_y.exp() * g).sum(1)
+        solution = Solution.exact(problem, value, f, g, plan)
+        if not all(optimal):
+            solution = solution.unfinished(torch.tensor(optimal, device=g.device))
+        return solution
+
+    def _solve_one(
+        self, example: tuple[Array, Array, Array]
+    ) -> tuple[Array, Array, NDArray[np.bool_], bool]:
+        h, y, cost = example
+        rows, columns = h > SMALLEST_SHARE * h.sum(), y > SMALLEST_SHARE * y.sum()
+        source, sink = h[rows], y[columns]
+        sink = sink * (source.sum() / sink.sum())
+        active = np.ascontiguousarray(cost[np.ix_(columns, rows)].T)
+        part, log = ot.lp.emd(source, sink, active, numItermax=self.max_iterations, log=True)
+        plan, g = np.zeros_like(cost), np.zeros_like(y)
+        plan[np.ix_(columns, rows)] = part.T
+        g[columns] = log["v"]
+        return plan, g, columns, log["warning"] is None

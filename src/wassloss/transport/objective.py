@@ -1,0 +1,123 @@
+r"""What a transport plan is charged for: the regulariser and the marginal penalties, once.
+
+With `h` the prediction, `y` the target, `M` the cost and `KL~(w‖z) = Σ w log(w/z) − w + z`, the
+objectives over plans `T ≥ 0` are
+
+==================  ==========================================================================
+exact               ``<T,M>``                                 with ``T1 = h``, ``Tᵀ1 = y``
+``"plan"``          ``<T,M> + ε Σ T log T``                   the paper's smoothed transport
+``"product"``       ``<T,M> + ε KL~(T ‖ h yᵀ)``               what most libraries call Sinkhorn
+relaxed             ``… + γ_a KL~(T1 ‖ h) + γ_b KL~(Tᵀ1 ‖ y)``  in place of the constraints
+==================  ==========================================================================
+
+Both regularisers are entropies relative to a reference measure `R = exp(α_i + β_j)`: `1/e`
+everywhere for ``"plan"`` (the `−1` in the paper's kernel), `h yᵀ` for ``"product"``. The optimal
+plan is `T = R exp((f + g − M)/ε)`, and a constraint is a penalty of infinite weight. Everything
+below follows from the dual
+
+    D(f, g) = Σ γ_a h (1 − e^{−f/γ_a}) + Σ γ_b y (1 − e^{−g/γ_b}) − ε (Σ T − Σ R [product only]),
+
+whose value is a lower bound for any `f, g`, and whose derivative in `h` at the optimum is the
+gradient of the loss (the envelope theorem).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+
+class Regularizer(str, Enum):
+    """Which entropy smooths the plan: see the table at the top of this module."""
+
+    PLAN = "plan"
+    PRODUCT = "product"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The objective of a transport problem, apart from its data.
+
+    `epsilon = 0` is exact transport; `gamma = (inf, inf)` is balanced transport.
+    """
+
+    epsilon: float
+    gamma: tuple[float, float] = (math.inf, math.inf)
+    regularizer: Regularizer = Regularizer.PLAN
+
+    @property
+    def exact(self) -> bool:
+        """No entropy: a linear program."""
+        return self.epsilon == 0
+
+    @property
+    def balanced(self) -> bool:
+        """Both marginals are constraints, so potentials are defined up to a constant."""
+        return math.isinf(self.gamma[0]) and math.isinf(self.gamma[1])
+
+    def log_reference(self, log_h: Tensor, log_y: Tensor) -> tuple[Tensor, Tensor]:
+        """`(α, β)` with `R = exp(α_i + β_j)`; `β = −inf` on the padding of the target."""
+        if self.regularizer is Regularizer.PRODUCT:
+            return log_h, log_y
+        present = log_y > -math.inf
+        return torch.zeros_like(log_h), torch.where(present, -1.0, log_y)
+
+    def mass_term(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
+        """The dual's summand `γ m (1 − e^{−p/γ})`, or `m p` where the marginal is a constraint.
+
+        It is also the derivative of `D` with respect to `log m`: no division by a vanished mass.
+        """
+        gamma, mass = self.gamma[side], log_mass.exp()
+        if math.isinf(gamma):
+            return mass * potential
+        exponent = -potential / gamma
+        # expm1 keeps all digits as γ → ∞; the other form cannot overflow for a vanished mass.
+        return gamma * torch.where(
+            exponent.abs() < 0.5,
+            -mass * torch.expm1(exponent.clamp(-1.0, 1.0)),
+            mass - (log_mass + exponent).exp(),
+        )
+
+    def marginal(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
+        """The marginal a potential asks of the plan, `m e^{−p/γ}`: `m` itself when balanced."""
+        return (log_mass - potential / self.gamma[side]).exp()
+
+    def damping(self, epsilon: float | Tensor, side: int) -> float | Tensor:
+        """`γλ / (γλ + 1)`, the paper's exponent: 1 where the marginal is a constraint."""
+        gamma = self.gamma[side]
+        return 1.0 if math.isinf(gamma) else gamma / (gamma + epsilon)
+
+    def gradient(
+        self, log_mass: Tensor, potential: Tensor, other_mass: Tensor, side: int
+    ) -> Tensor:
+        """The derivative of `D` with respect to the masses of one side; finite at zero mass."""
+        gamma = self.gamma[side]
+        if math.isinf(gamma):
+            slope = potential
+        else:
+            largest = math.log(torch.finfo(potential.dtype).max) - 1
+            slope = -gamma * torch.expm1((-potential / gamma).clamp(max=largest))
+        if self._reference_moves:
+            ratio = self.marginal(torch.zeros_like(potential), potential, side)
+            slope = slope - self.epsilon * (ratio - other_mass)
+        return slope
+
+    def log_gradient(
+        self, log_mass: Tensor, potential: Tensor, other_mass: Tensor, side: int
+    ) -> Tensor:
+        """The derivative of `D` with respect to the log-masses of one side."""
+        slope = self.mass_term(log_mass, potential, side)
+        if self._reference_moves:
+            marginal = self.marginal(log_mass, potential, side)
+            slope = slope - self.epsilon * (marginal - log_mass.exp() * other_mass)
+        return slope
+
+    @property
+    def _reference_moves(self) -> bool:
+        # The product reference h yᵀ changes with h. When balanced that only adds a constant to
+        # the potential, which is centred away; when relaxed it is part of the gradient.
+        return self.regularizer is Regularizer.PRODUCT and not (self.exact or self.balanced)

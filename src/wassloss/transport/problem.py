@@ -1,0 +1,102 @@
+"""What is asked: a batch of transport problems that share one ground metric."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from wassloss.ground import GroundMetric
+from wassloss.transport.objective import Objective
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Transport of each prediction to its target, restricted to the target's support.
+
+    Only the columns of the cost that carry target mass matter, so a problem is `labels × support`
+    rather than `labels × labels`.
+
+    Attributes:
+        log_h: log of the prediction, `(batch, labels)`, finite.
+        log_y: log of the target's weights, `(batch, support)`, `−inf` on padding.
+        support: the label of each weight, `(batch, support)`, or `(1, support)` when shared.
+        metric: the ground metric of the labels.
+        objective: regulariser and marginal penalties.
+        columns: the costs, where they have been computed already.
+    """
+
+    log_h: Tensor
+    log_y: Tensor
+    support: Tensor
+    metric: GroundMetric
+    objective: Objective
+    columns: Tensor | None = None
+
+    @classmethod
+    def from_log(
+        cls, log_h: Tensor, y: Tensor, support: Tensor, metric: GroundMetric, objective: Objective
+    ) -> Problem:
+        """Build from a log-prediction and target weights; entries of zero mass are welcome."""
+        # Below the smallest normal number a mass is zero to every sum it enters, while its
+        # logarithm would only bring infinities: floor it there.
+        floor = math.log(torch.finfo(log_h.dtype).tiny) + 1
+        log_h, log_y = log_h.clamp(min=floor), y.log()
+        if objective.balanced:  # equal masses, to the last digit and not only to the user's
+            log_y = log_y + (log_h.logsumexp(1) - log_y.logsumexp(1)).unsqueeze(1)
+        return cls(log_h, log_y, support, metric, objective)
+
+    @property
+    def batch(self) -> int:
+        return self.log_h.shape[0]
+
+    @property
+    def block_size(self) -> int:
+        """Elements of one example's `(support, labels)` block."""
+        return self.log_y.shape[1] * self.log_h.shape[1]
+
+    def cost(self) -> Tensor:
+        """Costs `(batch, support, labels)` between the support and every label."""
+        if self.columns is not None:
+            return self.columns
+        columns = self.metric.cost_columns(self.support).detach().to(self.log_h.dtype)
+        return columns.expand(self.batch, -1, -1)
+
+    def masses(self) -> tuple[Tensor, Tensor]:
+        """Total mass of prediction and target, each `(batch, 1)`."""
+        return self.log_h.exp().sum(1, keepdim=True), self.log_y.exp().sum(1, keepdim=True)
+
+    def dense_target(self) -> Tensor:
+        """The target's weights over all labels, `(batch, labels)`."""
+        index = self.support.expand_as(self.log_y)
+        return torch.zeros_like(self.log_h).scatter_add_(1, index, self.log_y.exp())
+
+    def on_support(self, values: Tensor) -> Tensor:
+        """Pick the target's labels from values over all labels, `(batch, support)`."""
+        return values.gather(1, self.support.expand_as(self.log_y))
+
+    def with_columns(self) -> Problem:
+        """The same problem with its costs computed once and for all, and checked."""
+        columns = self.cost()
+        if not columns.amax() < math.inf:
+            raise ValueError(
+                f"metric must have finite costs in {columns.dtype}, got {float(columns.amax())} "
+                f"from {self.metric!r}; scale='max' keeps them in [0, 1]"
+            )
+        return replace(self, columns=columns)
+
+    def __getitem__(self, rows: slice) -> Problem:
+        return replace(
+            self,
+            log_h=self.log_h[rows],
+            log_y=self.log_y[rows],
+            support=self.support if self.support.shape[0] == 1 else self.support[rows],
+            columns=None if self.columns is None else self.columns[rows],
+        )
+
+    def to(self, dtype: torch.dtype) -> Problem:
+        columns = None if self.columns is None else self.columns.to(dtype)
+        log_h, log_y = self.log_h.to(dtype), self.log_y.to(dtype)
+        return replace(self, log_h=log_h, log_y=log_y, columns=columns)

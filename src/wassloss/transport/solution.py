@@ -1,0 +1,160 @@
+"""What came out of a solve, and whether to trust it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wassloss.transport.problem import Problem
+
+
+class ConvergenceWarning(UserWarning):
+    """A solve stopped before it reached its tolerance; the text says what to change."""
+
+
+class Status(Enum):
+    """How a solve ended. The value is advice to the user."""
+
+    CONVERGED = "Converged to the tolerance."
+    EXACT = "Exact: a closed form or a linear program, no iterations to trust."
+    FIXED_ITERATIONS = (
+        "A fixed number of iterations was asked for; `error` says how far from the optimum they "
+        "ended. Leave `iterations` out to solve to a tolerance."
+    )
+    ITERATIONS_EXHAUSTED = (
+        "`max_iterations` was reached before `tol`. Raise `max_iterations` or `epsilon`, or loosen "
+        "`tol`."
+    )
+    PRECISION_EXHAUSTED = (
+        "Rounding keeps the error above `tol`: it is below what this dtype resolves at this "
+        "`epsilon`. Use float64, raise `epsilon`, or loosen `tol`."
+    )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The optimum of each example of a problem.
+
+    Attributes:
+        problem: what was asked.
+        value: the objective, `(batch,)`. For entropic problems it is the dual objective: a lower
+            bound whose error is of second order in `error`.
+        f: potential of each label of the prediction, `(batch, labels)`; centred when balanced.
+        g: potential of each label of the target's support, `(batch, support)`.
+        n_iterations: iterations taken by each example, `(batch,)`.
+        error: distance in ℓ1 between the target's marginal and what the potentials ask of it,
+            relative to the target's mass, `(batch,)`. The prediction's marginal is met exactly.
+        converged: whether `error` is within the tolerance, `(batch,)`.
+        status: how the solve ended; `status.value` is advice.
+        slope_f: the potential gradients are taken from. `f` itself, except after a fixed number
+            of relaxed iterations, where the paper takes it from the plan's marginal.
+        exact_plan: the plan on the support `(batch, support, labels)`, kept by exact solvers.
+    """
+
+    problem: Problem
+    value: Tensor
+    f: Tensor
+    g: Tensor
+    n_iterations: Tensor
+    error: Tensor
+    converged: Tensor
+    status: Status
+    slope_f: Tensor | None = None
+    exact_plan: Tensor | None = None
+
+    @classmethod
+    def exact(
+        cls, problem: Problem, value: Tensor, f: Tensor, g: Tensor, plan: Tensor | None = None
+    ) -> Solution:
+        """A solution that needed no iterations."""
+        zero = torch.zeros_like(value)
+        count, done = zero.to(torch.long), torch.ones_like(value, dtype=torch.bool)
+        solution = cls(problem, value, f, g, count, zero, done, Status.EXACT, exact_plan=plan)
+        return solution.centred()
+
+    def unfinished(self, converged: Tensor) -> Solution:
+        """The same, with the examples that ran out of iterations marked so."""
+        error = torch.where(converged, self.error, torch.inf)
+        return replace(self, converged=converged, error=error, status=Status.ITERATIONS_EXHAUSTED)
+
+    @property
+    def support(self) -> Tensor:
+        """The label of each column of `g`, `(batch, support)`."""
+        return self.problem.support.expand(self.problem.batch, -1)
+
+    def support_plan(self) -> Tensor:
+        """The plan on the target's support, `(batch, support, labels)`."""
+        if self.exact_plan is not None:
+            return self.exact_plan
+        problem, objective = self.problem, self.problem.objective
+        if objective.exact:  # a closed form finds the value without the plan
+            from wassloss.transport.network_simplex import NetworkSimplex
+
+            return NetworkSimplex().solve(problem).support_plan()
+        alpha, beta = objective.log_reference(problem.log_h, problem.log_y)
+        exponent = self.g.unsqueeze(2) + self.f.unsqueeze(1) - problem.cost()
+        return (exponent / objective.epsilon + alpha.unsqueeze(1) + beta.unsqueeze(2)).exp()
+
+    def plan(self) -> Tensor:
+        """The plan `T` as a matrix, `(batch, labels, labels)`: from prediction to target."""
+        on_support = self.support_plan()
+        batch, _, labels = on_support.shape
+        plan = on_support.new_zeros(batch, labels, labels)
+        index = self.support.unsqueeze(2).expand(-1, -1, labels)
+        return plan.scatter_add_(1, index, on_support).transpose(1, 2)
+
+    def gradient(self, side: int = 0) -> Tensor:
+        """Derivative of the value in the prediction (side 0) or the target's weights (side 1)."""
+        log_mass, potential, other = self._side(side)
+        return self.problem.objective.gradient(log_mass, potential, other, side)
+
+    def log_gradient(self) -> Tensor:
+        """Derivative of the value in the log of the prediction, `(batch, labels)`."""
+        log_mass, potential, other = self._side(0)
+        return self.problem.objective.log_gradient(log_mass, potential, other, 0)
+
+    def _side(self, side: int) -> tuple[Tensor, Tensor, Tensor]:
+        masses = self.problem.masses()
+        if side == 1:
+            return self.problem.log_y, self.g, masses[0]
+        return self.problem.log_h, self.f if self.slope_f is None else self.slope_f, masses[1]
+
+    def centred(self) -> Solution:
+        """Fix the constant that balanced potentials leave open, as the paper does: `mean f = 0`."""
+        if not self.problem.objective.balanced:
+            return self
+        shift = self.f.mean(1, keepdim=True)
+        return replace(self, f=self.f - shift, g=self.g + shift)
+
+    def to(self, problem: Problem) -> Solution:
+        """The same solution in the dtype of `problem`."""
+        dtype = problem.log_h.dtype
+        cast: dict[str, Any] = {
+            field.name: part.to(dtype)
+            for field in fields(self)
+            if isinstance(part := getattr(self, field.name), Tensor) and part.is_floating_point()
+        }
+        return replace(self, problem=problem, **cast)
+
+    @staticmethod
+    def concatenate(problem: Problem, parts: list[Solution]) -> Solution:
+        """Join the solutions of consecutive slices of `problem`."""
+        joined: dict[str, Any] = {}
+        for field in fields(Solution):
+            pieces = [getattr(part, field.name) for part in parts]
+            if isinstance(pieces[0], Tensor):
+                joined[field.name] = torch.cat(pieces)
+        statuses = [part.status for part in parts]
+        worst = max(statuses, key=list(Status).index)
+        return replace(parts[0], problem=problem, status=worst, **joined)
+
+    def __str__(self) -> str:
+        done, batch = int(self.converged.sum()), self.problem.batch
+        return (
+            f"Solution({done} of {batch} converged, error at most {self.error.max():.1e}, "
+            f"at most {int(self.n_iterations.max())} iterations). {self.status.value}"
+        )

@@ -1,0 +1,95 @@
+"""Which solver answers which problem, and the care every solve is given."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from wassloss.transport.algorithm_one import AlgorithmOne
+from wassloss.transport.entropic import default_tolerance, rounding_error
+from wassloss.transport.line import LineArea, LineQuantiles
+from wassloss.transport.network_simplex import NetworkSimplex
+from wassloss.transport.newton import Newton
+from wassloss.transport.one_hot import OneHot
+from wassloss.transport.problem import Problem
+from wassloss.transport.sinkhorn import Sinkhorn
+from wassloss.transport.solution import ConvergenceWarning, Solution
+from wassloss.transport.tree import TreeFlow
+from wassloss.transport.zero_one import ZeroOne
+
+
+class Solver(Protocol):
+    """How to answer a problem: an algorithm with its budget."""
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution: ...
+
+
+CLOSED_FORMS = (OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow)
+TRACEABLE = (AlgorithmOne, *CLOSED_FORMS)  # no data-dependent control flow
+
+# A Newton step solves a system the size of the support: beyond this, many cheap steps win.
+LARGEST_NEWTON_SUPPORT = 512
+# Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
+LARGEST_BLOCK = 2**24
+
+
+def choose_solver(
+    problem: Problem,
+    *,
+    tol: float | None = None,
+    max_iterations: int | None = None,
+    iterations: int | None = None,
+) -> Solver:
+    """The solver for a problem: the paper's where asked for, else the cheapest that is exact."""
+    if iterations is not None:
+        return AlgorithmOne(iterations)
+    for closed_form in CLOSED_FORMS:
+        if closed_form.applies(problem):
+            return closed_form()
+    budget = {} if max_iterations is None else {"max_iterations": max_iterations}
+    if problem.objective.exact:
+        return NetworkSimplex(**budget)
+    if problem.log_y.shape[1] <= LARGEST_NEWTON_SUPPORT:
+        return Newton(tol, **budget)
+    return Sinkhorn(tol, **budget)
+
+
+@torch.no_grad()
+def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None) -> Solution:
+    """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`."""
+    if isinstance(solver, TRACEABLE):
+        return solver.solve(problem, start)
+    solution: Solution = _solve_in_pieces(problem, solver, start)
+    return solution
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
+    size = max(1, LARGEST_BLOCK // problem.block_size)
+    pieces = [slice(i, i + size) for i in range(0, problem.batch, size)]
+    parts = [_solve_piece(problem[p], solver, None if start is None else start[p]) for p in pieces]
+    solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
+    if not solution.converged.all():
+        warnings.warn(f"{solution}", ConvergenceWarning, stacklevel=2)
+    return solution
+
+
+def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
+    asked, problem = problem, problem.with_columns()
+    if isinstance(solver, Newton | Sinkhorn):
+        tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
+        solver = replace(solver, tol=tol)
+        if _needs_double(problem, tol):
+            problem = problem.to(torch.float64)
+    return solver.solve(problem, start).to(asked)
+
+
+def _needs_double(problem: Problem, tol: float) -> bool:
+    """Whether rounding alone would keep the error above `tol` in the problem's own dtype."""
+    if problem.log_h.dtype == torch.float64 or problem.log_h.device.type == "mps":
+        return False  # nothing wider to go to
+    return rounding_error(problem.cost(), problem.objective.epsilon) > tol
