@@ -1,0 +1,57 @@
+"""A value with a known derivative: how solvers hand their gradients to autograd.
+
+The envelope theorem gives the derivative of an optimal value from the optimum alone. No graph is
+kept through the iterations, so memory does not depend on how many there were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
+    """`value (batch,)`, differentiable in each input by the gradient `(batch, …)` beside it."""
+    inputs = [x for x, _ in pairs]
+    gradients = [gradient for _, gradient in pairs]
+    result: Tensor = _Envelope.apply(value, *inputs, *gradients)
+    return result
+
+
+class _Envelope(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *inputs_and_gradients: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs_and_gradients)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        count = len(saved) // 2
+        results: list[Tensor | None] = []
+        for needed, x, gradient in zip(
+            ctx.needs_input_grad[1:], saved[:count], saved[count:], strict=False
+        ):
+            if not needed:
+                results.append(None)
+                continue
+            result = grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient
+            # Under create_graph the result must not look like a constant of the input.
+            results.append(_FirstOrderOnly.apply(result, x) if torch.is_grad_enabled() else result)
+        return None, *results, *[None] * count
+
+
+class _FirstOrderOnly(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, x: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+        raise RuntimeError(
+            "wassloss losses are differentiable once: their gradient comes from the optimum of a "
+            "solve, which is not itself differentiated. Leave them out of second derivatives "
+            "(double backward, gradient penalties, Hessian-vector products)."
+        )

@@ -1,0 +1,344 @@
+"""Per-example losses: differentiable functions, one number an example.
+
+Gradients are first-order and come from the optimum of each solve (see :mod:`wassloss._envelope`);
+where a solve did not reach its tolerance a :class:`~wassloss.ConvergenceWarning` says so.
+
+Keywords shared by all of them:
+
+================  ================================================================================
+epsilon           entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
+gamma             weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
+                  is balanced transport
+regularizer       ``"plan"`` (the paper's) or ``"product"``; see :mod:`wassloss.transport.objective`
+debiased          the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
+                  regularisers and 0 for equal measures
+tol               marginal error to solve to: 1e-5 in single precision, 1e-8 in double by default
+max_iterations    iterations after which to give up, with a warning
+iterations        run the paper's Algorithm 1 for exactly this many iterations instead
+solver            a solver of :mod:`wassloss.transport` instead of the automatic choice
+================  ================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from wassloss import _checks
+from wassloss._envelope import with_gradient
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.recipe import Recipe, SolverKeywords, TransportKeywords
+from wassloss.targets import SparseTarget, Target, read_target
+from wassloss.transport import Problem, Solution, solve_problem
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def solve(
+    h: Tensor,
+    y: Target,
+    metric: GroundMetric | Tensor,
+    *,
+    epsilon: float = 0.0,
+    start: Solution | None = None,
+    **keywords: Unpack[TransportKeywords],
+) -> Solution:
+    """Solve the transport from each prediction to its target.
+
+    Args:
+        h: masses of the predictions, `(batch, labels)` or `(labels,)`.
+        y: targets in any form (see :mod:`wassloss.targets`).
+        metric: the ground metric, or a matrix of costs.
+        epsilon: entropic strength; 0 is exact.
+        start: an earlier solution of a similar problem with the same support, to start from.
+        **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `iterations`, `solver`: see
+            the top of this module.
+
+    Returns:
+        A :class:`~wassloss.transport.Solution`: value, potentials, plan, and whether to trust them.
+
+    >>> import torch, wassloss as wl
+    >>> h = torch.tensor([[0.5, 0.5, 0.0]])
+    >>> solution = wl.solve(h, torch.tensor([2]), wl.ground.Ordinal(3))
+    >>> solution.value, solution.status.name
+    (tensor([1.5000]), 'EXACT')
+    >>> solution.plan()
+    tensor([[[0.0000, 0.0000, 0.5000],
+             [0.0000, 0.0000, 0.5000],
+             [0.0000, 0.0000, 0.0000]]])
+    """
+    if keywords.get("debiased"):
+        raise ValueError("debiased is a combination of three problems: use wasserstein")
+    recipe = Recipe.checked(epsilon=epsilon, **keywords)
+    metric = as_ground_metric(metric)
+    masses, target = _read_masses(h, y, metric, recipe)
+    problem = _problem(masses.log(), target, metric, recipe)
+    return solve_problem(problem, recipe.solver_for(problem), _start_potential(start, problem))
+
+
+def wasserstein(
+    h: Tensor,
+    y: Target,
+    metric: GroundMetric | Tensor,
+    *,
+    epsilon: float = 0.0,
+    **keywords: Unpack[TransportKeywords],
+) -> Tensor:
+    """The Wasserstein distance from each prediction to its target, differentiable in all three.
+
+    Args:
+        h: masses of the predictions, `(batch, labels)` or `(labels,)`.
+        y: targets in any form (see :mod:`wassloss.targets`).
+        metric: the ground metric, or a matrix of costs; it may require grad, which then receives
+            the transport plan.
+        epsilon: entropic strength; 0 is exact.
+        **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`, `iterations`,
+            `solver`: see the top of this module.
+
+    Returns:
+        Values `(batch,)`, or a scalar for `h` of shape `(labels,)`, in units of the metric's cost.
+
+    >>> import torch, wassloss as wl
+    >>> h = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    >>> y = torch.tensor([[0.0, 0.0, 1.0], [0.5, 0.0, 0.5]])
+    >>> wl.wasserstein(h, y, wl.ground.Ordinal(3))
+    tensor([1.5000, 1.0000])
+    """
+    recipe = Recipe.checked(epsilon=epsilon, **keywords)
+    metric = as_ground_metric(metric)
+    masses, target = _read_masses(h, y, metric, recipe)
+    value = transport(masses.detach().log(), target, metric, recipe, h=masses)
+    return value.reshape(h.shape[:-1])
+
+
+def wasserstein_loss(
+    logits: Tensor,
+    target: Target,
+    metric: GroundMetric | Tensor,
+    *,
+    epsilon: float,
+    debiased: bool = False,
+    kl_weight: float = 0.0,
+    normalize_target: bool = False,
+    ignore_index: int = -100,
+    **keywords: Unpack[SolverKeywords],
+) -> Tensor:
+    """`W(softmax(logits), target) + kl_weight · KL(target ‖ softmax(logits))` for each example.
+
+    Args:
+        logits: `(batch, labels, …)` or `(labels,)`, as `cross_entropy` takes them.
+        target: in any form (see :mod:`wassloss.targets`); dense weights have the logits' shape.
+        metric: the ground metric, or a matrix of costs.
+        epsilon: entropic strength; 0 is exact.
+        debiased: use the Sinkhorn divergence.
+        kl_weight: the paper's α.
+        normalize_target: divide each target by its sum (several tags, each of weight 1, say).
+        ignore_index: the class id of examples whose loss is 0.
+        **keywords: see the top of this module.
+
+    Returns:
+        The shape of `logits` without its label dimension.
+
+    >>> import torch, wassloss as wl
+    >>> from wassloss.functional import wasserstein_loss
+    >>> logits = torch.tensor([[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]])
+    >>> wasserstein_loss(logits, torch.tensor([2, 2, 2]), wl.ground.Ordinal(3), epsilon=0)
+    tensor([1.9996, 1.0000, 0.0004])
+    """
+    recipe = Recipe.checked(epsilon=epsilon, debiased=debiased, **keywords)
+    if not recipe.objective.balanced:
+        raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
+    return balanced_loss(
+        logits, target, as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index
+    )[0]
+
+
+def relaxed_wasserstein_loss(
+    log_h: Tensor,
+    target: Target,
+    metric: GroundMetric | Tensor,
+    *,
+    epsilon: float,
+    gamma: float | Iterable[float],
+    kl_weight: float = 0.0,
+    ignore_index: int = -100,
+    **keywords: Unpack[SolverKeywords],
+) -> Tensor:
+    """Relaxed transport from the measure `exp(log_h)` to the target, plus `kl_weight · KL~`.
+
+    Args:
+        log_h: logs of unnormalised masses, `(batch, labels, …)` or `(labels,)`.
+        target: in any form (see :mod:`wassloss.targets`), of any mass.
+        metric: the ground metric, or a matrix of costs.
+        epsilon: entropic strength, positive.
+        gamma: `(γ_a, γ_b)`, or one number for both.
+        kl_weight: weight of `KL~(target ‖ exp(log_h))`.
+        ignore_index: the class id of examples whose loss is 0.
+        **keywords: see the top of this module.
+
+    Returns:
+        The shape of `log_h` without its label dimension.
+
+    >>> import torch, wassloss as wl
+    >>> from wassloss.functional import relaxed_wasserstein_loss
+    >>> log_h, y = torch.zeros(1, 3), torch.tensor([[0.0, 0.0, 3.0]])
+    >>> loss = relaxed_wasserstein_loss(log_h, y, wl.ground.Ordinal(3), epsilon=0.01, gamma=100.0)
+    >>> loss.round(decimals=2)  # three units of mass, moved 2, 1 and 0 steps
+    tensor([2.9800])
+    """
+    recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
+    return relaxed_loss(log_h, target, as_ground_metric(metric), recipe, kl_weight, ignore_index)[0]
+
+
+def balanced_loss(
+    logits: Tensor,
+    target: Target,
+    metric: GroundMetric,
+    recipe: Recipe,
+    kl_weight: float,
+    normalize_target: bool,
+    ignore_index: int,
+) -> tuple[Tensor, SparseTarget, Tensor | None]:
+    """`wasserstein_loss` with its keywords checked; also the target as read, and what counts."""
+    rows, read, counts, shape = _read_logits("logits", logits, target, metric, ignore_index)
+    with torch.autocast(rows.device.type, enabled=False):
+        log_h = rows.log_softmax(1)
+        mass = read.weights.sum(1)
+        if normalize_target:
+            read = SparseTarget(read.indices, read.weights / mass.unsqueeze(1))
+        else:
+            _checks.check_equal_mass(torch.ones_like(mass), mass, log_h.dtype)
+        value = transport(log_h, read, metric, recipe)
+        if kl_weight:
+            value = value + kl_weight * _kl(log_h, read)
+    return _ignoring(value, counts).reshape(shape), read, counts
+
+
+def relaxed_loss(
+    log_h: Tensor,
+    target: Target,
+    metric: GroundMetric,
+    recipe: Recipe,
+    kl_weight: float,
+    ignore_index: int,
+) -> tuple[Tensor, SparseTarget, Tensor | None]:
+    """`relaxed_wasserstein_loss` with its keywords checked; see `balanced_loss`."""
+    rows, read, counts, shape = _read_logits("log_h", log_h, target, metric, ignore_index)
+    with torch.autocast(rows.device.type, enabled=False):
+        value = transport(rows, read, metric, recipe)
+        if kl_weight:
+            excess = rows.exp().sum(1) - read.weights.sum(1)
+            value = value + kl_weight * (_kl(rows, read) + excess)
+    return _ignoring(value, counts).reshape(shape), read, counts
+
+
+def transport(
+    log_h: Tensor,
+    target: SparseTarget,
+    metric: GroundMetric,
+    recipe: Recipe,
+    h: Tensor | None = None,
+) -> Tensor:
+    """Transport costs `(batch,)` with their gradient in `log_h`, or in the masses `h` if given."""
+    value = _one_transport(log_h, target, metric, recipe, h)
+    if not recipe.debiased or recipe.objective.exact:  # exactly, a measure costs itself nothing
+        return value
+    masses = log_h.exp() if h is None else h
+    everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
+    itself = SparseTarget(everything, masses)
+    y = torch.zeros_like(masses, requires_grad=False).scatter_add(
+        1, target.indices.expand_as(target.weights), target.weights
+    )
+    of_prediction = _one_transport(log_h, itself, metric, recipe, h)
+    of_target = _one_transport(y.detach().log(), target, metric, recipe, y)
+    return value - 0.5 * of_prediction - 0.5 * of_target
+
+
+def _one_transport(
+    log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe, h: Tensor | None
+) -> Tensor:
+    problem = _problem(log_h.detach(), target, metric, recipe)
+    solution = solve_problem(problem, recipe.solver_for(problem))
+    pairs: list[tuple[Tensor, Tensor]] = []
+    if h is not None and h.requires_grad:
+        pairs.append((h, solution.gradient(0)))
+    if h is None and log_h.requires_grad:
+        pairs.append((log_h, solution.log_gradient()))
+    if target.weights.requires_grad:
+        pairs.append((target.weights, solution.gradient(1)))
+    if metric.requires_grad:
+        columns = metric.cost_columns(target.indices).to(log_h.dtype)
+        pairs.append((columns.expand(problem.batch, -1, -1), solution.support_plan()))
+    return with_gradient(solution.value, *pairs) if pairs else solution.value
+
+
+def _problem(log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe) -> Problem:
+    weights = target.weights.detach()
+    if target.weights.requires_grad:
+        # Labels of zero weight have a gradient too: keep them, with next to no mass.
+        weights = weights.clamp(min=torch.finfo(weights.dtype).tiny)
+    return Problem.from_log(log_h, weights, target.indices, metric, recipe.objective)
+
+
+def _read_masses(
+    h: Tensor, y: Target, metric: GroundMetric, recipe: Recipe
+) -> tuple[Tensor, SparseTarget]:
+    _checks.check_prediction("h", h, metric, -1)
+    if h.dim() > 2:
+        raise ValueError(f"h must have shape (batch, labels) or (labels,), got {tuple(h.shape)}")
+    masses = _working(h).reshape(-1, metric.size)
+    _checks.check_masses("h", masses)
+    target, _ = read_target(y, metric.size, h.shape[:-1], masses)
+    if recipe.objective.balanced:
+        total, wanted = masses.detach().sum(1), target.weights.detach().sum(1)
+        _checks.check_equal_mass(total, wanted, h.dtype)
+    return masses, target
+
+
+def _read_logits(
+    name: str, x: Tensor, target: Target, metric: GroundMetric, ignore_index: int
+) -> tuple[Tensor, SparseTarget, Tensor | None, torch.Size]:
+    label_dim = 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
+    _checks.check_prediction(name, x, metric, label_dim)
+    moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
+    rows = moved.reshape(-1, metric.size)
+    _checks.check_logits(name, rows.detach())
+    if isinstance(target, Tensor) and target.is_floating_point() and target.dim() == x.dim() > 2:
+        target = target.movedim(label_dim, -1)
+    shape = moved.shape[:-1]
+    read, counts = read_target(target, metric.size, shape, rows, ignore_index)
+    return rows, read, counts, shape
+
+
+def _working(x: Tensor) -> Tensor:
+    """At least single precision: half precision has too few digits for `M/ε`."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def _kl(log_h: Tensor, target: SparseTarget) -> Tensor:
+    """`Σ y log(y/h)`, `(batch,)`."""
+    weights = target.weights
+    log_at = log_h.gather(1, target.indices.expand_as(weights))
+    # A weight of zero must not meet an infinite log: 0 · inf is NaN, and so is its gradient.
+    log_at = torch.where(weights > 0, log_at, 0.0)
+    divergence: Tensor = torch.special.xlogy(weights, weights) - weights * log_at
+    return divergence.sum(1)
+
+
+def _ignoring(value: Tensor, counts: Tensor | None) -> Tensor:
+    return value if counts is None else torch.where(counts, value, 0.0)
+
+
+def _start_potential(start: Solution | None, problem: Problem) -> Tensor | None:
+    if start is None:
+        return None
+    if start.g.shape != problem.log_y.shape:
+        raise ValueError(
+            f"start must have target potentials of shape {tuple(problem.log_y.shape)}, as this "
+            f"problem has, got {tuple(start.g.shape)}"
+        )
+    return start.g

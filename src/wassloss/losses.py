@@ -1,0 +1,242 @@
+"""Drop-in losses: thin modules over :mod:`wassloss.functional`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wassloss import _checks
+from wassloss.functional import balanced_loss, relaxed_loss
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.recipe import Recipe
+from wassloss.targets import SparseTarget, Target
+from wassloss.transport import Solver
+
+REDUCTIONS = ("mean", "sum", "none")
+LARGEST_TABLE = 2048  # labels up to which all costs are computed once and kept
+
+
+def default_epsilon(metric: GroundMetric) -> float:
+    """A tenth of the median cost: soft enough to train well, sharp enough to tell labels apart.
+
+    The evidence is in docs/defaults.md.
+    """
+    return 0.1 * typical_cost(metric)
+
+
+def typical_cost(metric: GroundMetric) -> float:
+    """The median cost between two labels, or what stands in for it in a degenerate metric."""
+    return metric.median_cost() or metric.max_cost() or 1.0
+
+
+class _TransportLoss(nn.Module):
+    """What the losses share: a metric that moves with the module, weights, and a reduction."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor,
+        kl_weight: float,
+        weight: Tensor | None,
+        ignore_index: int,
+        reduction: str,
+    ) -> None:
+        super().__init__()
+        metric = as_ground_metric(metric)
+        if metric.size <= LARGEST_TABLE and not metric.requires_grad:
+            metric = metric.tabulated()
+        self.metric = metric
+        _checks.check_at_least("kl_weight", kl_weight, 0)
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+        if weight is not None:
+            _checks.check_class_weights(weight, metric)
+        self.kl_weight = float(kl_weight)
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+        self.register_buffer("weight", weight)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        # The metric follows the module from device to device, but keeps its own precision.
+        device = fn(torch.empty(0, device=self.metric.device)).device
+        self.metric = self.metric.to(device=device)
+        return super()._apply(fn, recurse)
+
+    def _reduce(
+        self,
+        values: Tensor,
+        target: SparseTarget,
+        counts: Tensor | None,
+        sample_weight: Tensor | None,
+    ) -> Tensor:
+        """Weigh the examples and reduce them; the mean is weighted, as in `CrossEntropyLoss`."""
+        share = torch.ones_like(values) if sample_weight is None else sample_weight
+        if share.shape != values.shape:
+            raise ValueError(
+                f"sample_weight must have shape {tuple(values.shape)}, one weight an example, got "
+                f"{tuple(share.shape)}"
+            )
+        if self.weight is not None:
+            of_label = self.weight.to(values.dtype)[target.indices]
+            of_example = (of_label * target.weights.detach()).sum(1)
+            share = share * of_example.reshape(values.shape)
+        if counts is not None:
+            share = share * counts.reshape(values.shape)
+        if self.reduction == "none":
+            return share * values
+        total = (share * values).sum()
+        return total if self.reduction == "sum" else total / share.sum()
+
+
+class WassersteinLoss(_TransportLoss):
+    r"""`W(softmax(logits), target) + kl_weight · KL`: swap it in for `CrossEntropyLoss`.
+
+    Args:
+        metric: the ground metric of the labels, or a matrix of costs.
+        epsilon: entropic strength, `1/λ` in the paper, in units of the metric's cost. By default
+            a tenth of the median cost; 0 is the exact Wasserstein loss.
+        kl_weight: the paper's α in `W + α KL`.
+        regularizer: ``"plan"``, the paper's, or ``"product"``.
+        debiased: use the Sinkhorn divergence instead.
+        normalize_target: divide each target by its sum, for targets such as a row of tags that
+            are 0 or 1.
+        weight: a weight for each class, `(labels,)`; an example counts as much as its classes.
+        ignore_index: the class id of examples that do not count.
+        reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
+        tol, max_iterations, iterations, solver: how hard to solve; `iterations=10` is the paper's
+            own run. See :mod:`wassloss.functional`.
+
+    Shapes:
+        - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
+        - target: class ids, dense weights, :class:`~wassloss.SparseTarget` or `torch.sparse`; see
+          :mod:`wassloss.targets`.
+        - output: a scalar, or the logits' shape without labels if `reduction="none"`.
+
+    Gradients are first-order: a double backward raises an error.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(5), kl_weight=0.1)
+    >>> logits = torch.zeros(3, 5, requires_grad=True)
+    >>> loss_fn(logits, torch.tensor([0, 2, 4])).backward()
+    >>> logits.grad[0].argmin()  # the pull is towards the label itself
+    tensor(0)
+    """
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor,
+        *,
+        epsilon: float | None = None,
+        kl_weight: float = 0.0,
+        regularizer: str = "plan",
+        debiased: bool = False,
+        normalize_target: bool = False,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        tol: float | None = None,
+        max_iterations: int | None = None,
+        iterations: int | None = None,
+        solver: Solver | None = None,
+    ) -> None:
+        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
+        self.normalize_target = normalize_target
+        self.recipe = Recipe.checked(
+            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+            regularizer=regularizer,
+            debiased=debiased,
+            tol=tol,
+            max_iterations=max_iterations,
+            iterations=iterations,
+            solver=solver,
+        )
+
+    def forward(
+        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        values, read, counts = balanced_loss(
+            logits,
+            target,
+            self.metric,
+            self.recipe,
+            self.kl_weight,
+            self.normalize_target,
+            self.ignore_index,
+        )
+        return self._reduce(values, read, counts, sample_weight)
+
+    def extra_repr(self) -> str:
+        objective = self.recipe.objective
+        return (
+            f"{self.metric!r}, epsilon={objective.epsilon:.4g}, "
+            f"regularizer={objective.regularizer.value!r}, kl_weight={self.kl_weight:g}"
+        )
+
+
+class RelaxedWassersteinLoss(_TransportLoss):
+    """Relaxed transport between unnormalised measures: mass may be made and destroyed, at a price.
+
+    Args:
+        metric: the ground metric of the labels, or a matrix of costs.
+        epsilon: entropic strength, positive, by default a tenth of the median cost.
+        gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
+            for both, by default the median cost: mass that would travel further than about
+            `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint.
+        kl_weight: weight of `KL~(target ‖ prediction)`.
+        regularizer, weight, ignore_index, reduction, tol, max_iterations, iterations, solver: as in
+            :class:`WassersteinLoss`.
+
+    Shapes:
+        - log_h: logs of the predicted masses, `(batch, labels)`, `(batch, labels, …)` or
+          `(labels,)`.
+        - target: as in :class:`WassersteinLoss`, of any positive mass.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Grid((8, 8)), gamma=(1.0, 1.0))
+    >>> log_h = torch.zeros(2, 64, requires_grad=True)
+    >>> loss_fn(log_h, torch.rand(2, 64)).backward()
+    """
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor,
+        *,
+        epsilon: float | None = None,
+        gamma: float | Iterable[float] | None = None,
+        kl_weight: float = 0.0,
+        regularizer: str = "plan",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        tol: float | None = None,
+        max_iterations: int | None = None,
+        iterations: int | None = None,
+        solver: Solver | None = None,
+    ) -> None:
+        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
+        self.recipe = Recipe.checked(
+            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+            gamma=typical_cost(self.metric) if gamma is None else gamma,
+            regularizer=regularizer,
+            tol=tol,
+            max_iterations=max_iterations,
+            iterations=iterations,
+            solver=solver,
+        )
+
+    def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
+        values, read, counts = relaxed_loss(
+            log_h, target, self.metric, self.recipe, self.kl_weight, self.ignore_index
+        )
+        return self._reduce(values, read, counts, sample_weight)
+
+    def extra_repr(self) -> str:
+        objective = self.recipe.objective
+        return (
+            f"{self.metric!r}, epsilon={objective.epsilon:.4g}, gamma={objective.gamma}, "
+            f"regularizer={objective.regularizer.value!r}, kl_weight={self.kl_weight:g}"
+        )

@@ -1,0 +1,114 @@
+"""What a loss computes, apart from its data: the objective, and how hard to solve for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from wassloss import _checks
+from wassloss.transport import Objective, Problem, Regularizer, Solver, choose_solver
+
+
+class SolverKeywords(TypedDict, total=False):
+    """Keywords every transport function shares; :mod:`wassloss.functional` explains them."""
+
+    regularizer: str
+    tol: float | None
+    max_iterations: int | None
+    iterations: int | None
+    solver: Solver | None
+
+
+class TransportKeywords(SolverKeywords, total=False):
+    """Keywords of the functions that are not named for one kind of transport."""
+
+    gamma: float | Iterable[float]
+    debiased: bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked set of the keywords that every transport function shares.
+
+    Attributes:
+        objective: `epsilon`, `gamma` and `regularizer`.
+        debiased: subtract half of what each measure costs to itself.
+        tol: marginal error to solve to; None for the dtype's default.
+        max_iterations: iterations after which to give up (and warn); None for the solver's own.
+        iterations: run the paper's Algorithm 1 for exactly this many iterations instead.
+        solver: answer with this solver instead of the automatic choice.
+    """
+
+    objective: Objective
+    debiased: bool = False
+    tol: float | None = None
+    max_iterations: int | None = None
+    iterations: int | None = None
+    solver: Solver | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        epsilon: float,
+        gamma: float | Iterable[float] = math.inf,
+        regularizer: str = "plan",
+        debiased: bool = False,
+        tol: float | None = None,
+        max_iterations: int | None = None,
+        iterations: int | None = None,
+        solver: Solver | None = None,
+    ) -> Recipe:
+        objective = _objective(epsilon, gamma, regularizer)
+        if debiased and not objective.balanced:
+            raise ValueError(
+                f"gamma must be infinite where debiased=True, got gamma={objective.gamma}: the "
+                "divergence compares measures of equal mass"
+            )
+        _check_budget(tol, max_iterations, iterations, solver)
+        if iterations is not None and objective.exact:
+            raise ValueError(f"epsilon must be positive where iterations={iterations}, got 0")
+        return cls(objective, debiased, tol, max_iterations, iterations, solver)
+
+    def solver_for(self, problem: Problem) -> Solver:
+        """The solver this recipe answers a problem with."""
+        if self.solver is not None:
+            return self.solver
+        return choose_solver(
+            problem,
+            tol=self.tol,
+            max_iterations=self.max_iterations,
+            iterations=self.iterations,
+        )
+
+
+def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:
+    epsilon, pair = _checks.check_epsilon(epsilon), _checks.check_gamma(gamma)
+    names = [kind.value for kind in Regularizer]
+    if regularizer not in names:
+        raise ValueError(f"regularizer must be one of {names}, got {regularizer!r}")
+    objective = Objective(epsilon, pair, Regularizer(regularizer))
+    if objective.exact and not objective.balanced:
+        raise ValueError(
+            f"epsilon must be positive where gamma is finite, got epsilon=0 and gamma={pair}: "
+            "relaxed transport is defined with an entropy"
+        )
+    return objective
+
+
+def _check_budget(
+    tol: float | None, max_iterations: int | None, iterations: int | None, solver: Solver | None
+) -> None:
+    if tol is not None and not tol > 0:
+        raise ValueError(f"tol must be positive, got {tol}")
+    for name, count in (("max_iterations", max_iterations), ("iterations", iterations)):
+        if count is not None and (isinstance(count, bool) or count != int(count) or count < 1):
+            raise ValueError(f"{name} must be a whole number, at least 1, got {count!r}")
+    given = {"tol": tol, "max_iterations": max_iterations, "iterations": iterations}
+    names = [name for name, value in given.items() if value is not None]
+    if solver is not None and names:
+        raise ValueError(f"solver has its own budget: leave out {', '.join(names)}")
+    if iterations is not None and len(names) > 1:
+        raise ValueError(f"iterations is the whole budget: leave out {', '.join(names[:-1])}")

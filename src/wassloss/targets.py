@@ -1,0 +1,194 @@
+"""Targets in any form a user has them, read into one: labels and their weights.
+
+==========================  ==================================================================
+class ids                   integers, the shape of the logits without the label dimension
+dense weights               floats, the shape of the logits
+:class:`SparseTarget`       a few labels each, padded with zero weights
+``torch.sparse`` matrix     COO or CSR, `(batch, labels)`
+==========================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from wassloss._checks import checking, first_row
+
+
+@dataclass(frozen=True)
+class SparseTarget:
+    """A few labels per example and the weight of each; padding is any label with weight 0.
+
+    Attributes:
+        indices: label of each weight, integers `(..., support)`.
+        weights: non-negative, `(..., support)`.
+
+    >>> import torch, wassloss as wl
+    >>> target = wl.SparseTarget(torch.tensor([[0, 3], [2, 0]]), torch.tensor([[0.5, 0.5], [1, 0]]))
+    >>> wl.wasserstein(torch.full((2, 4), 0.25), target, wl.ground.Ordinal(4))
+    tensor([0.5000, 1.0000])
+    """
+
+    indices: Tensor
+    weights: Tensor
+
+
+Target = Tensor | SparseTarget
+
+
+def read_target(
+    target: Target, labels: int, batch_shape: torch.Size, like: Tensor, ignore_index: int = -100
+) -> tuple[SparseTarget, Tensor | None]:
+    """Read a target of any form.
+
+    Args:
+        target: see the table above; dense weights have their label dimension last here.
+        labels: number of labels.
+        batch_shape: shape of the predictions without their label dimension.
+        like: a prediction, for dtype and device.
+        ignore_index: the class id of examples that do not count.
+
+    Returns:
+        Labels and weights, `(batch, support)` or, shared, `(1, support)` labels; and a mask
+        `(batch,)` of the examples that count, or None where all do.
+    """
+    if isinstance(target, SparseTarget):
+        read = _from_sparse(target, batch_shape)
+    elif not isinstance(target, Tensor):
+        raise TypeError(
+            "target must be a tensor of class ids or weights, or a SparseTarget, got "
+            f"{type(target).__name__}"
+        )
+    elif target.layout != torch.strided:
+        read = _from_torch_sparse(target, (batch_shape.numel(), labels))
+    elif target.is_floating_point():
+        read = _from_dense(target, batch_shape, labels)
+    else:
+        return _from_class_ids(target, batch_shape, labels, like, ignore_index)
+    _check(read, labels, like)
+    return SparseTarget(read.indices, read.weights.to(like.dtype)), None
+
+
+def _from_class_ids(
+    ids: Tensor, batch_shape: torch.Size, labels: int, like: Tensor, ignore_index: int
+) -> tuple[SparseTarget, Tensor | None]:
+    if ids.dtype == torch.bool or ids.is_complex():
+        raise TypeError(f"target must be integer class ids or floating weights, got {ids.dtype}")
+    if ids.shape != batch_shape:
+        hint = ""
+        if ids.shape == (*batch_shape, labels):
+            hint = "; for weights over labels, convert them: target.float()"
+        raise ValueError(
+            f"target must be class ids of shape {tuple(batch_shape)}, got integers of shape "
+            f"{tuple(ids.shape)}{hint}"
+        )
+    _check_device(ids, like)
+    flat = ids.reshape(-1, 1).long()
+    counts = (flat != ignore_index).squeeze(1)
+    flat = flat.masked_fill(flat == ignore_index, 0)
+    if checking():
+        row = first_row((flat < 0) | (flat >= labels))
+        if row is not None:
+            raise ValueError(
+                f"target must hold class ids in 0..{labels - 1} (or ignore_index={ignore_index}), "
+                f"got {int(flat[row])} for example {row}"
+            )
+        if counts.all():
+            return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)), None
+    return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)), counts
+
+
+def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> SparseTarget:
+    if y.shape != (*batch_shape, labels):
+        raise ValueError(
+            f"target must be weights of shape {(*batch_shape, labels)} (label dimension last), "
+            f"got {tuple(y.shape)}"
+        )
+    y = y.reshape(-1, labels)
+    everything = torch.arange(labels, device=y.device).unsqueeze(0)  # shared by all examples
+    if y.requires_grad or not checking():
+        # Labels of zero weight have a gradient too; and traced shapes must not depend on data.
+        return SparseTarget(everything, y)
+    support = int((y != 0).sum(1).max()) if len(y) else 0
+    if 2 * support > labels:
+        return SparseTarget(everything, y)
+    rows, columns = y.nonzero(as_tuple=True)
+    return _padded(rows, columns, y[rows, columns], len(y))
+
+
+def _from_torch_sparse(y: Tensor, shape: tuple[int, int]) -> SparseTarget:
+    if y.shape != shape:
+        raise ValueError(f"target must be a sparse matrix of shape {shape}, got {tuple(y.shape)}")
+    coo = y.to_sparse_coo().coalesce()
+    rows, columns = coo.indices()
+    return _padded(rows, columns, coo.values(), shape[0])
+
+
+def _padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseTarget:
+    """Entries listed row by row, as a rectangle as wide as the fullest row."""
+    counts = torch.bincount(rows, minlength=batch)
+    width = max(1, int(counts.max())) if batch else 1
+    place = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+    indices = rows.new_zeros(batch, width).index_put((rows, place), columns)
+    return SparseTarget(indices, values.new_zeros(batch, width).index_put((rows, place), values))
+
+
+def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> SparseTarget:
+    indices, weights = target.indices, target.weights
+    if indices.is_floating_point() or not weights.is_floating_point():
+        raise TypeError(
+            "target must have integer indices and floating weights, got "
+            f"{indices.dtype} and {weights.dtype}"
+        )
+    if indices.shape != weights.shape or indices.shape[:-1] != batch_shape:
+        raise ValueError(
+            f"target.indices and target.weights must have shape {(*batch_shape, 'support')}, got "
+            f"{tuple(indices.shape)} and {tuple(weights.shape)}"
+        )
+    width = indices.shape[-1]
+    return SparseTarget(indices.reshape(-1, width).long(), weights.reshape(-1, width))
+
+
+def _check(target: SparseTarget, labels: int, like: Tensor) -> None:
+    indices, weights = target.indices, target.weights.detach()
+    _check_device(weights, like)
+    if not checking():
+        return
+    for wrong, expected in (
+        (~weights.isfinite(), "finite"),
+        (weights < 0, "non-negative"),
+    ):
+        row = first_row(wrong)
+        if row is not None:
+            value = weights[row][wrong[row]][0].item()
+            raise ValueError(f"target must be {expected}, got {value} in example {row}")
+    row = first_row((weights.sum(1) <= 0).unsqueeze(1))
+    if row is not None:
+        raise ValueError(f"target must have some mass in every example, got none in example {row}")
+    used = weights > 0
+    if len(indices) != len(weights):
+        return  # every label once: the indices are ours
+    row = first_row(used & ((indices < 0) | (indices >= labels)))
+    if row is not None:
+        raise ValueError(
+            f"target must name labels in 0..{labels - 1}, got {indices[row].tolist()} in example "
+            f"{row}"
+        )
+    ordered = indices.masked_fill(~used, -1).sort(dim=1).values
+    row = first_row((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0))
+    if row is not None:
+        raise ValueError(
+            f"target must name each label once per example, got {indices[row].tolist()} in example "
+            f"{row}"
+        )
+
+
+def _check_device(target: Tensor, like: Tensor) -> None:
+    if target.device != like.device:
+        raise ValueError(
+            f"target must be on the same device as the prediction ({like.device}), got "
+            f"{target.device}"
+        )
