@@ -1,0 +1,262 @@
+"""Which regulariser, epsilon and power serve a user who knows nothing of them?
+
+A linear softmax model is trained with each setting of the loss on labels of four kinds (grades of a
+disease, digits on a line, tags of clip art, tags of photographs), the best epoch and learning rate
+picked on a validation split. Scores are what the user cares about, in distances of the metric:
+
+- cost: mean distance from the first 5 guesses to the nearest true label (on a line, the first);
+- hits: share of examples whose first guess is a true label.
+
+    python experiments/defaults.py docs/results/defaults.json [--data digits] [--device cuda]
+
+Tag sets are read from $WASSLOSS_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_diabetes, load_digits
+from torch import Tensor
+
+import wassloss as wl
+
+EPSILONS = (0.02, 0.05, 0.1, 0.2, 0.5)  # of the median cost
+LEARNING_RATES = (1e-3, 1e-2)
+SEEDS = (0, 1, 2)
+BATCH = 100
+
+
+class Split(NamedTuple):
+    """One part of a data set."""
+
+    features: Tensor
+    targets: Tensor  # (examples, labels), rows sum to 1
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set with the metric of its labels."""
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+    metric: wl.ground.GroundMetric
+    guesses: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A loss under trial."""
+
+    loss: str  # "kl", "plan" or "product"
+    epsilon: float | None = None  # of the median cost
+    power: float = 1.0
+    kl_weight: float = 0.0
+
+
+def settings() -> Iterator[Setting]:
+    yield Setting("kl")
+    for loss, epsilon in itertools.product(("plan", "product"), EPSILONS):
+        for power, kl_weight in itertools.product((1.0, 2.0), (0.0, 0.1)):
+            yield Setting(loss, epsilon, power, kl_weight)
+
+
+def train_and_score(
+    data: Data, setting: Setting, learning_rate: float, seed: int
+) -> dict[str, float]:
+    """Validation and test scores at the epoch that is best on the validation split."""
+    generator = torch.Generator().manual_seed(seed)
+    device = data.metric.device
+    labels = data.metric.size
+    metric = data.metric.with_cost(power=setting.power, scale="median")
+    if setting.loss == "kl":
+        loss_fn = cross_entropy
+    else:
+        loss_fn = wl.WassersteinLoss(
+            metric,
+            epsilon=setting.epsilon,
+            regularizer=setting.loss,
+            kl_weight=setting.kl_weight,
+            iterations=10,
+        )
+    model = torch.nn.Linear(data.train.features.shape[1], labels, device=device)
+    torch.nn.init.zeros_(model.weight)
+    torch.nn.init.zeros_(model.bias)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, weight_decay=1e-4)
+    target = padded(data.train.targets)
+    best = {"validation_cost": math.inf}
+    for _ in range(data.epochs):
+        order = torch.randperm(len(data.train.features), generator=generator).to(device)
+        for rows in order.split(BATCH):
+            batch = wl.SparseTarget(target.indices[rows], target.weights[rows])
+            loss = loss_fn(model(data.train.features[rows]), batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        cost, hits = scores(model, data.validation, data)
+        if cost < best["validation_cost"]:
+            test_cost, test_hits = scores(model, data.test, data)
+            best = {
+                "validation_cost": cost,
+                "validation_hits": hits,
+                "test_cost": test_cost,
+                "test_hits": test_hits,
+            }
+    return best
+
+
+def cross_entropy(logits: Tensor, target: wl.SparseTarget) -> Tensor:
+    """The divergence from the target, but for its own entropy."""
+    return -(target.weights * logits.log_softmax(1).gather(1, target.indices)).sum(1).mean()
+
+
+def padded(targets: Tensor) -> wl.SparseTarget:
+    weights, indices = targets.topk(int((targets > 0).sum(1).max()))
+    return wl.SparseTarget(indices, weights)
+
+
+@torch.no_grad()
+def scores(model: torch.nn.Module, split: Split, data: Data) -> tuple[float, float]:
+    guess = model(split.features).topk(data.guesses).indices  # (examples, guesses)
+    to_guess = data.metric.distance()[guess]  # (examples, guesses, labels)
+    absent = (split.targets == 0).unsqueeze(1)
+    cost = to_guess.masked_fill(absent, math.inf).amin(2).mean()
+    hits = (split.targets.gather(1, guess[:, :1]) > 0).float().mean()
+    return float(cost), float(hits)
+
+
+def digits(device: str) -> Data:
+    features, labels = load_digits(return_X_y=True)
+    x = torch.tensor(features / 16, dtype=torch.float32, device=device)
+    y = torch.nn.functional.one_hot(torch.tensor(labels, device=device)).float()
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(x))).to(device)
+    parts = [Split(x[rows], y[rows]) for rows in (order[:900], order[900:1300], order[1300:])]
+    metric = wl.ground.Ordinal(10).to(device)
+    return Data("digits", *parts, metric=metric, guesses=1, epochs=30)
+
+
+def grades(device: str) -> Data:
+    features, progression = load_diabetes(return_X_y=True)
+    limits = np.quantile(progression, np.arange(1, 10) / 10)
+    x = torch.tensor(features / features.std(0), dtype=torch.float32, device=device)
+    y = torch.nn.functional.one_hot(torch.tensor(np.searchsorted(limits, progression))).float()
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(x)))
+    parts = [
+        Split(x[rows], y[rows].to(device)) for rows in (order[:220], order[220:330], order[330:])
+    ]
+    metric = wl.ground.Ordinal(10).to(device)
+    return Data("grades", *parts, metric=metric, guesses=1, epochs=60)
+
+
+def clipart(path: Path, device: str) -> Data:
+    with np.load(path, allow_pickle=False) as file:
+        shape, indptr, indices = file["tags_shape"], file["tags_indptr"], file["tags_indices"]
+        y = csr_matrix((np.ones(len(indices), np.float32), indices, indptr), shape).toarray()
+        x, train, group, vectors = file["pca256"], file["train"], file["group"], file["glove"]
+    held_out = train & (group % 5 == 0)  # variants of a drawing stay on one side
+    parts = [tag_split(x, y, rows, device) for rows in (train & ~held_out, held_out, ~train)]
+    metric = wl.ground.Embedding(torch.from_numpy(vectors)).to(device)
+    return Data("clipart", *parts, metric=metric, guesses=5, epochs=30)
+
+
+def flickr8k(path: Path, vectors: Path, device: str) -> Data:
+    with np.load(path, allow_pickle=False) as file:
+        csr = file["counts_data"].astype(np.float32), file["counts_indices"], file["counts_indptr"]
+        y = csr_matrix(csr, file["counts_shape"]).toarray() > 0
+        x, split, vocabulary = file["features"], file["split"], file["vocab"].tolist()
+    place = {word: i for i, word in enumerate((vectors / "words.txt").read_text().split("\n"))}
+    table = np.load(vectors / "glove_100d.npy", mmap_mode="r")
+    rows = np.stack([table[place[word]] for word in vocabulary]).astype(np.float32)
+    parts = [tag_split(x, y, split == name, device) for name in ("train", "dev", "test")]
+    metric = wl.ground.Embedding(torch.from_numpy(rows)).to(device)
+    return Data("flickr8k", *parts, metric=metric, guesses=5, epochs=15)
+
+
+def tag_split(x: np.ndarray, y: np.ndarray, rows: np.ndarray, device: str) -> Split:
+    rows = rows & (y.sum(1) > 0)
+    features = torch.from_numpy(x[rows].astype(np.float32)).to(device)
+    targets = torch.from_numpy(y[rows].astype(np.float32)).to(device)
+    return Split(features / features.std(), targets / targets.sum(1, keepdim=True))
+
+
+@functools.cache
+def load(name: str, device: str) -> Data:
+    root = Path(os.environ.get("WASSLOSS_DATA", ""))
+    if name == "clipart":
+        return clipart(root / "clipart" / "clipart_pca256.npz", device)
+    if name == "flickr8k":
+        photos = root / "flickr8k" / "flickr8k_efflite0_tags.npz"
+        return flickr8k(photos, root / "glove", device)
+    return grades(device) if name == "grades" else digits(device)
+
+
+def run(name: str, setting: Setting, device: str) -> list[dict[str, object]]:
+    """All learning rates and seeds of one setting on one data set."""
+    torch.set_num_threads(1)
+    configuration = {"data": name, **asdict(setting)}
+    return [
+        {
+            **configuration,
+            "learning_rate": rate,
+            "seed": seed,
+            **train_and_score(load(name, device), setting, rate, seed),
+        }
+        for rate, seed in itertools.product(LEARNING_RATES, SEEDS)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--data", nargs="+", default=["grades", "digits", "clipart", "flickr8k"])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    began, runs = time.perf_counter(), []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(arguments.processes, mp_context=context) as pool:
+        jobs = [
+            pool.submit(run, name, setting, arguments.device)
+            for name, setting in itertools.product(arguments.data, settings())
+        ]
+        for job in as_completed(jobs):
+            runs += job.result()
+            seconds = time.perf_counter() - began
+            print(f"{len(runs)} runs, {seconds:.0f} s", flush=True)
+            write(arguments.output, runs, seconds)
+
+
+def write(output: Path, runs: list[dict[str, object]], seconds: float) -> None:
+    record = {
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "command": " ".join(sys.argv),
+        "seconds": seconds,
+        "runs": sorted(runs, key=lambda one: [str(value) for value in one.values()]),
+    }
+    partial = output.with_suffix(".partial")
+    partial.write_text(json.dumps(record, indent=1))
+    partial.replace(output)
+
+
+if __name__ == "__main__":
+    main()
