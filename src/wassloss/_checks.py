@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,11 +69,28 @@ def check_masses(name: str, h: Tensor) -> None:
         raise ValueError(f"{name} must have some mass in every example, got none in example {row}")
 
 
-def check_equal_mass(prediction_mass: Tensor, target_mass: Tensor, dtype: torch.dtype) -> None:
-    """Balanced transport moves mass; it neither makes nor destroys it. Masses are `(batch,)`."""
+def check_log_masses(name: str, log_h: Tensor) -> None:
+    """The masses themselves are finite numbers too. `log_h` is `(batch, labels)`."""
     if not checking():
         return
-    tolerance = max(1e-6, math.sqrt(torch.finfo(dtype).eps))
+    log_mass = log_h.logsumexp(1, keepdim=True)
+    row = first_row(log_mass >= math.log(torch.finfo(log_h.dtype).max))
+    if row is not None:
+        raise ValueError(
+            f"{name} must be the log of a mass that {log_h.dtype} can hold, got "
+            f"{log_h[row].max().item():g} in example {row}"
+        )
+
+
+def check_equal_mass(prediction_mass: Tensor, target_mass: Tensor, *given: torch.dtype) -> None:
+    """Balanced transport moves mass; it neither makes nor destroys it. Masses are `(batch,)`.
+
+    `given` are the dtypes the user computed them in, whose rounding is forgiven.
+    """
+    if not checking():
+        return
+    rounding = [torch.finfo(dtype).eps for dtype in given if dtype.is_floating_point]
+    tolerance = max(1e-6, math.sqrt(max(rounding)))
     row = first_row(((target_mass - prediction_mass).abs() > tolerance * prediction_mass)[:, None])
     if row is not None:
         raise ValueError(
@@ -83,29 +101,38 @@ def check_equal_mass(prediction_mass: Tensor, target_mass: Tensor, dtype: torch.
         )
 
 
-def check_epsilon(epsilon: float) -> float:
-    """`epsilon ≥ 0` and finite."""
-    epsilon = float(epsilon)
-    if not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be a finite number, at least 0, got {epsilon}")
-    return epsilon
+def check_number(name: str, value: float) -> float:
+    """A number, also one that NumPy or torch holds."""
+    if not isinstance(value, str | bool):
+        try:
+            return float(value)
+        except (TypeError, ValueError, RuntimeError):
+            pass  # said better below
+    raise TypeError(f"{name} must be a number, got {value!r}")
+
+
+def check_strength(name: str, value: float) -> float:
+    """A finite number, not negative."""
+    value = check_number(name, value)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be a finite number, at least 0, got {value:g}")
+    return value
 
 
 def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """One positive number for both sides or one for each; infinity is a constraint."""
-    pair = (gamma, gamma) if isinstance(gamma, int | float) else tuple(gamma)
-    if len(pair) != 2 or not all(float(g) > 0 for g in pair):
+    given: Any = gamma
+    try:
+        given = [gamma] if isinstance(given, str) else list(given)
+    except TypeError:  # not iterable, or only in name, as a tensor without dimensions
+        given = [gamma, gamma]
+    pair = [check_number("gamma", g) for g in given]
+    if len(pair) != 2 or not all(g > 0 for g in pair):
         raise ValueError(
             "gamma must be a positive number, or two (for the prediction and the target), got "
-            f"{gamma}"
+            f"{tuple(pair)}"
         )
-    return float(pair[0]), float(pair[1])
-
-
-def check_at_least(name: str, value: float, least: float) -> None:
-    """A plain lower bound; NaN fails it."""
-    if not value >= least:
-        raise ValueError(f"{name} must be at least {least:g}, got {value}")
+    return pair[0], pair[1]
 
 
 def check_class_weights(weight: Tensor, metric: GroundMetric) -> None:
@@ -115,6 +142,33 @@ def check_class_weights(weight: Tensor, metric: GroundMetric) -> None:
         raise TypeError(f"weight must be a floating tensor, got {kind}")
     if weight.shape != (metric.size,):
         raise ValueError(f"weight must have shape ({metric.size},), got {tuple(weight.shape)}")
-    if not (weight.isfinite() & (weight >= 0)).all():
-        wrong = weight[~(weight.isfinite() & (weight >= 0))][0].item()
-        raise ValueError(f"weight must be finite and non-negative, got {wrong}")
+    if weight.device != metric.device:
+        raise ValueError(
+            f"weight must be on the ground metric's device ({metric.device}), got {weight.device}; "
+            "move either with .to(device)"
+        )
+    _check_weights("weight", weight)
+
+
+def check_sample_weight(sample_weight: Tensor, values: Tensor) -> None:
+    """One finite, non-negative weight for each of the losses `values`."""
+    if not isinstance(sample_weight, Tensor):
+        raise TypeError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
+    if sample_weight.shape != values.shape:
+        raise ValueError(
+            f"sample_weight must have shape {tuple(values.shape)}, one weight an example, got "
+            f"{tuple(sample_weight.shape)}"
+        )
+    if sample_weight.device != values.device:
+        raise ValueError(
+            f"sample_weight must be on the logits' device ({values.device}), got "
+            f"{sample_weight.device}"
+        )
+    if checking():
+        _check_weights("sample_weight", sample_weight)
+
+
+def _check_weights(name: str, weights: Tensor) -> None:
+    wrong = ~(weights.isfinite() & (weights >= 0))
+    if wrong.any():
+        raise ValueError(f"{name} must be finite and non-negative, got {weights[wrong][0].item()}")

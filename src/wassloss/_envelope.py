@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 
 def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
@@ -20,11 +21,24 @@ def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
     return result
 
 
+def check_reverse_mode(*inputs: Tensor) -> None:
+    """Refuse forward-mode derivatives, which would pass a solve by unseen and come out wrong."""
+    if any(forward_ad.unpack_dual(x).tangent is not None for x in inputs):
+        raise RuntimeError(
+            "wassloss losses have no forward-mode derivative (jvp, jacfwd, forward_ad): use "
+            "backward, torch.autograd.grad or torch.func.grad"
+        )
+
+
 class _Envelope(torch.autograd.Function):
+    # With setup_context apart from forward, torch.func.grad works too.
     @staticmethod
-    def forward(ctx: Any, value: Tensor, *inputs_and_gradients: Tensor) -> Tensor:
-        ctx.save_for_backward(*inputs_and_gradients)
+    def forward(value: Tensor, *inputs_and_gradients: Tensor) -> Tensor:
         return value.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
@@ -45,8 +59,12 @@ class _Envelope(torch.autograd.Function):
 
 class _FirstOrderOnly(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, gradient: Tensor, x: Tensor) -> Tensor:
+    def forward(gradient: Tensor, x: Tensor) -> Tensor:
         return gradient.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:

@@ -28,11 +28,19 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._envelope import with_gradient
+from wassloss._envelope import check_reverse_mode, with_gradient
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.recipe import Recipe, SolverKeywords, TransportKeywords
-from wassloss.targets import SparseTarget, Target, read_target
+from wassloss.targets import (
+    SparseTarget,
+    Target,
+    check_shape,
+    dtype_of,
+    is_dense,
+    read_target,
+)
 from wassloss.transport import Problem, Solution, solve_problem
+from wassloss.transport.problem import smallest_mass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,7 +84,7 @@ def solve(
     recipe = Recipe.checked(epsilon=epsilon, **keywords)
     metric = as_ground_metric(metric)
     masses, target = _read_masses(h, y, metric, recipe)
-    problem = _problem(masses.log(), target, metric, recipe)
+    problem = _problem(masses.detach().log(), target, metric, recipe)
     return solve_problem(problem, recipe.solver_for(problem), _start_potential(start, problem))
 
 
@@ -150,6 +158,7 @@ def wasserstein_loss(
     tensor([1.9996, 1.0000, 0.0004])
     """
     recipe = Recipe.checked(epsilon=epsilon, debiased=debiased, **keywords)
+    kl_weight = _checks.check_strength("kl_weight", kl_weight)
     if not recipe.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
     return balanced_loss(
@@ -191,6 +200,7 @@ def relaxed_wasserstein_loss(
     tensor([2.9800])
     """
     recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
+    kl_weight = _checks.check_strength("kl_weight", kl_weight)
     return relaxed_loss(log_h, target, as_ground_metric(metric), recipe, kl_weight, ignore_index)[0]
 
 
@@ -205,16 +215,16 @@ def balanced_loss(
 ) -> tuple[Tensor, SparseTarget, Tensor | None]:
     """`wasserstein_loss` with its keywords checked; also the target as read, and what counts."""
     rows, read, counts, shape = _read_logits("logits", logits, target, metric, ignore_index)
-    with torch.autocast(rows.device.type, enabled=False):
-        log_h = rows.log_softmax(1)
-        mass = read.weights.sum(1)
-        if normalize_target:
-            read = SparseTarget(read.indices, read.weights / mass.unsqueeze(1))
-        else:
-            _checks.check_equal_mass(torch.ones_like(mass), mass, log_h.dtype)
-        value = transport(log_h, read, metric, recipe)
-        if kl_weight:
-            value = value + kl_weight * _kl(log_h, read)
+    log_h = rows.log_softmax(1)
+    mass = read.weights.sum(1)
+    if normalize_target:
+        read = SparseTarget(read.indices, read.weights / mass.unsqueeze(1))
+    else:
+        one = torch.ones_like(mass)
+        _checks.check_equal_mass(one, mass.detach(), log_h.dtype, dtype_of(target))
+    value = transport(log_h, read, metric, recipe)
+    if kl_weight:
+        value = value + kl_weight * _kl(log_h, read)
     return _ignoring(value, counts).reshape(shape), read, counts
 
 
@@ -228,11 +238,11 @@ def relaxed_loss(
 ) -> tuple[Tensor, SparseTarget, Tensor | None]:
     """`relaxed_wasserstein_loss` with its keywords checked; see `balanced_loss`."""
     rows, read, counts, shape = _read_logits("log_h", log_h, target, metric, ignore_index)
-    with torch.autocast(rows.device.type, enabled=False):
-        value = transport(rows, read, metric, recipe)
-        if kl_weight:
-            excess = rows.exp().sum(1) - read.weights.sum(1)
-            value = value + kl_weight * (_kl(rows, read) + excess)
+    _checks.check_log_masses("log_h", rows.detach())
+    value = transport(rows, read, metric, recipe)
+    if kl_weight:
+        excess = rows.exp().sum(1) - read.weights.sum(1)
+        value = value + kl_weight * (_kl(rows, read) + excess)
     return _ignoring(value, counts).reshape(shape), read, counts
 
 
@@ -261,8 +271,12 @@ def transport(
 def _one_transport(
     log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe, h: Tensor | None
 ) -> Tensor:
+    if _checks.checking():
+        check_reverse_mode(log_h if h is None else h, target.weights)
     problem = _problem(log_h.detach(), target, metric, recipe)
     solution = solve_problem(problem, recipe.solver_for(problem))
+    if not torch.is_grad_enabled():
+        return solution.value
     pairs: list[tuple[Tensor, Tensor]] = []
     if h is not None and h.requires_grad:
         pairs.append((h, solution.gradient(0)))
@@ -279,8 +293,9 @@ def _one_transport(
 def _problem(log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe) -> Problem:
     weights = target.weights.detach()
     if target.weights.requires_grad:
-        # Labels of zero weight have a gradient too: keep them, with next to no mass.
-        weights = weights.clamp(min=torch.finfo(weights.dtype).tiny)
+        # Labels of zero weight have a gradient too: keep them, with next to no mass. It is the
+        # prediction's own floor, for their logarithms cancel in a divergence.
+        weights = weights.clamp(min=smallest_mass(weights.dtype))
     return Problem.from_log(log_h, weights, target.indices, metric, recipe.objective)
 
 
@@ -295,7 +310,7 @@ def _read_masses(
     target, _ = read_target(y, metric.size, h.shape[:-1], masses)
     if recipe.objective.balanced:
         total, wanted = masses.detach().sum(1), target.weights.detach().sum(1)
-        _checks.check_equal_mass(total, wanted, h.dtype)
+        _checks.check_equal_mass(total, wanted, h.dtype, dtype_of(y))
     return masses, target
 
 
@@ -307,9 +322,10 @@ def _read_logits(
     moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
     rows = moved.reshape(-1, metric.size)
     _checks.check_logits(name, rows.detach())
-    if isinstance(target, Tensor) and target.is_floating_point() and target.dim() == x.dim() > 2:
-        target = target.movedim(label_dim, -1)
     shape = moved.shape[:-1]
+    if is_dense(target):
+        check_shape(target, tuple(x.shape), shape)
+        target = target.movedim(label_dim, -1)
     read, counts = read_target(target, metric.size, shape, rows, ignore_index)
     return rows, read, counts, shape
 
@@ -325,7 +341,8 @@ def _kl(log_h: Tensor, target: SparseTarget) -> Tensor:
     log_at = log_h.gather(1, target.indices.expand_as(weights))
     # A weight of zero must not meet an infinite log: 0 · inf is NaN, and so is its gradient.
     log_at = torch.where(weights > 0, log_at, 0.0)
-    divergence: Tensor = torch.special.xlogy(weights, weights) - weights * log_at
+    log_weights = weights.clamp(min=smallest_mass(weights.dtype)).log()
+    divergence = weights * (log_weights - log_at)
     return divergence.sum(1)
 
 

@@ -50,12 +50,11 @@ class _TransportLoss(nn.Module):
         if metric.size <= LARGEST_TABLE and not metric.requires_grad:
             metric = metric.tabulated()
         self.metric = metric
-        _checks.check_at_least("kl_weight", kl_weight, 0)
         if reduction not in REDUCTIONS:
             raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
         if weight is not None:
             _checks.check_class_weights(weight, metric)
-        self.kl_weight = float(kl_weight)
+        self.kl_weight = _checks.check_strength("kl_weight", kl_weight)
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.register_buffer("weight", weight)
@@ -74,15 +73,15 @@ class _TransportLoss(nn.Module):
         sample_weight: Tensor | None,
     ) -> Tensor:
         """Weigh the examples and reduce them; the mean is weighted, as in `CrossEntropyLoss`."""
-        share = torch.ones_like(values) if sample_weight is None else sample_weight
-        if share.shape != values.shape:
-            raise ValueError(
-                f"sample_weight must have shape {tuple(values.shape)}, one weight an example, got "
-                f"{tuple(share.shape)}"
-            )
+        share = torch.ones_like(values)
+        if sample_weight is not None:
+            _checks.check_sample_weight(sample_weight, values)
+            share = sample_weight.to(values.dtype)
         if self.weight is not None:
             of_label = self.weight.to(values.dtype)[target.indices]
-            of_example = (of_label * target.weights.detach()).sum(1)
+            mass = target.weights.detach()
+            # An average, so that weights of 1 change nothing whatever the mass of the target.
+            of_example = (of_label * mass).sum(1) / mass.sum(1)
             share = share * of_example.reshape(values.shape)
         if counts is not None:
             share = share * counts.reshape(values.shape)

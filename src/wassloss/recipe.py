@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from wassloss import _checks
+from wassloss.ground._inputs import size_of
 from wassloss.transport import Objective, Problem, Regularizer, Solver, choose_solver
 
 
@@ -85,7 +86,7 @@ class Recipe:
 
 
 def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:
-    epsilon, pair = _checks.check_epsilon(epsilon), _checks.check_gamma(gamma)
+    epsilon, pair = _checks.check_strength("epsilon", epsilon), _checks.check_gamma(gamma)
     names = [kind.value for kind in Regularizer]
     if regularizer not in names:
         raise ValueError(f"regularizer must be one of {names}, got {regularizer!r}")
@@ -101,11 +102,15 @@ def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str)
 def _check_budget(
     tol: float | None, max_iterations: int | None, iterations: int | None, solver: Solver | None
 ) -> None:
-    if tol is not None and not tol > 0:
+    if tol is not None and not _checks.check_number("tol", tol) > 0:
         raise ValueError(f"tol must be positive, got {tol}")
     for name, count in (("max_iterations", max_iterations), ("iterations", iterations)):
-        if count is not None and (isinstance(count, bool) or count != int(count) or count < 1):
-            raise ValueError(f"{name} must be a whole number, at least 1, got {count!r}")
+        if count is not None:
+            size_of(name, count)
+    if solver is not None and (isinstance(solver, type) or not hasattr(solver, "solve")):
+        raise TypeError(
+            f"solver must be a solver of wassloss.transport, such as Newton(), got {solver!r}"
+        )
     given = {"tol": tol, "max_iterations": max_iterations, "iterations": iterations}
     names = [name for name, value in given.items() if value is not None]
     if solver is not None and names:

@@ -11,6 +11,7 @@ dense weights               floats, the shape of the logits
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -20,10 +21,10 @@ from wassloss._checks import checking, first_row
 
 @dataclass(frozen=True)
 class SparseTarget:
-    """A few labels per example and the weight of each; padding is any label with weight 0.
+    """A few labels per example and the weight of each; padding is any entry with weight 0.
 
     Attributes:
-        indices: label of each weight, integers `(..., support)`.
+        indices: label of each weight, integers `(..., support)`; -1, say, or any label on padding.
         weights: non-negative, `(..., support)`.
 
     >>> import torch, wassloss as wl
@@ -39,8 +40,24 @@ class SparseTarget:
 Target = Tensor | SparseTarget
 
 
+def is_dense(target: Target) -> TypeGuard[Tensor]:
+    """Whether a target is dense weights, by its type alone."""
+    if not isinstance(target, Tensor):
+        return False
+    return target.layout == torch.strided and target.is_floating_point()
+
+
+def dtype_of(target: Target) -> torch.dtype:
+    """The dtype that the user's weights are rounded to; an integer type for class ids."""
+    return target.weights.dtype if isinstance(target, SparseTarget) else target.dtype
+
+
 def read_target(
-    target: Target, labels: int, batch_shape: torch.Size, like: Tensor, ignore_index: int = -100
+    target: Target,
+    labels: int,
+    batch_shape: torch.Size,
+    like: Tensor,
+    ignore_index: int | None = None,
 ) -> tuple[SparseTarget, Tensor | None]:
     """Read a target of any form.
 
@@ -49,64 +66,70 @@ def read_target(
         labels: number of labels.
         batch_shape: shape of the predictions without their label dimension.
         like: a prediction, for dtype and device.
-        ignore_index: the class id of examples that do not count.
+        ignore_index: the class id of examples that do not count, where there may be any.
 
     Returns:
         Labels and weights, `(batch, support)` or, shared, `(1, support)` labels; and a mask
         `(batch,)` of the examples that count, or None where all do.
     """
     if isinstance(target, SparseTarget):
-        read = _from_sparse(target, batch_shape)
+        read = _from_sparse(target, labels, batch_shape, like)
     elif not isinstance(target, Tensor):
         raise TypeError(
             "target must be a tensor of class ids or weights, or a SparseTarget, got "
             f"{type(target).__name__}"
         )
     elif target.layout != torch.strided:
-        read = _from_torch_sparse(target, (batch_shape.numel(), labels))
-    elif target.is_floating_point():
-        read = _from_dense(target, batch_shape, labels)
+        read = _from_torch_sparse(target, (batch_shape.numel(), labels), like)
+    elif is_dense(target):
+        read = _from_dense(target, batch_shape, labels, like)
     else:
         return _from_class_ids(target, batch_shape, labels, like, ignore_index)
-    _check(read, labels, like)
+    _check(read, labels)
     return SparseTarget(read.indices, read.weights.to(like.dtype)), None
 
 
 def _from_class_ids(
-    ids: Tensor, batch_shape: torch.Size, labels: int, like: Tensor, ignore_index: int
+    ids: Tensor, batch_shape: torch.Size, labels: int, like: Tensor, ignore_index: int | None
 ) -> tuple[SparseTarget, Tensor | None]:
     if ids.dtype == torch.bool or ids.is_complex():
-        raise TypeError(f"target must be integer class ids or floating weights, got {ids.dtype}")
+        raise TypeError(
+            f"target must be integer class ids or floating weights, got {ids.dtype}"
+            f"{_hint(ids, batch_shape, labels)}"
+        )
     if ids.shape != batch_shape:
-        hint = ""
-        if ids.shape == (*batch_shape, labels):
-            hint = "; for weights over labels, convert them: target.float()"
         raise ValueError(
             f"target must be class ids of shape {tuple(batch_shape)}, got integers of shape "
-            f"{tuple(ids.shape)}{hint}"
+            f"{tuple(ids.shape)}{_hint(ids, batch_shape, labels)}"
         )
     _check_device(ids, like)
     flat = ids.reshape(-1, 1).long()
-    counts = (flat != ignore_index).squeeze(1)
-    flat = flat.masked_fill(flat == ignore_index, 0)
+    counts: Tensor | None = None
+    if ignore_index is not None:
+        ignored = flat == ignore_index
+        flat, counts = flat.masked_fill(ignored, 0), ~ignored.squeeze(1)
     if checking():
         row = first_row((flat < 0) | (flat >= labels))
         if row is not None:
+            ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index})"
             raise ValueError(
-                f"target must hold class ids in 0..{labels - 1} (or ignore_index={ignore_index}), "
-                f"got {int(flat[row])} for example {row}"
+                f"target must hold class ids in 0..{labels - 1}{ignoring}, got {int(flat[row])} "
+                f"for example {row}"
             )
-        if counts.all():
-            return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)), None
+        if counts is not None and counts.all():
+            counts = None
     return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)), counts
 
 
-def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> SparseTarget:
-    if y.shape != (*batch_shape, labels):
-        raise ValueError(
-            f"target must be weights of shape {(*batch_shape, labels)} (label dimension last), "
-            f"got {tuple(y.shape)}"
-        )
+def _hint(ids: Tensor, batch_shape: torch.Size, labels: int) -> str:
+    if sorted(ids.shape) != sorted((*batch_shape, labels)):  # wherever the label dimension is
+        return ""
+    return "; for weights over labels, convert them: target.float()"
+
+
+def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -> SparseTarget:
+    check_shape(y, (*batch_shape, labels), batch_shape)
+    _check_device(y, like)
     y = y.reshape(-1, labels)
     everything = torch.arange(labels, device=y.device).unsqueeze(0)  # shared by all examples
     if y.requires_grad or not checking():
@@ -119,9 +142,19 @@ def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> SparseTarget
     return _padded(rows, columns, y[rows, columns], len(y))
 
 
-def _from_torch_sparse(y: Tensor, shape: tuple[int, int]) -> SparseTarget:
+def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -> None:
+    """Dense weights have the prediction's shape, wherever its label dimension is."""
+    if y.shape != expected:
+        raise ValueError(
+            f"target must be weights of shape {expected}, or integer class ids of shape "
+            f"{tuple(batch_shape)}, got {tuple(y.shape)}"
+        )
+
+
+def _from_torch_sparse(y: Tensor, shape: tuple[int, int], like: Tensor) -> SparseTarget:
     if y.shape != shape:
         raise ValueError(f"target must be a sparse matrix of shape {shape}, got {tuple(y.shape)}")
+    _check_device(y, like)
     coo = y.to_sparse_coo().coalesce()
     rows, columns = coo.indices()
     return _padded(rows, columns, coo.values(), shape[0])
@@ -136,8 +169,15 @@ def _padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> Sparse
     return SparseTarget(indices, values.new_zeros(batch, width).index_put((rows, place), values))
 
 
-def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> SparseTarget:
+def _from_sparse(
+    target: SparseTarget, labels: int, batch_shape: torch.Size, like: Tensor
+) -> SparseTarget:
     indices, weights = target.indices, target.weights
+    if not (isinstance(indices, Tensor) and isinstance(weights, Tensor)):
+        raise TypeError(
+            "target.indices and target.weights must be tensors, got "
+            f"{type(indices).__name__} and {type(weights).__name__}"
+        )
     if indices.is_floating_point() or not weights.is_floating_point():
         raise TypeError(
             "target must have integer indices and floating weights, got "
@@ -148,13 +188,16 @@ def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> SparseTarget:
             f"target.indices and target.weights must have shape {(*batch_shape, 'support')}, got "
             f"{tuple(indices.shape)} and {tuple(weights.shape)}"
         )
-    width = indices.shape[-1]
-    return SparseTarget(indices.reshape(-1, width).long(), weights.reshape(-1, width))
-
-
-def _check(target: SparseTarget, labels: int, like: Tensor) -> None:
-    indices, weights = target.indices, target.weights.detach()
+    _check_device(indices, like)
     _check_device(weights, like)
+    flat = (batch_shape.numel(), indices.shape[-1])
+    indices, weights = indices.reshape(flat).long(), weights.reshape(flat)
+    padding = (weights == 0) & ((indices < 0) | (indices >= labels))
+    return SparseTarget(indices.masked_fill(padding, 0), weights)
+
+
+def _check(target: SparseTarget, labels: int) -> None:
+    indices, weights = target.indices, target.weights.detach()
     if not checking():
         return
     for wrong, expected in (

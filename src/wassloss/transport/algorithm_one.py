@@ -26,6 +26,10 @@ class AlgorithmOne:
 
     iterations: int
 
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        return not problem.objective.exact
+
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         equations, objective = Equations.of(problem), problem.objective
         g = initial_potential(equations, start)

@@ -26,6 +26,7 @@ class Equations:
     alpha: Tensor  # (batch, labels)
     beta: Tensor  # (batch, support)
     cost: Tensor  # (batch, support, labels)
+    least_mass: Tensor  # (batch,), of the prediction or the target, whichever has less
     epsilon: float | Tensor
     objective: Objective
 
@@ -33,13 +34,16 @@ class Equations:
     def of(cls, problem: Problem) -> Equations:
         log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
         alpha, beta = objective.log_reference(log_h, log_y)
-        return cls(log_h, log_y, alpha, beta, problem.cost(), objective.epsilon, objective)
+        least_mass = torch.minimum(*problem.masses()).squeeze(1)
+        return cls(
+            log_h, log_y, alpha, beta, problem.cost(), least_mass, objective.epsilon, objective
+        )
 
     def __getitem__(self, rows: Tensor) -> Equations:
         epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
         log_h, log_y, cost = self.log_h[rows], self.log_y[rows], self.cost[rows]
-        alpha, beta = self.alpha[rows], self.beta[rows]
-        return Equations(log_h, log_y, alpha, beta, cost, epsilon, self.objective)
+        alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
+        return Equations(log_h, log_y, alpha, beta, cost, least_mass, epsilon, self.objective)
 
     @property
     def present(self) -> Tensor:
@@ -79,9 +83,10 @@ class Equations:
         return self.objective.marginal(self.log_y, g, 1)
 
     def error(self, mass: Tensor, g: Tensor) -> Tensor:
-        """ℓ1 violation of the target's marginal, relative to its mass, `(batch,)`."""
+        """ℓ1 violation of the target's marginal, relative to the mass that is moved, `(batch,)`."""
         wanted = self.wanted(g)
-        scale = torch.maximum(wanted.sum(1), self.log_y.exp().sum(1))
+        # Where next to nothing is moved, an error matters only beside what there was to move.
+        scale = torch.maximum(wanted.sum(1), self.least_mass)
         return (mass - wanted).abs().sum(1) / scale
 
     def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:

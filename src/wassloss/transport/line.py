@@ -64,7 +64,8 @@ class LineQuantiles:
 
         metric = problem.metric
         distance = (position[i] - target.gather(1, j)).abs()
-        cost = (distance / metric.scale) ** metric.power  # (batch, steps + 1)
+        # (batch, steps + 1)
+        cost = problem.checked((distance / metric.scale) ** metric.power)
         edges = _after_zero(torch.cat([breaks, cdf_h[:, -1:]], 1))
         value = (edges.diff(dim=1).clamp(min=0) * cost).sum(1)
 

@@ -25,7 +25,10 @@ from wassloss.transport.solution import Solution
 
 FIRST_EXPONENT = 10.0  # the largest M/ε of the first stage: no probability is negligible there
 STAGE_FACTOR = 4.0  # how much ε shrinks from one stage to the next
-STAGE_TOLERANCE = 0.1  # a stage only has to bring g near enough for the next one
+STAGE_TOLERANCE = 0.3  # the first stage only has to bring g near enough for the next one
+# How near that is shrinks with ε. Once ε is below the gaps between costs the objective is all but
+# piecewise linear, and an error left to the next stage may be a long way to go, in steps of ε.
+LAST_STAGE_TOLERANCE = 1e-3
 SUFFICIENT_INCREASE = 0.1  # Armijo's constant: large enough to refuse overshooting zigzags
 SHRINK = 0.25  # of a step that was refused
 SMALLEST_STEP = 1e-3  # below it, take a Sinkhorn update instead
@@ -46,6 +49,10 @@ class Newton:
     tol: float | None = None
     max_iterations: int = 1000
 
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        return not problem.objective.exact
+
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
         whole = Equations.of(problem)
@@ -60,6 +67,7 @@ class Newton:
         active = torch.arange(problem.batch, device=g.device)
         equations = replace(whole, epsilon=epsilon)
         point, step = Point.at(equations, g), torch.ones_like(epsilon)
+        near_enough = torch.full_like(point.error, STAGE_TOLERANCE)
         for iteration in range(1, self.max_iterations + 1):
             trial = Point.at(equations, point.g + step * point.direction)
             kept = trial.improves_on(point, step)
@@ -74,12 +82,13 @@ class Newton:
                 n_iterations[active[done]] = iteration
                 left = ~done
                 active, equations, point = active[left], equations[left], point.select(left)
-                step, epsilon, kept, at_last = step[left], epsilon[left], kept[left], at_last[left]
+                step, epsilon, near_enough = step[left], epsilon[left], near_enough[left]
+                kept, at_last = kept[left], at_last[left]
                 if not active.numel():
                     break
 
             # The objective of one stage says nothing of the next: look around there first.
-            lower = kept & ~at_last & (point.error <= STAGE_TOLERANCE)
+            lower = kept & ~at_last & (point.error <= near_enough)
             stuck = ~kept & (step.squeeze(1) < SMALLEST_STEP)
             point = point.turned(stuck, sinkhorn_step(equations, point.g, point.mass)).unjudged(
                 lower | stuck
@@ -87,6 +96,8 @@ class Newton:
             step = step.masked_fill(lower.unsqueeze(1), 0).masked_fill(stuck.unsqueeze(1), 1)
             epsilon = torch.where(lower.unsqueeze(1), epsilon / STAGE_FACTOR, epsilon)
             epsilon = epsilon.clamp(min=last)
+            near_enough = torch.where(lower, near_enough / STAGE_FACTOR, near_enough)
+            near_enough = near_enough.clamp(min=LAST_STAGE_TOLERANCE)
             equations = replace(equations, epsilon=epsilon)
         g[active] = point.g
         return conclude(problem, whole, g, n_iterations, tol)

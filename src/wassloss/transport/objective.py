@@ -99,7 +99,7 @@ class Objective:
         if math.isinf(gamma):
             slope = potential
         else:
-            largest = math.log(torch.finfo(potential.dtype).max) - 1
+            largest = math.log(torch.finfo(potential.dtype).max / max(1.0, gamma)) - 1
             slope = -gamma * torch.expm1((-potential / gamma).clamp(max=largest))
         if self._reference_moves:
             ratio = self.marginal(torch.zeros_like(potential), potential, side)

@@ -8,8 +8,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from wassloss._checks import checking
 from wassloss.ground import GroundMetric
 from wassloss.transport.objective import Objective
+
+
+def smallest_mass(dtype: torch.dtype) -> float:
+    """What a mass of zero is raised to where its label has to stay in the problem.
+
+    Around the smallest normal number a mass is zero to every sum it enters, while the logarithm of
+    a true zero would only bring infinities.
+    """
+    return math.e * torch.finfo(dtype).tiny
 
 
 @dataclass(frozen=True)
@@ -40,13 +50,24 @@ class Problem:
         cls, log_h: Tensor, y: Tensor, support: Tensor, metric: GroundMetric, objective: Objective
     ) -> Problem:
         """Build from a log-prediction and target weights; entries of zero mass are welcome."""
-        # Below the smallest normal number a mass is zero to every sum it enters, while its
-        # logarithm would only bring infinities: floor it there.
-        floor = math.log(torch.finfo(log_h.dtype).tiny) + 1
-        log_h, log_y = log_h.clamp(min=floor), y.log()
-        if objective.balanced:  # equal masses, to the last digit and not only to the user's
-            log_y = log_y + (log_h.logsumexp(1) - log_y.logsumexp(1)).unsqueeze(1)
-        return cls(log_h, log_y, support, metric, objective)
+        smallest = smallest_mass(log_h.dtype)
+        # A relaxed plan feels a mass as m^ρ (Proposition 4.2): lower the floor until that is zero
+        # too, but no further than leaves half its digits to what log m is added to.
+        least = math.sqrt(torch.finfo(log_h.dtype).eps)
+        low_h, low_y = (
+            math.log(smallest) / max(least, float(objective.damping(objective.epsilon, side)))
+            for side in (0, 1)
+        )
+        log_h, log_y = log_h.clamp(min=low_h), y.log()
+        log_y = torch.where((y > 0) & (y <= smallest), low_y, log_y)
+        return cls(log_h, log_y, support, metric, objective)._with_equal_masses()
+
+    def _with_equal_masses(self) -> Problem:
+        """Balanced masses made equal to the last digit of the dtype, and not only the user's."""
+        if not self.objective.balanced:
+            return self
+        missing = self.log_h.logsumexp(1) - self.log_y.logsumexp(1)
+        return replace(self, log_y=self.log_y + missing.unsqueeze(1))
 
     @property
     def batch(self) -> int:
@@ -62,7 +83,16 @@ class Problem:
         if self.columns is not None:
             return self.columns
         columns = self.metric.cost_columns(self.support).detach().to(self.log_h.dtype)
-        return columns.expand(self.batch, -1, -1)
+        return self.checked(columns).expand(self.batch, -1, -1)
+
+    def checked(self, costs: Tensor) -> Tensor:
+        """The costs as they are, if they are finite."""
+        if checking() and costs.numel() and not costs.amax() < math.inf:
+            raise ValueError(
+                f"metric must have finite costs in {costs.dtype}, got {float(costs.amax())} "
+                f"from {self.metric!r}; scale='max' keeps them in [0, 1]"
+            )
+        return costs
 
     def masses(self) -> tuple[Tensor, Tensor]:
         """Total mass of prediction and target, each `(batch, 1)`."""
@@ -78,14 +108,8 @@ class Problem:
         return values.gather(1, self.support.expand_as(self.log_y))
 
     def with_columns(self) -> Problem:
-        """The same problem with its costs computed once and for all, and checked."""
-        columns = self.cost()
-        if not columns.amax() < math.inf:
-            raise ValueError(
-                f"metric must have finite costs in {columns.dtype}, got {float(columns.amax())} "
-                f"from {self.metric!r}; scale='max' keeps them in [0, 1]"
-            )
-        return replace(self, columns=columns)
+        """The same problem with its costs computed once and for all."""
+        return replace(self, columns=self.cost())
 
     def __getitem__(self, rows: slice) -> Problem:
         return replace(
@@ -99,4 +123,5 @@ class Problem:
     def to(self, dtype: torch.dtype) -> Problem:
         columns = None if self.columns is None else self.columns.to(dtype)
         log_h, log_y = self.log_h.to(dtype), self.log_y.to(dtype)
-        return replace(self, log_h=log_h, log_y=log_y, columns=columns)
+        same = replace(self, log_h=log_h, log_y=log_y, columns=columns)
+        return same._with_equal_masses()

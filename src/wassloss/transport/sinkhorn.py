@@ -23,6 +23,10 @@ class Sinkhorn:
     tol: float | None = None
     max_iterations: int = 10_000
 
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        return not problem.objective.exact
+
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
         whole = Equations.of(problem)

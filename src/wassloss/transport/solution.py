@@ -47,7 +47,7 @@ class Solution:
         g: potential of each label of the target's support, `(batch, support)`.
         n_iterations: iterations taken by each example, `(batch,)`.
         error: distance in ℓ1 between the target's marginal and what the potentials ask of it,
-            relative to the target's mass, `(batch,)`. The prediction's marginal is met exactly.
+            relative to the mass moved, `(batch,)`. The prediction's marginal is met exactly.
         converged: whether `error` is within the tolerance, `(batch,)`.
         status: how the solve ended; `status.value` is advice.
         slope_f: the potential gradients are taken from. `f` itself, except after a fixed number

@@ -25,6 +25,8 @@ from wassloss.transport.zero_one import ZeroOne
 class Solver(Protocol):
     """How to answer a problem: an algorithm with its budget."""
 
+    def applies(self, problem: Problem) -> bool: ...
+
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution: ...
 
 
@@ -61,13 +63,25 @@ def choose_solver(
 @torch.no_grad()
 def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None) -> Solution:
     """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`."""
-    if isinstance(solver, TRACEABLE):
-        return solver.solve(problem, start)
-    solution: Solution = _solve_in_pieces(problem, solver, start)
-    return solution
+    if not solver.applies(problem):
+        raise ValueError(
+            f"solver must fit the problem, got {solver} for {problem.objective} on "
+            f"{problem.metric!r}"
+        )
+    if not problem.batch:
+        value, plan = problem.log_h.sum(1), problem.cost().clone()
+        return Solution.exact(problem, value, problem.log_h, problem.log_y, plan)
+    # Mixed precision is for networks: a product in half precision has too few digits for a solver.
+    with torch.autocast(problem.log_h.device.type, enabled=False):
+        if isinstance(solver, TRACEABLE):
+            return solver.solve(problem, start)
+        run = _solve_in_pieces
+        if torch.compiler.is_compiling():
+            # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
+            run = torch.compiler.disable(run)
+        return run(problem, solver, start)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
     size = max(1, LARGEST_BLOCK // problem.block_size)
     pieces = [slice(i, i + size) for i in range(0, problem.batch, size)]

@@ -1,0 +1,115 @@
+"""Independent answers: the paper's formulas in plain NumPy, a convex solver, a linear program."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import clarabel  # noqa: F401  (without it CVXPY would quietly choose another solver)
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+Array = NDArray[np.float64]
+INF = math.inf
+
+
+def kl(w: Array, z: Array) -> float:
+    """The paper's generalised divergence `KL~(w‖z)`."""
+    positive = w > 0
+    ratio = np.where(positive, w, 1) / np.where(positive, z, 1)
+    return float(np.sum(w * np.log(ratio) - w + z))
+
+
+def objective(
+    T: Array,
+    h: Array,
+    y: Array,
+    M: Array,
+    epsilon: float,
+    gamma: tuple[float, float] = (INF, INF),
+    regularizer: str = "plan",
+) -> float:
+    """What the plan `T` costs, straight from the paper (constraints are not checked)."""
+    value = float(np.sum(T * M))
+    if regularizer == "plan":
+        value += epsilon * float(np.sum(np.where(T > 0, T * np.log(np.where(T > 0, T, 1)), 0)))
+    else:
+        value += epsilon * kl(T, np.outer(h, y))
+    for strength, marginal, mass in zip(gamma, (T.sum(1), T.sum(0)), (h, y), strict=True):
+        if strength < INF:
+            value += strength * kl(marginal, mass)
+    return value
+
+
+def convex(
+    h: Array,
+    y: Array,
+    M: Array,
+    epsilon: float,
+    gamma: tuple[float, float] = (INF, INF),
+    regularizer: str = "plan",
+) -> tuple[float, Array]:
+    """Optimal value and plan of the same objective from an interior-point solver."""
+    T = cp.Variable(M.shape, nonneg=True)
+    cost: Any = cp.sum(cp.multiply(T, M))
+    if regularizer == "plan":
+        cost -= epsilon * cp.sum(cp.entr(T))
+    else:
+        cost += epsilon * cp.sum(cp.kl_div(T, np.outer(h, y)))
+    constraints = []
+    for strength, marginal, mass in zip(
+        gamma, (cp.sum(T, axis=1), cp.sum(T, axis=0)), (h, y), strict=True
+    ):
+        if strength < INF:
+            cost += strength * cp.sum(cp.kl_div(marginal, mass))
+        else:
+            constraints.append(marginal == mass)
+    problem = cp.Problem(cp.Minimize(cost), constraints)
+    problem.solve(solver=cp.CLARABEL)
+    return float(problem.value), np.asarray(T.value)
+
+
+def linear_program(h: Array, y: Array, M: Array) -> float:
+    """Exact transport as a plain linear program (HiGHS)."""
+    K, S = M.shape
+    rows = np.kron(np.eye(K), np.ones((1, S)))
+    columns = np.kron(np.ones((1, K)), np.eye(S))
+    # One constraint follows from the others: leave it out, lest rounding make them contradict.
+    A, b = np.vstack([rows, columns])[:-1], np.concatenate([h, y])[:-1]
+    result = linprog(M.ravel(), A_eq=A, b_eq=b, method="highs")
+    return float(result.fun)
+
+
+def algorithm_one(
+    h: Array,
+    y: Array,
+    M: Array,
+    lam: float,
+    iterations: int,
+    gamma: tuple[float, float] | None = None,
+) -> tuple[Array, Array, Array]:
+    """`u`, `v` and the gradient of the paper's Algorithm 1, letter by letter, in its own dtype."""
+    K = np.exp(-lam * M - 1)
+    u = np.ones_like(h)
+    if gamma is None:
+        for _ in range(iterations):
+            v = y / (K.T @ u)
+            u = h / (K @ v)
+        return u, v, np.log(u) / lam - np.log(u).sum() / (lam * len(h))
+    a, b = (g * lam / (g * lam + 1) for g in gamma)
+    for _ in range(iterations):
+        u = h**a / (K @ (y / (K.T @ u)) ** b) ** a
+    v = y**b / (K.T @ u) ** b
+    return u, v, gamma[0] * (1 - u * (K @ v) / h)
+
+
+def derivative(
+    function: Callable[[Array], float], x: Array, direction: Array, step: float
+) -> float:
+    """Central difference along `direction`, with the error of order `step⁴`."""
+
+    def at(t: float) -> float:
+        return function(x + t * step * direction)
+
+    return (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step)

@@ -1,0 +1,188 @@
+"""Losses inside a compiled training step: one graph where no solve has to look at its data."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import wassloss as wl
+from wassloss.ground import Discrete, Embedding, Ordinal, Tree
+
+# Of the compiler's own making, and hidden by it where they are not errors.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
+]
+
+K = 6
+LINE = Ordinal(K, scale="median")
+
+Case = tuple[Callable[[], torch.nn.Module], str]
+
+# Closed forms and fixed iterations: no loop ends on data.
+WHOLE: dict[str, Case] = {
+    "class ids": (lambda: wl.WassersteinLoss(LINE, epsilon=0.1), "ids"),
+    "class ids, product": (
+        lambda: wl.WassersteinLoss(LINE, epsilon=0.1, regularizer="product"),
+        "ids",
+    ),
+    "class ids, weights and KL": (
+        lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, weight=torch.rand(K)),
+        "ignored",
+    ),
+    "class ids, embedding": (lambda: wl.WassersteinLoss(Embedding(torch.randn(K, 3))), "ids"),
+    "pixels": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3), "pixels"),
+    "iterations, class ids": (lambda: wl.WassersteinLoss(LINE, iterations=10), "ids"),
+    "iterations, dense": (lambda: wl.WassersteinLoss(LINE, iterations=10), "dense"),
+    "iterations, SparseTarget": (
+        lambda: wl.WassersteinLoss(LINE, iterations=10, kl_weight=0.3),
+        "SparseTarget",
+    ),
+    "iterations, normalized": (
+        lambda: wl.WassersteinLoss(LINE, iterations=10, normalize_target=True),
+        "tags",
+    ),
+    "iterations, debiased": (
+        lambda: wl.WassersteinLoss(LINE, iterations=5, debiased=True),
+        "dense",
+    ),
+    "exact line": (lambda: wl.WassersteinLoss(LINE, epsilon=0), "dense"),
+    "exact line, SparseTarget": (lambda: wl.WassersteinLoss(LINE, epsilon=0), "SparseTarget"),
+    "exact line, power 2": (
+        lambda: wl.WassersteinLoss(LINE.with_cost(power=2), epsilon=0, kl_weight=0.3),
+        "dense",
+    ),
+    "exact tree": (
+        lambda: wl.WassersteinLoss(Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2]), epsilon=0),
+        "dense",
+    ),
+    "exact 0-1": (lambda: wl.WassersteinLoss(Discrete(K), epsilon=0), "dense"),
+    "relaxed iterations": (lambda: wl.RelaxedWassersteinLoss(LINE, iterations=5), "dense"),
+    "relaxed iterations, KL": (
+        lambda: wl.RelaxedWassersteinLoss(LINE, iterations=5, kl_weight=0.3, regularizer="product"),
+        "SparseTarget",
+    ),
+}
+# Solved to a tolerance: the solver runs outside the graph.
+BROKEN: dict[str, Case] = {
+    "plan": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3), "dense"),
+    "product, SparseTarget": (
+        lambda: wl.WassersteinLoss(LINE, regularizer="product"),
+        "SparseTarget",
+    ),
+    "debiased": (lambda: wl.WassersteinLoss(LINE, debiased=True), "ids"),
+    "exact, any metric": (
+        lambda: wl.WassersteinLoss(LINE.with_cost(power=0.5), epsilon=0),
+        "dense",
+    ),
+    "relaxed": (lambda: wl.RelaxedWassersteinLoss(LINE, kl_weight=0.3), "dense"),
+}
+
+
+def cases(which: dict[str, Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("make", "kind"), [pytest.param(*case, id=name) for name, case in which.items()]
+    )
+
+
+def data(kind: str) -> tuple[Tensor, Any]:
+    logits = torch.randn(3, K, 2) if kind == "pixels" else torch.randn(3, K)
+    indices = torch.tensor([[0, 2], [5, 0], [3, 1]])
+    weights = torch.tensor([[0.5, 0.5], [1.0, 0.0], [0.25, 0.75]])
+    dense = torch.zeros(3, K).scatter_add(1, indices, weights)
+    return logits, {
+        "ids": torch.tensor([0, 5, 2]),
+        "ignored": torch.tensor([0, -100, 2]),
+        "pixels": torch.tensor([[0, 1], [5, 2], [3, 3]]),
+        "dense": dense,
+        "tags": (dense > 0).float(),
+        "SparseTarget": wl.SparseTarget(indices, weights),
+    }[kind]
+
+
+def step(loss_fn: Any, logits: Tensor, target: Any) -> tuple[Tensor, Tensor]:
+    logits = logits.detach().requires_grad_()
+    loss = loss_fn(logits, target)
+    loss.backward()
+    assert logits.grad is not None
+    return loss.detach(), logits.grad
+
+
+@pytest.fixture(autouse=True)
+def forget_other_graphs() -> None:
+    torch.compiler.reset()
+
+
+@cases(WHOLE)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_one_graph(make: Callable[[], torch.nn.Module], kind: str, backend: str) -> None:
+    loss_fn, (logits, target) = make(), data(kind)
+    compiled = torch.compile(loss_fn, fullgraph=True, backend=backend)
+    torch.testing.assert_close(step(compiled, logits, target), step(loss_fn, logits, target))
+
+
+@cases(BROKEN)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_solves_to_a_tolerance_break_the_graph_and_agree(
+    make: Callable[[], torch.nn.Module], kind: str, backend: str
+) -> None:
+    loss_fn, (logits, target) = make(), data(kind)
+    compiled = torch.compile(loss_fn, backend=backend)
+    # Compiled, weights that are zero are kept: the same optimum, to the tolerance of the solve.
+    torch.testing.assert_close(
+        step(compiled, logits, target), step(loss_fn, logits, target), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", ["ids", "dense"])
+def test_batches_of_any_size(kind: str) -> None:
+    loss_fn = wl.WassersteinLoss(LINE, iterations=3, kl_weight=0.3)
+    compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+    logits, target = data(kind)
+    for size in (3, 2, 1):
+        x, y = logits[:size], target[:size]
+        torch.testing.assert_close(step(compiled, x, y), step(loss_fn, x, y))
+
+
+def test_a_learned_metric() -> None:
+    vectors = torch.randn(K, 3)
+    logits, ids = data("ids")
+
+    def gradient(compile_it: bool) -> Tensor:
+        learned = vectors.clone().requires_grad_()
+        loss_fn: Any = wl.WassersteinLoss(Embedding(learned, power=2), epsilon=0.1)
+        if compile_it:
+            loss_fn = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+        (result,) = torch.autograd.grad(loss_fn(logits, ids), learned)
+        return result
+
+    torch.testing.assert_close(gradient(True), gradient(False))
+
+
+def test_a_whole_training_step() -> None:
+    network = torch.nn.Linear(4, K)
+    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.1)
+    features, (_, ids) = torch.randn(3, 4), data("ids")
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        return loss_fn(network(x), y)
+
+    results = []
+    for f in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):
+        network.zero_grad()
+        loss = f(features, ids)
+        loss.backward()
+        assert network.weight.grad is not None
+        results.append((loss.detach(), network.weight.grad.clone()))
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's code generator has many
+@cases(WHOLE)
+def test_one_graph_of_generated_code(make: Callable[[], torch.nn.Module], kind: str) -> None:
+    loss_fn, (logits, target) = make(), data(kind)
+    compiled = torch.compile(loss_fn, fullgraph=True)
+    torch.testing.assert_close(step(compiled, logits, target), step(loss_fn, logits, target))

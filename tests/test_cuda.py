@@ -1,0 +1,91 @@
+"""The same numbers on a GPU as on the CPU."""
+
+import math
+
+import pytest
+import torch
+
+import wassloss as wl
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+LABELS, BATCH = 40, 16
+
+
+def metrics() -> list[wl.ground.GroundMetric]:
+    parents = [-1, *[(node - 1) // 3 for node in range(1, 60)]]
+    return [
+        wl.ground.Ordinal(LABELS),
+        wl.ground.Ordinal(LABELS, power=2),
+        wl.ground.Embedding(torch.randn(LABELS, 8)),
+        wl.ground.Discrete(LABELS),
+        wl.ground.Tree(parents, nodes=list(range(20, 60))),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["class ids", "dense", "few"])
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"epsilon": 0},
+        {"epsilon": 0.1},
+        {"epsilon": 0.001, "regularizer": "product"},
+        {"epsilon": 0.1, "debiased": True, "kl_weight": 0.1},
+        {"epsilon": 0.05, "iterations": 10},
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_loss_and_gradient_are_those_of_the_cpu(dtype, keywords, kind):
+    target = torch.rand(BATCH, LABELS, dtype=dtype).softmax(1)
+    if kind == "few":
+        target = target * (torch.rand(BATCH, LABELS) < 0.1) + torch.eye(LABELS, dtype=dtype)[:BATCH]
+        target = target / target.sum(1, keepdim=True)
+    if kind == "class ids":
+        target = torch.randint(LABELS, (BATCH,))
+    for metric in metrics():
+        if not keywords["epsilon"] and isinstance(metric, wl.ground.Embedding):
+            pytest.importorskip("ot")
+        loss_fn = wl.WassersteinLoss(metric, **keywords)
+        logits = torch.randn(BATCH, LABELS, dtype=dtype, requires_grad=True)
+        expected = loss_fn(logits, target)
+        (gradient,) = torch.autograd.grad(expected, logits)
+        on_gpu = logits.detach().cuda().requires_grad_()
+        value = loss_fn.cuda()(on_gpu, target.cuda())
+        value.backward()
+        close = (
+            {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"atol": 1e-7, "rtol": 1e-6}
+        )
+        torch.testing.assert_close(value.cpu(), expected, **close)
+        torch.testing.assert_close(on_gpu.grad.cpu(), gradient, **close)
+
+
+@pytest.mark.parametrize("gamma", [(1.0, 2.0), (math.inf, 1.0), (0.5, math.inf)])
+def test_relaxed_loss_and_gradient_are_those_of_the_cpu(gamma):
+    log_h = torch.randn(BATCH, LABELS, dtype=torch.float64, requires_grad=True)
+    target = torch.rand(BATCH, LABELS, dtype=torch.float64)
+    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(LABELS), epsilon=0.5, gamma=gamma)
+    expected = loss_fn(log_h, target)
+    (gradient,) = torch.autograd.grad(expected, log_h)
+    on_gpu = log_h.detach().cuda().requires_grad_()
+    value = loss_fn.cuda()(on_gpu, target.cuda())
+    value.backward()
+    torch.testing.assert_close(value.cpu(), expected, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(on_gpu.grad.cpu(), gradient, rtol=1e-5, atol=1e-8)
+
+
+def test_autocast_solves_in_single_precision():
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(LABELS), epsilon=0.01).cuda()
+    model = torch.nn.Linear(8, LABELS).cuda()
+    target = torch.rand(BATCH, LABELS).softmax(1).cuda()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = loss_fn(model(torch.randn(BATCH, 8).cuda()), target)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert model.weight.grad.isfinite().all()
+
+
+def test_metric_left_on_the_cpu_is_named():
+    with pytest.raises(ValueError, match="device"):
+        wl.wasserstein(
+            torch.ones(1, 3).cuda() / 3, torch.zeros(1).long().cuda(), wl.ground.Ordinal(3)
+        )

@@ -1,0 +1,26 @@
+"""What proves an exact solution optimal: feasible potentials, and a plan that they price."""
+
+import torch
+
+from wassloss import Solution
+
+
+def assert_dual_certificate(solution: Solution, tolerance: float) -> None:
+    """Potentials cross no cost, and their value is the solution's: a lower bound, so the least."""
+    problem = solution.problem
+    slack = problem.cost() - solution.f.unsqueeze(1) - solution.g.unsqueeze(2)
+    assert slack.min() >= -tolerance
+    dual = (problem.log_h.exp() * solution.f).sum(1) + (problem.log_y.exp() * solution.g).sum(1)
+    torch.testing.assert_close(dual, solution.value, rtol=tolerance, atol=tolerance)
+
+
+def assert_primal_certificate(solution: Solution, tolerance: float) -> None:
+    """The plan is one, costs the value, and has mass only where the potentials meet the cost."""
+    problem, plan = solution.problem, solution.support_plan()
+    assert plan.min() >= 0
+    torch.testing.assert_close(plan.sum(1), problem.log_h.exp(), rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(plan.sum(2), problem.log_y.exp(), rtol=tolerance, atol=tolerance)
+    paid = (plan * problem.cost()).sum((1, 2))
+    torch.testing.assert_close(paid, solution.value, rtol=tolerance, atol=tolerance)
+    slack = problem.cost() - solution.f.unsqueeze(1) - solution.g.unsqueeze(2)
+    assert (plan * slack).abs().sum() <= tolerance * plan.sum()

@@ -1,0 +1,121 @@
+"""What a problem makes of the masses it is given."""
+
+import pytest
+import torch
+
+import wassloss as wl
+from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
+from tests.oracles import convex
+from wassloss import SparseTarget
+from wassloss.ground import Ordinal
+from wassloss.transport import Newton, Objective, Problem
+
+BALANCED = Objective(0.1)
+
+
+def problem_of(objective: Objective = BALANCED, dtype: torch.dtype = torch.float64) -> Problem:
+    h, y = random_masses(3, 5, seed=1).to(dtype), random_masses(3, 2, seed=2).to(dtype)
+    support = torch.tensor([[0, 4], [1, 2], [3, 0]])
+    return Problem.from_log(h.log(), y, support, random_metric(5), objective)
+
+
+# Laws and limits
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_balanced_masses_are_equal_to_the_last_digits(dtype: torch.dtype) -> None:
+    h, y = random_masses(3, 5).to(dtype), random_masses(3, 5, seed=1).to(dtype) * (1 + 1e-6)
+    support = torch.arange(5).unsqueeze(0)
+    problem = Problem.from_log(h.log(), y, support, random_metric(5), BALANCED)
+    mass_h, mass_y = problem.masses()
+    torch.testing.assert_close(mass_h, mass_y, rtol=4 * torch.finfo(dtype).eps, atol=0)
+    mass_h, mass_y = problem.to(torch.float64).masses()
+    torch.testing.assert_close(mass_h, mass_y, rtol=1e-15, atol=0)
+
+
+def test_relaxed_masses_are_left_as_they_are() -> None:
+    y = 3 * random_masses(2, 5, seed=1)
+    problem = Problem.from_log(
+        random_masses(2, 5).log(), y, torch.arange(5)[None], random_metric(5), Objective(1, (1, 1))
+    )
+    torch.testing.assert_close(problem.masses()[1], y.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("epsilon", [0.1, 10.0, 1000.0])
+@pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
+def test_a_label_without_mass_is_as_good_as_absent_at_any_epsilon(
+    gamma: tuple[float, float], regularizer: str, epsilon: float, dtype: torch.dtype
+) -> None:
+    # A relaxed plan takes h^ρ with ρ = γ/(γ + ε): a tiny h is not yet a tiny row of the plan.
+    h, y = random_masses(2, 4, seed=1), random_masses(2, 4, seed=2)
+    cost = random_metric(6).cost()
+    keep, tol = torch.arange(4), 1e-11 if dtype == torch.float64 else 1e-6
+    keywords = {"epsilon": epsilon, "gamma": gamma, "regularizer": regularizer, "tol": tol}
+    absent = wl.solve(h.to(dtype), y.to(dtype), cost[:4, :4].to(dtype), **keywords)
+    h, y = (torch.cat([x, torch.zeros(2, 2)], 1).to(dtype) for x in (h, y))
+    empty = wl.solve(h, y, cost.to(dtype), **keywords)
+    everywhere = SparseTarget(torch.arange(6).expand(2, 6), y)
+    learned = SparseTarget(everywhere.indices, y.clone().requires_grad_())
+    close = {"rtol": 100 * tol, "atol": 100 * tol}
+    torch.testing.assert_close(empty.value, absent.value, **close)
+    torch.testing.assert_close(empty.plan()[:, keep][:, :, keep], absent.plan(), **close)
+    # A target that is to have a gradient keeps its empty labels in the problem.
+    value = wl.wasserstein(h, learned, cost.to(dtype), **keywords)
+    torch.testing.assert_close(value.detach(), absent.value, **close)
+
+
+def test_rows_of_a_problem_are_problems() -> None:
+    problem = problem_of().with_columns()
+    part = problem[1:3]
+    assert part.batch == 2
+    torch.testing.assert_close(part.cost(), problem.cost()[1:3])
+    torch.testing.assert_close(part.dense_target(), problem.dense_target()[1:3])
+
+
+def test_support_may_be_shared() -> None:
+    y = random_masses(3, 2, seed=2)
+    shared = Problem.from_log(
+        random_masses(3, 5).log(), y, torch.tensor([[4, 1]]), random_metric(5), BALANCED
+    )
+    assert shared.cost().shape == (3, 2, 5)
+    assert shared[1:].support.shape == (1, 2)
+    expected = torch.zeros(3, 5, dtype=torch.float64)
+    expected[:, [4, 1]] = y
+    torch.testing.assert_close(shared.dense_target(), expected)
+    torch.testing.assert_close(shared.on_support(expected), y)
+
+
+def test_costs_computed_once_are_kept_in_any_dtype() -> None:
+    problem = problem_of().with_columns().to(torch.float32)
+    assert problem.columns is not None
+    assert problem.cost() is problem.columns
+    assert problem.cost().dtype == torch.float32
+
+
+# Oracles
+
+
+def test_log_masses_below_the_smallest_number_count_where_the_plan_takes_a_root_of_them() -> None:
+    # e⁻⁸⁰⁰ is no number, but at γ = 1, ε = 400 its row of the plan is h^(1/401): e⁻². A model in
+    # logs can say so, and the answer is that of an equivalent problem with everyday masses.
+    log_h = torch.tensor([[-800.0, -1.0]], dtype=torch.float64)
+    cost = torch.tensor([[[0.3, 1.0], [2.0, 0.2]]], dtype=torch.float64)
+    y = torch.tensor([[0.4, 0.6]], dtype=torch.float64)
+    objective = Objective(400.0, (1.0, 1.0))
+    metric, support = Ordinal(2), torch.tensor([[0, 1]])
+    problem = Problem.from_log(log_h, y, support, metric, objective)
+    solution = Newton(1e-12).solve(Problem(**{**vars(problem), "columns": cost}))
+    # Adding a constant c to log h_0 is the same as adding γ c to f_0, or taking γ c off M_0j.
+    moved = Problem.from_log(log_h.clamp(min=-1), y, support, metric, objective)
+    moved = Problem(**{**vars(moved), "columns": cost + torch.tensor([799.0, 0.0])})
+    same = Newton(1e-12).solve(moved)
+    torch.testing.assert_close(solution.support_plan(), same.support_plan())
+
+
+def test_an_empty_label_costs_what_a_convex_solver_says_without_it() -> None:
+    h, y, cost = random_masses(1, 3), random_masses(1, 3, seed=1), random_metric(5).cost()
+    value, _ = convex(h[0].numpy(), y[0].numpy(), cost[:3, :3].numpy(), 100.0, (1.0, 1.0))
+    h, y = (torch.cat([x, torch.zeros(1, 2)], 1).float() for x in (h, y))
+    solution = wl.solve(h, y, cost.float(), epsilon=100.0, gamma=1.0)
+    assert solution.value.item() == pytest.approx(value, rel=1e-5)
