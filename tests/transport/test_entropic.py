@@ -315,6 +315,26 @@ def test_labels_without_mass_leave_everything_finite_and_the_rest_alone(
     assert (solution.plan()[:, gone] < 1e-8).all()
 
 
+@each_solver
+@each_objective
+@pytest.mark.parametrize("crumb", [1e-300, 1e-200, 1e-30])
+def test_a_target_of_vanishing_mass_has_the_potential_that_f_gives_it(
+    gamma: tuple[float, float], regularizer: str, solver: Any, crumb: float
+) -> None:
+    # The marginal error cannot see it; a gradient in the target's weights needs it all the same.
+    problem = unequal(gamma, regularizer)
+    weights = problem["y"].clamp(min=crumb)
+    solution = solved(problem, y=SparseTarget(torch.arange(6).expand(2, 6), weights), solver=solver)
+    M, epsilon = problem["metric"].cost(), problem["epsilon"]
+    log_y = solution.problem.log_y
+    reference = -1.0 if regularizer == "plan" else log_y
+    rows = solution.f if regularizer == "plan" else solution.f + epsilon * problem["h"].log()
+    log_sum = ((rows.unsqueeze(1) - M) / epsilon).logsumexp(2)  # M is symmetric
+    damping = 1 if gamma[1] == INF else gamma[1] / (gamma[1] + epsilon)
+    close(solution.g, damping * epsilon * (log_y - reference - log_sum), rtol=1e-7, atol=1e-7)
+    close(solution.value, solved(problem).value)
+
+
 @each_regularizer
 def test_balanced_potentials_have_mean_zero(regularizer: str) -> None:
     close(solved(small((INF, INF), regularizer)).f.mean(1), [0.0, 0.0])

@@ -41,7 +41,9 @@ class Equations:
 
     def __getitem__(self, rows: Tensor) -> Equations:
         epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
-        log_h, log_y, cost = self.log_h[rows], self.log_y[rows], self.cost[rows]
+        log_h, log_y = self.log_h[rows], self.log_y[rows]
+        shared = self.cost.stride(0) == 0  # one cost, seen by every example: keep it so
+        cost = self.cost[:1].expand(len(log_h), -1, -1) if shared else self.cost[rows]
         alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
         return Equations(log_h, log_y, alpha, beta, cost, least_mass, epsilon, self.objective)
 
@@ -55,7 +57,7 @@ class Equations:
 
         Proposition 4.2 (i): `f = ρ_a ε (log h − log K v)`.
         """
-        return self._f(log_sum_exp(self._row_terms(g), dim=1))
+        return self._f(self._row_log_sum(g))
 
     def f_and_conditional(self, g: Tensor) -> tuple[Tensor, Tensor]:
         """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
@@ -89,6 +91,14 @@ class Equations:
         scale = torch.maximum(wanted.sum(1), self.least_mass)
         return (mass - wanted).abs().sum(1) / scale
 
+    def row_error(self, f: Tensor, best: Tensor) -> Tensor:
+        """ℓ1 violation of the prediction's marginal by `f`, relative to the mass, `(batch,)`.
+
+        `best` is the `f` of the same `g` that would violate nothing.
+        """
+        rows = self.objective.marginal(self.log_h, best, 0)
+        return (rows * torch.expm1((f - best) / self.epsilon)).abs().sum(1) / rows.sum(1)
+
     def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:
         """The dual objective `D(f, g)`, `(batch,)`, given the plan's total mass `(batch,)`."""
         epsilon = self.epsilon.squeeze(1) if isinstance(self.epsilon, Tensor) else self.epsilon
@@ -101,6 +111,9 @@ class Equations:
     def _f(self, log_sum: Tensor) -> Tensor:
         damping = self.objective.damping(self.epsilon, 0)
         return damping * self.epsilon * (self.log_h - self.alpha - log_sum)
+
+    def _row_log_sum(self, g: Tensor) -> Tensor:
+        return log_sum_exp(self._row_terms(g), dim=1)
 
     def _row_terms(self, g: Tensor) -> Tensor:
         return (g / self.epsilon + self.beta).unsqueeze(2) - self._scaled_cost()
@@ -129,8 +142,6 @@ def conclude(
     """The solution at target potentials `g`, with its error measured, not assumed."""
     f = equations.f_of(g)
     log_sum = equations.column_log_sum(f)
-    # The error is blind to targets of vanishing mass; their potential follows from f.
-    g = torch.where(problem.log_y < _negligible(g.dtype), equations.g_of(log_sum), g)
     error = equations.error(equations.column_mass(log_sum, g), g)
     converged = error <= tol
     if bool(converged.all()):
@@ -141,6 +152,10 @@ def conclude(
         status = Status.ITERATIONS_EXHAUSTED
     plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
     value = equations.dual(f, g, plan_mass)
+    # The error all but overlooks targets of little mass; their potential follows from f. What that
+    # takes from the prediction's marginal is part of the error.
+    little = problem.log_y.exp() <= math.sqrt(tol) * equations.least_mass.unsqueeze(1)
+    g = torch.where(little, equations.g_of(log_sum), g)
     return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
