@@ -16,7 +16,7 @@ def metrics() -> list[wl.ground.GroundMetric]:
     parents = [-1, *[(node - 1) // 3 for node in range(1, 60)]]
     return [
         wl.ground.Ordinal(LABELS),
-        wl.ground.Ordinal(LABELS, power=2),
+        wl.ground.Ordinal(LABELS, power=2, scale="max"),
         wl.ground.Embedding(torch.randn(LABELS, 8)),
         wl.ground.Discrete(LABELS),
         wl.ground.Tree(parents, nodes=list(range(20, 60))),
@@ -29,7 +29,7 @@ def metrics() -> list[wl.ground.GroundMetric]:
     [
         {"epsilon": 0},
         {"epsilon": 0.1},
-        {"epsilon": 0.001, "regularizer": "product"},
+        {"epsilon": 0.02, "regularizer": "product"},
         {"epsilon": 0.1, "debiased": True, "kl_weight": 0.1},
         {"epsilon": 0.05, "iterations": 10},
     ],

@@ -216,6 +216,11 @@ class GroundMetric(ABC):
         other._known_costs = self.cost().detach()
         return other
 
+    @property
+    def known_costs(self) -> Tensor | None:
+        """All costs, shape (K, K), where ``tabulated`` keeps them."""
+        return self._known_costs
+
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:

@@ -14,10 +14,11 @@ from wassloss.transport.entropic import default_tolerance, rounding_error
 from wassloss.transport.line import LineArea, LineQuantiles
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
+from wassloss.transport.newton_gpu import NewtonGPU
 from wassloss.transport.one_hot import OneHot
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
-from wassloss.transport.solution import ConvergenceWarning, Solution
+from wassloss.transport.solution import ConvergenceWarning, Solution, Status
 from wassloss.transport.tree import TreeFlow
 from wassloss.transport.zero_one import ZeroOne
 
@@ -33,8 +34,10 @@ class Solver(Protocol):
 CLOSED_FORMS = (OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow)
 TRACEABLE = (AlgorithmOne, *CLOSED_FORMS)  # no data-dependent control flow
 
-# A Newton step solves a system the size of the support: beyond this, many cheap steps win.
+# A Newton step solves a system the size of the support: beyond this, many cheap steps win; sooner
+# where the support is shared, for then a cheap step is a matrix product (see shared_kernel.py).
 LARGEST_NEWTON_SUPPORT = 512
+LARGEST_SHARED_NEWTON_SUPPORT = 128
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
 LARGEST_BLOCK = 2**24
 
@@ -55,7 +58,11 @@ def choose_solver(
     budget = {} if max_iterations is None else {"max_iterations": max_iterations}
     if problem.objective.exact:
         return NetworkSimplex(**budget)
-    if problem.log_y.shape[1] <= LARGEST_NEWTON_SUPPORT:
+    if NewtonGPU.applies(problem):
+        return NewtonGPU(tol, **budget)
+    shared = problem.support.shape[0] == 1
+    largest = LARGEST_SHARED_NEWTON_SUPPORT if shared else LARGEST_NEWTON_SUPPORT
+    if problem.log_y.shape[1] <= largest:
         return Newton(tol, **budget)
     return Sinkhorn(tol, **budget)
 
@@ -87,14 +94,16 @@ def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> 
     pieces = [slice(i, i + size) for i in range(0, problem.batch, size)]
     parts = [_solve_piece(problem[p], solver, None if start is None else start[p]) for p in pieces]
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
-    if not solution.converged.all():
+    if solution.status not in (Status.CONVERGED, Status.EXACT):
         warnings.warn(f"{solution}", ConvergenceWarning, stacklevel=2)
     return solution
 
 
 def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
-    asked, problem = problem, problem.with_columns()
-    if isinstance(solver, Newton | Sinkhorn):
+    asked = problem
+    if not isinstance(solver, NewtonGPU):  # which reads a table of costs in place
+        problem = problem.with_columns()
+    if isinstance(solver, Newton | NewtonGPU | Sinkhorn):
         tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
         solver = replace(solver, tol=tol)
         if _needs_double(problem, tol):

@@ -1,0 +1,10 @@
+"""Modules that doctests cannot import here are left out of the collection."""
+
+import importlib.util
+
+collect_ignore: list[str] = []
+if importlib.util.find_spec("triton") is None:
+    collect_ignore += [
+        "src/wassloss/transport/_newton_triton.py",
+        "src/wassloss/transport/_newton_triton_passes.py",
+    ]
