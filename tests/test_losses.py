@@ -234,11 +234,11 @@ def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
 # Defaults
 
 
-def test_epsilon_is_a_tenth_of_the_median_cost() -> None:
+def test_epsilon_is_a_fifth_of_the_median_cost() -> None:
     metric = Ordinal([0.0, 1.0, 3.0, 7.0], power=2)
-    assert wl.WassersteinLoss(metric).recipe.objective.epsilon == pytest.approx(0.9)  # 3² / 10
+    assert wl.WassersteinLoss(metric).recipe.objective.epsilon == pytest.approx(1.8)  # 3² / 5
     relaxed = wl.RelaxedWassersteinLoss(metric).recipe.objective
-    assert relaxed.epsilon == pytest.approx(0.9)
+    assert relaxed.epsilon == pytest.approx(1.8)
     assert relaxed.gamma == pytest.approx((9.0, 9.0))
 
 
@@ -246,9 +246,9 @@ def test_epsilon_is_a_tenth_of_the_median_cost() -> None:
 @pytest.mark.parametrize(
     ("metric", "epsilon"),
     [
-        (Ordinal(1), 0.1),
-        (Matrix(torch.zeros(4, 4)), 0.1),
-        (Ordinal([0.0] * 9 + [2.0]), 0.2),  # the median cost is 0, the largest is not
+        (Ordinal(1), 0.2),
+        (Matrix(torch.zeros(4, 4)), 0.2),
+        (Ordinal([0.0] * 9 + [2.0]), 0.4),  # the median cost is 0, the largest is not
     ],
     ids=["one label", "all at one place", "nearly all at one place"],
 )
@@ -365,12 +365,15 @@ def test_copies_and_pickles(module: Any, metric: wl.ground.GroundMetric) -> None
 
 def test_repr_tells_what_is_computed() -> None:
     assert repr(wl.WassersteinLoss(Ordinal(10, power=2), kl_weight=0.1, epsilon=0.5)) == (
-        "WassersteinLoss(Ordinal(10, power=2), epsilon=0.5, regularizer='plan', kl_weight=0.1)"
+        "WassersteinLoss(Ordinal(10, power=2), epsilon=0.5, regularizer='plan', kl_weight=0.1, "
+        "reduction='mean')"
     )
     assert repr(wl.RelaxedWassersteinLoss(Discrete(3), gamma=(1, math.inf), epsilon=0.1)) == (
         "RelaxedWassersteinLoss(Discrete(3), epsilon=0.1, gamma=(1.0, inf), regularizer='plan', "
-        "kl_weight=0)"
+        "kl_weight=0, reduction='mean')"
     )
+    special = wl.WassersteinLoss(Discrete(3), epsilon=0.1, debiased=True, iterations=5)
+    assert "debiased=True, iterations=5" in repr(special)
 
 
 @pytest.mark.parametrize(
