@@ -39,6 +39,12 @@ format: $(READY)  ## format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
+.PHONY: bench
+bench: $(READY)  ## compare speed with POT, GeomLoss and OTT: docs/benchmarks
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/run.py --suite quick
+	$(BIN)/python benchmarks/plots.py docs/benchmarks/cpu.json
+
 .PHONY: clean
 clean:  ## remove .venv, caches and build products
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,264 @@
+"""Entropic transport: how each library is asked, each in the way its manual recommends.
+
+All are given the same cost in the same dtype, and the tolerance as their stopping threshold, in
+the norm they use (POT: ℓ2, which is the easier one). "Support only" is a user who drops, by hand
+and outside the timing, the columns of the cost that carry no target mass.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from contenders import OURS, Attempt, Contender, marginal_error
+from problems import Case, Work
+from torch import Tensor
+
+import wassloss as wl
+
+CHECK_EVERY = 10  # iterations between looks at the error, as POT and OTT do by default
+# GeomLoss has no tolerance. It cools ε over the iterations it is given, so that more of them
+# always help, by a factor that shrinks like 1/n: this many is where its users would have stopped.
+GEOMLOSS_ITERATIONS = 1000
+
+
+def wassloss(work: Work, iterations: int) -> Attempt:
+    def run() -> wl.Solution:
+        target = work.dense_target if work.case.dense else work.target
+        return wl.solve(work.h, target, work.metric, epsilon=work.case.epsilon, tol=work.case.tol)
+
+    def error(solution: wl.Solution) -> float:
+        reference = solution.problem.objective.log_reference(
+            solution.problem.log_h, solution.problem.log_y
+        )
+        alpha, beta = (work.case.epsilon * x for x in reference)
+        return marginal_error(work, solution.f + alpha, solution.g + beta)
+
+    return Attempt(run, error)
+
+
+def gemm_sinkhorn(work: Work, iterations: int) -> Attempt:
+    """Textbook scaling of the whole batch with one kernel: two matrix products an iteration.
+
+    In double precision whatever the case asks for: the kernel underflows in single.
+    """
+    h, y, cost = work.h.double(), work.dense_target.double(), work.cost.double()
+
+    def run() -> tuple[Tensor, Tensor]:
+        kernel = (-cost / work.case.epsilon).exp()
+        u = torch.ones_like(h)
+        marginal = u @ kernel  # of v = 1
+        for i in range(iterations):
+            v = y / marginal
+            u = h / (v @ kernel.T)
+            marginal = u @ kernel
+            if i % CHECK_EVERY == 0:
+                worst = (v * marginal - y).abs().sum(1).max()
+                if not worst > work.case.tol:  # also ends on NaN
+                    break
+        return u, v
+
+    return Attempt(run, partial(_scaling_error, work))
+
+
+def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
+    import ot
+
+    h, y, cost = _peer_arrays(work, restricted)
+    array: Callable[[Tensor], Any] = _numpy if work.h.device.type == "cpu" else lambda x: x
+    # The documented way out where exp(−M/ε) underflows.
+    largest = {torch.float32: 85.0, torch.float64: 700.0}[work.case.torch_dtype]
+    underflows = float(cost.max()) > largest * work.case.epsilon
+    method = "sinkhorn_log" if underflows else "sinkhorn"
+    costs = [array(x) for x in cost] if restricted else [array(cost)] * work.case.batch
+    examples = [(array(a), array(b), M) for a, b, M in zip(h, y, costs, strict=True)]
+
+    def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any]:
+        # The plan is dropped: a batch of them would need the memory of `solve_batch`.
+        _, log = ot.sinkhorn(
+            a,
+            b,
+            M,
+            work.case.epsilon,
+            method=method,
+            numItermax=iterations,
+            stopThr=work.case.tol,
+            log=True,
+            warn=False,
+        )
+        return (log["log_u"], log["log_v"]) if underflows else (log["u"], log["v"])
+
+    def run() -> list[tuple[Any, Any]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the error is taken afterwards, for everyone
+            return [solve_one(*example) for example in examples]
+
+    def error(answers: list[tuple[Any, Any]]) -> float:
+        sides = zip(*answers, strict=True)
+        u, v = (torch.stack([torch.as_tensor(x) for x in side]) for side in sides)
+        return (_log_scaling_error if underflows else _scaling_error)(work, (u, v))
+
+    return Attempt(run, error)
+
+
+def pot_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
+    from ot.batch import solve_batch
+
+    h, y, cost = _peer_arrays(work, restricted)
+    cost = cost.expand(work.case.batch, -1, -1)
+
+    def run() -> Any:
+        return solve_batch(
+            cost,
+            reg=work.case.epsilon,
+            a=h,
+            b=y,
+            max_iter=iterations,
+            tol=work.case.tol,
+            method="log_sinkhorn",
+            grad="detach",
+        )
+
+    return Attempt(run, lambda result: _log_scaling_error(work, result.potentials))
+
+
+def geomloss_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
+    from geomloss import ot
+
+    h, y, cost = _peer_arrays(work, restricted)
+    cost = cost.expand(work.case.batch, -1, -1).contiguous()
+
+    def run() -> Any:
+        result = ot.solve_batch(cost, reg=work.case.epsilon, a=h, b=y, max_iter=iterations)
+        return result.potential_a, result.potential_b, result.value
+
+    def error(answer: Any) -> float:
+        f, g, _ = answer
+        # Its plan is exp((f + g − C)/ε) times the product of the marginals.
+        epsilon = work.case.epsilon
+        return marginal_error(work, f + epsilon * h.log(), g + epsilon * y.log())
+
+    return Attempt(run, error)
+
+
+def ott_vmap(work: Work, iterations: int, *, restricted: bool, lse_mode: bool) -> Attempt:
+    # JAX would otherwise take most of the GPU's memory from the others.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax
+    from ott.geometry import geometry
+    from ott.solvers import linear
+
+    jax.config.update("jax_enable_x64", True)
+    if work.h.device.type == "cuda" and jax.default_backend() != "gpu":
+        raise ImportError("JAX without GPU support")
+
+    def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any]:
+        geom = geometry.Geometry(cost_matrix=M, epsilon=work.case.epsilon)
+        out = linear.solve(
+            geom,
+            a,
+            b,
+            lse_mode=lse_mode,
+            threshold=work.case.tol,
+            inner_iterations=CHECK_EVERY,
+            max_iterations=iterations,
+        )
+        return out.f, out.g
+
+    arrays = [jax.numpy.asarray(_numpy(x)) for x in _peer_arrays(work, restricted)]
+    batched = jax.vmap(solve_one, in_axes=(0, 0, 0 if restricted else None))
+    compiled = jax.jit(batched).lower(*arrays).compile()  # here, lest compiling be timed
+
+    def error(answer: tuple[Any, Any]) -> float:
+        f, g = (torch.tensor(np.asarray(x)) for x in answer)
+        return marginal_error(work, f, g)
+
+    return Attempt(lambda: jax.block_until_ready(compiled(*arrays)), error)
+
+
+def _peer_arrays(work: Work, restricted: bool) -> tuple[Tensor, Tensor, Tensor]:
+    if restricted:
+        return work.h, work.target.weights, work.support_cost
+    return work.h, work.dense_target, work.cost
+
+
+def _numpy(x: Tensor) -> Any:
+    return x.cpu().numpy()
+
+
+def _scaling_error(work: Work, answer: tuple[Tensor, Tensor]) -> float:
+    u, v = answer
+    return _log_scaling_error(work, (u.double().log(), v.double().log()))
+
+
+def _log_scaling_error(work: Work, answer: tuple[Tensor, Tensor]) -> float:
+    log_u, log_v = answer
+    epsilon = work.case.epsilon
+    return marginal_error(work, epsilon * log_u.double(), epsilon * log_v.double())
+
+
+def _matrices(count: int, case: Case) -> float:
+    return count * case.labels**2 * _bytes(case) / 1e9
+
+
+def _blocks(count: int, case: Case) -> float:
+    return _matrices(count, case) * case.batch
+
+
+def _support_blocks(count: int, case: Case) -> float:
+    return count * case.batch * case.labels * case.support * _bytes(case) / 1e9
+
+
+def _bytes(case: Case) -> int:
+    return case.torch_dtype.itemsize
+
+
+def _peer(
+    name: str,
+    prepare: Callable[..., Attempt],
+    gigabytes: Callable[[Case], float],
+    **keywords: Any,
+) -> tuple[Contender, Contender]:
+    """A peer as it is, and helped by hand to see only the target's support."""
+    helped_gigabytes = partial(_support_blocks, 4)
+    return (
+        Contender(name, partial(prepare, restricted=False), gigabytes=gigabytes, **keywords),
+        Contender(
+            f"{name}, support only",
+            partial(prepare, restricted=True),
+            gigabytes=helped_gigabytes,
+            suits=lambda case: not case.dense,
+            **keywords,
+        ),
+    )
+
+
+CONTENDERS = (
+    Contender(OURS, wassloss),
+    *_peer("POT sinkhorn, loop", pot_loop, partial(_matrices, 4), one_by_one=True),
+    *_peer("POT solve_batch", pot_batch, partial(_blocks, 4)),
+    *_peer(
+        "GeomLoss solve_batch",
+        geomloss_batch,
+        partial(_blocks, 5),
+        most_iterations=GEOMLOSS_ITERATIONS,
+    ),
+    *_peer(
+        "OTT vmap, log domain",
+        partial(ott_vmap, lse_mode=True),
+        partial(_blocks, 2),
+        iterations_at_once=CHECK_EVERY,
+    ),
+    *_peer(
+        "OTT vmap, kernel",
+        partial(ott_vmap, lse_mode=False),
+        partial(_matrices, 4),
+        iterations_at_once=CHECK_EVERY,
+    ),
+    Contender("GEMM Sinkhorn (float64)", gemm_sinkhorn, gigabytes=partial(_matrices, 4)),
+)

@@ -1,0 +1,107 @@
+"""The work that everyone is given: predictions, targets and one cost, made from a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import torch
+from torch import Tensor
+
+import wassloss as wl
+
+DIMENSIONS = 50  # of the random label vectors
+LARGEST_TABLE = 2048  # labels up to which WassersteinLoss keeps all costs; so does this
+
+
+@dataclass(frozen=True)
+class Case:
+    """One size of problem."""
+
+    labels: int = 1000
+    support: int = 5  # labels a target names
+    epsilon: float = 0.02  # where the median cost is 1; 0 is exact
+    batch: int = 100
+    dtype: str = "float64"
+    tol: float = 1e-6  # ℓ1 marginal error to reach
+
+    def __str__(self) -> str:
+        return (
+            f"K={self.labels} B={self.batch} s={self.support} ε={self.epsilon:g} {self.dtype} "
+            f"tol={self.tol:g}"
+        )
+
+    @property
+    def dense(self) -> bool:
+        return self.support == self.labels
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        dtype: torch.dtype = getattr(torch, self.dtype)
+        return dtype
+
+
+@dataclass(frozen=True)
+class Work:
+    """The data of a case, in every form a contender asks for."""
+
+    case: Case
+    metric: wl.ground.GroundMetric
+    h: Tensor  # (batch, labels), rows sum to 1
+    target: wl.SparseTarget
+
+    @classmethod
+    def of(cls, case: Case, device: str) -> Work:
+        generator = torch.Generator().manual_seed(0)
+        dtype = case.torch_dtype
+        metric = random_metric(case.labels, dtype, generator).to(device)
+        logits = torch.randn(case.batch, case.labels, generator=generator, dtype=dtype)
+        target = random_target(case.batch, case.labels, case.support, dtype, generator)
+        target = wl.SparseTarget(target.indices.to(device), target.weights.to(device))
+        return cls(case, metric, logits.softmax(1).to(device), target)
+
+    def first(self, examples: int) -> Work:
+        """The same work with fewer examples."""
+        rows = slice(examples)
+        target = wl.SparseTarget(self.target.indices[rows], self.target.weights[rows])
+        part = replace(self.case, batch=min(examples, self.case.batch))
+        return Work(part, self.metric, self.h[rows], target)
+
+    @cached_property
+    def dense_target(self) -> Tensor:
+        return torch.zeros_like(self.h).scatter(1, self.target.indices, self.target.weights)
+
+    @property
+    def cost(self) -> Tensor:
+        """All costs, `(labels, labels)`: what a peer needs."""
+        return _all_costs(self.metric)
+
+    @cached_property
+    def support_cost(self) -> Tensor:
+        """The costs a user can pick by hand, `(batch, labels, support)`."""
+        columns = self.metric.cost_columns(self.target.indices)  # (batch, support, labels)
+        return columns.transpose(1, 2).contiguous()
+
+
+@lru_cache(maxsize=1)  # shared by the parts of a work, and kept for one work at a time
+def _all_costs(metric: wl.ground.GroundMetric) -> Tensor:
+    return metric.cost()
+
+
+def random_metric(
+    labels: int, dtype: torch.dtype, generator: torch.Generator
+) -> wl.ground.GroundMetric:
+    """Squared distances between random unit vectors, with median 1."""
+    vectors = torch.randn(labels, DIMENSIONS, generator=generator, dtype=dtype)
+    metric = wl.ground.Embedding(vectors, power=2, scale="median")
+    return metric.tabulated() if labels <= LARGEST_TABLE else metric
+
+
+def random_target(
+    batch: int, labels: int, support: int, dtype: torch.dtype, generator: torch.Generator
+) -> wl.SparseTarget:
+    """A few labels each, as tags are, with uneven weights that sum to 1."""
+    keys = torch.rand(batch, labels, generator=generator)
+    indices = keys.topk(support).indices.sort(1).values
+    weights = torch.rand(batch, support, generator=generator, dtype=dtype) + 0.1
+    return wl.SparseTarget(indices, weights / weights.sum(1, keepdim=True))

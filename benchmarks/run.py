@@ -1,0 +1,172 @@
+"""wassloss and its peers on the same problems, in one run.
+
+    python benchmarks/run.py --suite quick            # two or three minutes on two cores
+    python benchmarks/run.py --suite full --device cuda
+    python benchmarks/run.py --check                  # does everyone solve the same problem?
+    python benchmarks/plots.py docs/benchmarks/cpu.json
+
+Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU), anew after each case. Peers that are not
+installed are reported as missing: `pip install '.[bench]'` installs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import entropic
+import exact
+import machine
+import output
+import table
+import training
+from contenders import Contender
+from measure import Limits, Measurement, measure
+from problems import Case, Work
+
+HEADLINE = Case()
+SECONDS = {"quick": 10.0, "full": 60.0}  # for one contender, unless told otherwise
+MEMORY_SHARE = 0.5  # of the machine's, for the largest arrays of one contender
+
+
+@dataclass(frozen=True)
+class Group:
+    """One case and those who take part; times are compared with the first."""
+
+    kind: str
+    case: Case
+    contenders: tuple[Contender, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind}: {self.case}"
+
+
+def quick() -> Iterator[Group]:
+    yield _entropic(HEADLINE)
+    yield _entropic(replace(HEADLINE, labels=100))
+    yield from _others()
+
+
+def full() -> Iterator[Group]:
+    """Around the headline case, one quantity at a time."""
+    yield _entropic(HEADLINE)
+    yield _entropic(replace(HEADLINE, dtype="float32", tol=1e-5))
+    for labels in (100, 10_000, 100_000):
+        yield _entropic(replace(HEADLINE, labels=labels))
+    for batch in (10, 1000):
+        yield _entropic(replace(HEADLINE, batch=batch))
+    for support in (1, 20, HEADLINE.labels):
+        yield _entropic(replace(HEADLINE, support=support))
+    for epsilon in (0.1, 0.002):
+        yield _entropic(replace(HEADLINE, epsilon=epsilon))
+    yield _entropic(replace(HEADLINE, labels=100, support=100))
+    yield from _others()
+
+
+def _others() -> Iterator[Group]:
+    yield Group("exact", replace(HEADLINE, epsilon=0.0), exact.CONTENDERS)
+    single = replace(HEADLINE, dtype="float32", tol=1e-5)
+    kind = f"{training.PASSES} × forward and backward, class ids"
+    yield Group(kind, replace(single, support=1), training.ONE_HOT)
+    kind = f"{training.PASSES} training steps, linear model of {training.FEATURES} features"
+    yield Group(kind, single, training.STEP)
+    yield Group(kind, replace(single, epsilon=0.1), training.STEP)
+
+
+def _entropic(case: Case) -> Group:
+    return Group("entropic", case, entropic.CONTENDERS)
+
+
+def run(group: Group, device: str, limits: Limits) -> dict[str, Any]:
+    _say(f"\n{group.title}")
+    work = Work.of(group.case, device)
+    measurements = []
+    for contender in group.contenders:
+        if contender.suits(group.case):
+            measurement = measure(contender, work, limits)
+            measurements.append(measurement)
+            _say(f"  {contender.name:42} {_summary(measurement)}")
+    return {
+        "kind": group.kind,
+        "title": group.title,
+        "case": asdict(group.case),
+        "measurements": [asdict(m) for m in measurements],
+    }
+
+
+def check(device: str) -> bool:
+    """Solve a small case with everyone, for long, and compare the marginals of their plans."""
+    case = Case(labels=30, batch=4, support=4, epsilon=0.1, tol=1e-7)
+    groups = (_entropic(case), Group("exact", replace(case, epsilon=0.0), exact.CONTENDERS))
+    good = True
+    for group in groups:
+        work = Work.of(group.case, device)
+        for contender in group.contenders:
+            result = measure(contender, work, Limits(30.0, 4.0))
+            # GeomLoss converges like one over its iterations, whatever they are.
+            wanted = 1e-2 if "GeomLoss" in contender.name else 10 * case.tol
+            fine = result.not_run is not None or (
+                result.error is not None and result.error <= wanted
+            )
+            good = good and fine
+            _say(f"{'ok ' if fine else 'BAD'} {contender.name:42} {_summary(result)}")
+    return good
+
+
+def _summary(measurement: Measurement) -> str:
+    if measurement.not_run:
+        return measurement.not_run
+    error = "" if measurement.error is None else f"error {measurement.error:.1e}"
+    return f"{table.duration(measurement.median):>10}  {error}  {len(measurement.seconds)} runs"
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--suite", choices=("quick", "full"), default="quick")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--limit", type=float, help="seconds for one contender")
+    parser.add_argument("--memory", type=float, help="gigabytes for one contender")
+    parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
+    parser.add_argument("--check", action="store_true", help="compare the answers, not the times")
+    arguments = parser.parse_args()
+    if arguments.check:
+        return 0 if check(arguments.device) else 1
+
+    limits = Limits(
+        arguments.limit or SECONDS[arguments.suite],
+        arguments.memory or MEMORY_SHARE * machine.memory_gigabytes(arguments.device),
+    )
+    results: dict[str, Any] = {
+        "suite": arguments.suite,
+        "device": arguments.device,
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "limits": asdict(limits),
+        "machine": machine.describe(arguments.device),
+        "versions": machine.versions(),
+        "headline": asdict(HEADLINE),
+        "groups": [],
+    }
+    path = arguments.out / f"{arguments.device}.json"
+    for group in {"quick": quick, "full": full}[arguments.suite]():
+        results["groups"].append(run(group, arguments.device, limits))
+        output.write(path, (json.dumps(results, indent=1) + "\n").encode())
+        table.write(results, path)
+    _say(f"\n{path.with_suffix('.md')}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
