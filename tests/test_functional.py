@@ -331,6 +331,8 @@ def test_a_fixed_number_of_iterations_is_no_failure() -> None:
 def test_a_solver_of_ones_own() -> None:
     h, y = simplex(3, K), simplex(3, K)
     sinkhorn = wl.transport.Sinkhorn(tol=1e-10)
+    solution = wl.solve(h, y, EMBEDDING, epsilon=0.1, solver=sinkhorn)
+    assert (solution.n_iterations > wl.solve(h, y, EMBEDDING, epsilon=0.1).n_iterations).all()
     torch.testing.assert_close(
         wl.wasserstein(h, y, EMBEDDING, epsilon=0.1, solver=sinkhorn),
         wl.wasserstein(h, y, EMBEDDING, epsilon=0.1, tol=1e-10),

@@ -118,7 +118,13 @@ def _from_class_ids(
             )
         if counts is not None and counts.all():
             counts = None
+    flat = _not_from_the_end(flat, labels)
     return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)), counts
+
+
+def _not_from_the_end(indices: Tensor, labels: int) -> Tensor:
+    """Where nothing is checked, see that a label of -1 is out of range and not the last one."""
+    return indices if checking() else indices.masked_fill(indices < 0, labels)
 
 
 def _hint(ids: Tensor, batch_shape: torch.Size, labels: int) -> str:
@@ -193,7 +199,8 @@ def _from_sparse(
     flat = (batch_shape.numel(), indices.shape[-1])
     indices, weights = indices.reshape(flat).long(), weights.reshape(flat)
     padding = (weights == 0) & ((indices < 0) | (indices >= labels))
-    return SparseTarget(indices.masked_fill(padding, 0), weights)
+    indices = _not_from_the_end(indices.masked_fill(padding, 0), labels)
+    return SparseTarget(indices, weights)
 
 
 def _check(target: SparseTarget, labels: int) -> None:
