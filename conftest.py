@@ -8,3 +8,8 @@ if importlib.util.find_spec("triton") is None:
         "src/wassloss/transport/_newton_triton.py",
         "src/wassloss/transport/_newton_triton_passes.py",
     ]
+if importlib.util.find_spec("numba") is None:
+    collect_ignore += [
+        "src/wassloss/transport/_newton_kernel.py",
+        "src/wassloss/transport/_vectorized.py",
+    ]

@@ -16,6 +16,7 @@ from wassloss.transport import (
     LineQuantiles,
     NetworkSimplex,
     Newton,
+    NewtonCPU,
     Objective,
     OneHot,
     Problem,
@@ -25,6 +26,7 @@ from wassloss.transport import (
     TreeFlow,
     ZeroOne,
     choose_solver,
+    newton_cpu,
     solve_problem,
 )
 from wassloss.transport import solve as dispatcher
@@ -49,6 +51,19 @@ def problem_of(
 
 # Which solver
 
+FASTEST = NewtonCPU if newton_cpu.available() else Newton
+
+
+def shared_problem(labels: int) -> Problem:
+    masses = random_masses(4, labels, seed=1)
+    everything = torch.arange(labels).unsqueeze(0)
+    return Problem.from_log(masses.log(), masses, everything, Ordinal(labels), Objective(0.1))
+
+
+def test_the_torch_solver_stands_in_where_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newton_cpu, "COMPILES", False)
+    assert choose_solver(problem_of(random_metric(4), 0.1)) == Newton()
+
 
 @pytest.mark.parametrize(
     ("problem", "solver"),
@@ -65,13 +80,15 @@ def problem_of(
         (problem_of(Discrete(4), support=1), OneHot()),
         (problem_of(random_metric(4), support=1), OneHot()),
         (problem_of(random_metric(4), 0.1, support=1), OneHot()),
-        (problem_of(random_metric(4), 0.1, (1.0, 1.0), support=1), Newton()),
-        (problem_of(random_metric(4), 0.1, (INF, 1.0), support=1), Newton()),
-        (problem_of(Discrete(4), 0.1), Newton()),
-        (problem_of(Ordinal(4), 0.1), Newton()),
-        (problem_of(TREE, 0.1, (1.0, INF)), Newton()),
-        (problem_of(Ordinal(600), 0.1, support=512), Newton()),
+        (problem_of(random_metric(4), 0.1, (1.0, 1.0), support=1), FASTEST()),
+        (problem_of(random_metric(4), 0.1, (INF, 1.0), support=1), FASTEST()),
+        (problem_of(Discrete(4), 0.1), FASTEST()),
+        (problem_of(Ordinal(4), 0.1), FASTEST()),
+        (problem_of(TREE, 0.1, (1.0, INF)), FASTEST()),
+        (problem_of(Ordinal(600), 0.1, support=512), FASTEST()),
         (problem_of(Ordinal(600), 0.1, support=513), Sinkhorn()),
+        (shared_problem(128), FASTEST()),
+        (shared_problem(129), Sinkhorn()),
     ],
     ids=lambda x: type(x).__name__ if not isinstance(x, Problem) else repr(x.metric),
 )
@@ -82,7 +99,7 @@ def test_the_cheapest_exact_solver_is_chosen(problem: Problem, solver: Any) -> N
 
 def test_budgets_reach_the_solver() -> None:
     entropic = problem_of(random_metric(4), 0.1)
-    assert choose_solver(entropic, tol=1e-3, max_iterations=7) == Newton(1e-3, 7)
+    assert choose_solver(entropic, tol=1e-3, max_iterations=7) == FASTEST(1e-3, 7)
     assert choose_solver(entropic, iterations=9) == AlgorithmOne(9)
     assert choose_solver(problem_of(random_metric(4)), max_iterations=7) == NetworkSimplex(7)
     wide = problem_of(Ordinal(600), 0.1, support=513)

@@ -4,6 +4,7 @@ from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.line import LineArea, LineQuantiles
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
+from wassloss.transport.newton_cpu import NewtonCPU
 from wassloss.transport.newton_gpu import NewtonGPU
 from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.one_hot import OneHot
@@ -21,6 +22,7 @@ __all__ = [
     "LineQuantiles",
     "NetworkSimplex",
     "Newton",
+    "NewtonCPU",
     "NewtonGPU",
     "Objective",
     "OneHot",

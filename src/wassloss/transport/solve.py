@@ -14,6 +14,7 @@ from wassloss.transport.entropic import default_tolerance, rounding_error
 from wassloss.transport.line import LineArea, LineQuantiles
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
+from wassloss.transport.newton_cpu import NewtonCPU
 from wassloss.transport.newton_gpu import NewtonGPU
 from wassloss.transport.one_hot import OneHot
 from wassloss.transport.problem import Problem
@@ -63,7 +64,7 @@ def choose_solver(
     shared = problem.support.shape[0] == 1
     largest = LARGEST_SHARED_NEWTON_SUPPORT if shared else LARGEST_NEWTON_SUPPORT
     if problem.log_y.shape[1] <= largest:
-        return Newton(tol, **budget)
+        return NewtonCPU(tol, **budget) if NewtonCPU.applies(problem) else Newton(tol, **budget)
     return Sinkhorn(tol, **budget)
 
 
@@ -101,7 +102,7 @@ def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> 
 
 def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
     asked = problem
-    if not isinstance(solver, NewtonGPU):  # which reads a table of costs in place
+    if not isinstance(solver, NewtonCPU | NewtonGPU):  # which read a table of costs in place
         problem = problem.with_columns()
     if isinstance(solver, Newton | NewtonGPU | Sinkhorn):
         tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol

@@ -1,0 +1,442 @@
+"""The compiled half of `NewtonCPU`: one example at a time, in scratch that stays in the cache.
+
+The mathematics is that of `newton.py` and `entropic.py`. Here the labels are walked in blocks, and
+while a block is in the first-level cache its exponents, shares, marginals and its part of the
+Hessian are computed. What has the size of the support is in double precision.
+
+Constants come in as arguments, for Numba's cache on disk does not notice when another file changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.transport._vectorized import (
+    compiled,
+    exp,
+    expm1,
+    kept_on_disk,
+    log,
+    of_numbers,
+    summing,
+)
+
+Reals = NDArray[Any]  # of the problem's dtype
+Doubles = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+BLOCK = 256  # labels at a time
+
+
+class Terms(NamedTuple):
+    """What all examples have in common."""
+
+    # The problem: which marginals are constraints is told by an infinite gamma.
+    epsilon: float
+    gamma_h: float
+    gamma_y: float
+    product: bool  # the regulariser
+    # The dtype, and the exponent below which `entropic.py` neglects a term.
+    eps: float
+    tiny: float
+    largest: float
+    negligible: float
+    # The budget, and whether to lower ε in stages.
+    tol: float
+    max_iterations: int
+    staged: bool
+    # The constants of newton.py, by the names they have there.
+    first_exponent: float
+    stage_factor: float
+    stage_tolerance: float
+    last_stage_tolerance: float
+    sufficient_increase: float
+    shrink: float
+    smallest_step: float
+    ridge: float
+    longest_step: float
+
+
+class Scratch(NamedTuple):
+    """Memory for one thread."""
+
+    present: Indices  # (support,), where the costs are of the targets that are not padding
+    h: Reals  # (labels,)
+    share: Reals  # (support + 1, block)
+    lanes: Reals  # (4, block): top, total, T1 / total and sqrt(T1) / total of each label
+    coupling: Doubles  # (support + 1, support + 1)
+    vectors: Doubles  # (9, support), named in `maximize`
+
+
+def new_scratch(support: int, labels: int, dtype: Any) -> Scratch:
+    """Scratch for examples of one shape. Targets go in pairs: an odd last one needs a partner."""
+    return Scratch(
+        np.zeros(support, np.int64),
+        np.zeros(labels, dtype),
+        np.zeros((support + 1, BLOCK), dtype),
+        np.zeros((4, BLOCK), dtype),
+        np.zeros((support + 1, support + 1)),
+        np.zeros((9, support)),
+    )
+
+
+# One block of labels
+
+
+@summing
+def exponentials(
+    cost: Reals, rows: Indices, w: Doubles, rate: float, low: float,
+    first: int, size: int, share: Reals, top: Reals, total: Reals,
+) -> None:  # fmt: skip
+    """`share = exp(w_j − M_ij rate − top_i)`, with `top` its largest exponent, `total` its sum."""
+    real = cost.dtype.type
+    rate_, low_ = real(rate), real(low)
+    for i in range(size):
+        top[i] = real(-math.inf)
+        total[i] = real(0)
+    for j in range(w.size):
+        row, out, w_j = cost[rows[j], first:], share[j], real(w[j])
+        for i in range(size):
+            v, t = w_j - rate_ * row[i], top[i]
+            out[i] = v
+            top[i] = t if t > v else v
+    for j in range(w.size):
+        out = share[j]
+        for i in range(size):
+            v = out[i] - top[i]
+            e = exp(low_ if v < low_ else v)  # a NaN stays one
+            out[i] = e
+            total[i] += e
+
+
+@summing
+def label_terms(
+    log_h: Reals, h: Reals, epsilon: float, terms: Terms, size: int, lanes: Reals
+) -> tuple[float, float, float]:
+    """The block's part of the dual, of its rounding error and of the plan's mass.
+
+    Reads the first two of `lanes` and fills the others.
+    """
+    real = log_h.dtype.type
+    zero, one, half, inf = real(0), real(1), real(0.5), real(math.inf)
+    lowest, highest = real(math.log(terms.tiny)), real(math.log(terms.largest / 2))
+    floor = real(terms.tiny**0.45)  # less is nothing, and would make denormal products
+    top, total, weight, root = lanes[0], lanes[1], lanes[2], lanes[3]
+    lead = zero if terms.product else one  # log h − α
+    gamma, constrained = real(terms.gamma_h), math.isinf(terms.gamma_h)
+    rate, unit = real(-1 / terms.gamma_h), real(damping(terms.gamma_h, epsilon) * epsilon)
+    dual, rounding, mass = zero, zero, zero
+    for i in range(size):
+        f = unit * (lead * log_h[i] - (top[i] + log(total[i])))
+        if constrained:
+            r = h[i]
+            dual += r * f
+        else:
+            x = rate * f
+            z = log_h[i] + x
+            r = exp(lowest if z < lowest else (highest if z > highest else z))
+            r = inf if z > highest else r
+            near = expm1(x if abs(x) < half else zero)
+            dual += gamma * (-h[i] * near if abs(x) < half else h[i] - r)
+        rounding += abs(r * f)
+        mass += r
+        inverse = one / total[i]
+        r = zero if r < floor else r
+        weight[i] = r * inverse
+        root[i] = math.sqrt(r) * inverse
+    return float(dual), float(rounding), float(mass)
+
+
+@summing
+def couple(
+    size: int, tiny: float, share: Reals, lanes: Reals, mass: Doubles, coupling: Doubles
+) -> None:
+    """Add the block's part of `c = Tᵀ1` and of the lower half of `Pᵀ diag(T1) P`."""
+    real = share.dtype.type
+    zero, cut = real(0), real(tiny**0.25)
+    weight, root = lanes[2], lanes[3]
+    for j in range(mass.size):
+        row, c = share[j], zero
+        for i in range(size):
+            e = row[i]
+            c += e * weight[i]
+            row[i] = zero if e < cut else e * root[i]
+        mass[j] += c
+    # Two by two, for each number that is read to be used twice. An odd last row has one of zeros.
+    for j in range(0, mass.size, 2):
+        p, q = share[j], share[j + 1]
+        for k in range(0, j + 1, 2):
+            r, s = share[k], share[k + 1]
+            pr, ps, qr, qs = zero, zero, zero, zero
+            for i in range(size):
+                pr += p[i] * r[i]
+                ps += p[i] * s[i]
+                qr += q[i] * r[i]
+                qs += q[i] * s[i]
+            coupling[j, k] += pr
+            coupling[j, k + 1] += ps
+            coupling[j + 1, k] += qr
+            coupling[j + 1, k + 1] += qs
+
+
+# One example
+
+
+@compiled
+def damping(gamma: float, epsilon: float) -> float:
+    return 1.0 if math.isinf(gamma) else gamma / (gamma + epsilon)
+
+
+@compiled
+def over_labels(
+    log_h: Reals, h: Reals, cost: Reals, rows: Indices, w: Doubles, epsilon: float,
+    terms: Terms, mass: Doubles, coupling: Doubles, share: Reals, lanes: Reals,
+) -> tuple[float, float, float]:  # fmt: skip
+    """`mass`, `coupling`, and the sums of `label_terms` over all blocks."""
+    for j in range(w.size):
+        mass[j] = 0
+        for k in range(w.size):
+            coupling[j, k] = 0
+    dual, rounding, plan_mass = 0.0, 0.0, 0.0
+    for first in range(0, log_h.size, BLOCK):
+        size = min(BLOCK, log_h.size - first)
+        exponentials(
+            cost, rows, w, 1 / epsilon, terms.negligible, first, size, share, lanes[0], lanes[1]
+        )
+        part = label_terms(log_h[first:], h[first:], epsilon, terms, size, lanes)
+        dual += part[0]
+        rounding += part[1]
+        plan_mass += part[2]
+        couple(size, terms.tiny, share, lanes, mass, coupling)
+    return dual, rounding, plan_mass
+
+
+@compiled
+def over_support(
+    log_y: Doubles, g: Doubles, mass: Doubles, gamma: float, wanted: Doubles
+) -> tuple[float, float, float, float]:
+    """`wanted`, its part of the dual and of its rounding error, its sum, and its ℓ1 violation."""
+    dual, rounding, asked, wrong = 0.0, 0.0, 0.0, 0.0
+    for j in range(g.size):
+        y, x = math.exp(log_y[j]), -g[j] / gamma
+        wanted[j] = math.exp(log_y[j] + x)
+        if math.isinf(gamma):
+            dual += y * g[j]
+        else:
+            dual += gamma * (-y * math.expm1(x) if abs(x) < 0.5 else y - wanted[j])
+        rounding += abs(wanted[j] * g[j])
+        asked += wanted[j]
+        wrong += abs(mass[j] - wanted[j])
+    return dual, rounding, asked, wrong
+
+
+@compiled
+def sinkhorn_step(
+    log_y: Doubles, g: Doubles, mass: Doubles, epsilon: float, terms: Terms, step: Doubles
+) -> None:
+    """From `g` to what Sinkhorn's update would make of it."""
+    for j in range(g.size):
+        best = epsilon * (log_y[j] - math.log(max(mass[j], terms.tiny))) + g[j]
+        step[j] = damping(terms.gamma_y, epsilon) * best - g[j]
+
+
+@summing
+def cholesky_solve(system: Doubles, x: Doubles) -> bool:
+    """Solve in place, given the lower half; False where it is not positive definite."""
+    for j in range(x.size):
+        for k in range(j + 1):
+            rest = system[j, k]
+            for i in range(k):
+                rest -= system[j, i] * system[k, i]
+            if k < j:
+                system[j, k] = rest / system[k, k]
+            elif rest > 0:  # False for a NaN
+                system[j, j] = math.sqrt(rest)
+            else:
+                return False
+    for j in range(x.size):
+        for i in range(j):
+            x[j] -= system[j, i] * x[i]
+        x[j] /= system[j, j]
+    for j in range(x.size - 1, -1, -1):
+        x[j] /= system[j, j]
+        for i in range(j):
+            x[i] -= system[j, i] * x[j]
+    return True
+
+
+@compiled
+def find_direction(
+    log_y: Doubles, g: Doubles, mass: Doubles, wanted: Doubles, error: float, epsilon: float,
+    terms: Terms, coupling: Doubles, direction: Doubles,
+) -> float:  # fmt: skip
+    """Newton's step or, where there is none, Sinkhorn's; its slope. `coupling` is used up."""
+    ridge = terms.ridge * min(error, 1.0) + 100 * 2.0**-52
+    for j in range(g.size):
+        for k in range(j + 1):
+            coupling[j, k] *= -damping(terms.gamma_h, epsilon)
+        coupling[j, j] += mass[j] + epsilon / terms.gamma_y * wanted[j]
+        coupling[j, j] += ridge * (mass[j] + wanted[j])
+        direction[j] = wanted[j] - mass[j]
+    usable, longest = cholesky_solve(coupling, direction), terms.longest_step
+    for j in range(g.size):
+        usable = usable and abs(direction[j]) < math.inf
+        longest = max(longest, abs(direction[j]))
+    scale = epsilon * terms.longest_step / longest
+    if not usable:
+        sinkhorn_step(log_y, g, mass, epsilon, terms, direction)
+        scale = 1.0
+    slope = 0.0
+    for j in range(g.size):
+        direction[j] *= scale
+        slope += direction[j] * (wanted[j] - mass[j])
+    return slope
+
+
+@summing
+def exponentiate(log_h: Reals, lowest: float, h: Reals) -> float:
+    """`h` from its logarithm, and its sum."""
+    low, total = log_h.dtype.type(lowest), 0.0
+    for i in range(h.size):
+        h[i] = exp(low if log_h[i] < low else log_h[i])
+        total += h[i]
+    return total
+
+
+@of_numbers
+def largest_cost(cost: Reals, rows: Indices) -> float:
+    largest = cost.dtype.type(0)
+    for j in rows:
+        for c in cost[j]:
+            largest = c if c > largest else largest
+    return float(largest)
+
+
+@kept_on_disk
+def maximize(
+    start: int, stop: int, log_h: Reals, log_y: Reals, cost: Reals, rows: Indices,
+    least_mass: Reals, terms: Terms, scratch: Scratch, potential: Reals, n_iterations: Indices,
+) -> None:  # fmt: skip
+    """`Newton.solve` for examples `start` to `stop − 1`: `potential` from its start to the best."""
+    present, h, share, lanes, coupling, vectors = scratch
+    real = log_h.dtype.type
+    for b in range(start, stop):
+        total_h, total_y, n = exponentiate(log_h[b], math.log(terms.tiny), h), 0.0, 0
+        for j in range(log_y.shape[1]):
+            if log_y[b, j] > -math.inf:
+                present[n] = rows[b, j]
+                vectors[0, n], vectors[3, n] = log_y[b, j], potential[b, j]
+                total_y += math.exp(log_y[b, j])
+                n += 1
+        for i in range(BLOCK):
+            share[n, i] = 0
+        columns, view = present[:n], vectors[:, :n]
+        logs, w, direction = view[0], view[1], view[2]
+        g, mass, wanted = view[3], view[4], view[5]
+        trial, trial_mass, trial_wanted = view[6], view[7], view[8]
+
+        epsilon, near_enough = terms.epsilon, terms.stage_tolerance
+        if terms.staged:
+            epsilon = max(epsilon, largest_cost(cost, columns) / terms.first_exponent)
+        objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
+        n_iterations[b] = terms.max_iterations
+        for iteration in range(terms.max_iterations + 1):
+            for j in range(n):
+                trial[j] = real(g[j] + step * direction[j]) if step > 0 else g[j]
+                w[j] = trial[j] / epsilon + (logs[j] if terms.product else -1.0)
+            on_labels = over_labels(
+                log_h[b], h, cost, columns, w, epsilon, terms, trial_mass, coupling, share, lanes
+            )
+            on_support = over_support(logs, trial, trial_mass, terms.gamma_y, trial_wanted)
+            value = on_labels[0] + on_support[0] - epsilon * on_labels[2]
+            if terms.product:
+                value += epsilon * total_h * total_y
+            trial_error = on_support[3] / max(on_support[2], float(least_mass[b]))
+            needed = terms.sufficient_increase * step * slope - noise
+            # A NaN or an infinity compares false: such a point is refused, but for the first one.
+            kept = value >= objective + needed and trial_error < math.inf
+            if kept or iteration == 0:
+                objective, error, step = value, trial_error, 1.0
+                noise = 8 * terms.eps * (on_labels[1] + on_support[1] + abs(value))
+                for j in range(n):
+                    g[j], mass[j], wanted[j] = trial[j], trial_mass[j], trial_wanted[j]
+                at_last = epsilon <= terms.epsilon
+                # Half the tolerance: the error is measured again, in another order of summation.
+                if at_last and error <= 0.5 * terms.tol and iteration > 0:
+                    n_iterations[b] = iteration
+                    break
+                if at_last or error > near_enough or iteration == 0:
+                    slope = find_direction(
+                        logs, g, mass, wanted, error, epsilon, terms, coupling, direction
+                    )
+                else:
+                    # One stage's objective says nothing of the next: look around there first.
+                    epsilon = max(terms.epsilon, epsilon / terms.stage_factor)
+                    near_enough = max(terms.last_stage_tolerance, near_enough / terms.stage_factor)
+                    step, slope, objective = 0.0, 0.0, -math.inf
+            else:
+                step *= terms.shrink
+                if step < terms.smallest_step:
+                    sinkhorn_step(logs, g, mass, epsilon, terms, direction)
+                    step, slope, objective = 1.0, 0.0, -math.inf
+        n = 0
+        for j in range(log_y.shape[1]):
+            if log_y[b, j] > -math.inf:
+                potential[b, j] = g[n]
+                n += 1
+
+
+# The passes over the cost of `entropic.conclude`
+
+
+@kept_on_disk
+def row_log_sums(
+    start: int, stop: int, w: Doubles, cost: Reals, rows: Indices, rate: float, low: float,
+    scratch: Scratch, out: Reals,
+) -> None:  # fmt: skip
+    """`log Σ_j exp(w_j − M_ij rate)` of every label."""
+    top, total = scratch.lanes[0], scratch.lanes[1]
+    for b in range(start, stop):
+        for first in range(0, out.shape[1], BLOCK):
+            size = min(BLOCK, out.shape[1] - first)
+            exponentials(cost, rows[b], w[b], rate, low, first, size, scratch.share, top, total)
+            for i in range(size):
+                out[b, first + i] = top[i] + log(total[i])
+
+
+@summing
+def log_sum(v: Reals, row: Reals, rate: float, low: float, top: Reals) -> float:
+    """`log Σ_i exp(v_i − rate row_i)`; `top` is scratch."""
+    real = v.dtype.type
+    rate_, low_, largest, total = real(rate), real(low), real(-math.inf), 0.0
+    for i in range(BLOCK):
+        top[i] = largest
+    for first in range(0, v.size, BLOCK):
+        v_, row_ = v[first:], row[first:]
+        for i in range(min(BLOCK, v.size - first)):
+            x, t = v_[i] - rate_ * row_[i], top[i]
+            top[i] = t if t > x else x
+    for i in range(BLOCK):
+        largest = max(largest, top[i])
+    for first in range(0, v.size, BLOCK):
+        v_, row_, part = v[first:], row[first:], real(0)
+        for i in range(min(BLOCK, v.size - first)):
+            x = v_[i] - rate_ * row_[i] - largest
+            part += exp(low_ if x < low_ else x)
+        total += part
+    return float(largest) + math.log(total)
+
+
+@kept_on_disk
+def column_log_sums(
+    start: int, stop: int, v: Reals, cost: Reals, rows: Indices, rate: float, low: float,
+    scratch: Scratch, out: Reals,
+) -> None:  # fmt: skip
+    """`log Σ_i exp(v_i − M_ij rate)` of every target."""
+    for b in range(start, stop):
+        for j in range(out.shape[1]):
+            out[b, j] = log_sum(v[b], cost[rows[b, j]], rate, low, scratch.lanes[0])

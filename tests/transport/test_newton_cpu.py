@@ -1,0 +1,389 @@
+"""The compiled Newton method: the same answers as `Newton`, from any thread and process."""
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+from tests.generators import (
+    OBJECTIVE_NAMES,
+    OBJECTIVES,
+    is_finite,
+    random_masses,
+    random_metric,
+)
+from tests.oracles import INF
+from wassloss import ConvergenceWarning, Solution
+from wassloss.transport import Newton, Objective, Problem, Status
+from wassloss.transport.newton_cpu import NewtonCPU, _costs, available
+
+pytestmark = pytest.mark.skipif(not available(), reason="needs Numba: pip install wassloss[fast]")
+
+F32, F64 = torch.float32, torch.float64
+LABELS = 300  # more than a block, and no whole number of them
+
+each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
+each_dtype = pytest.mark.parametrize("dtype", [F32, F64], ids=["single", "double"])
+
+
+def masses(dtype: torch.dtype = F64) -> tuple[torch.Tensor, torch.Tensor]:
+    """Predictions with empty labels, and targets on 1, 4 and 7 labels: padding for two of them."""
+    h = random_masses(3, LABELS, support=250, seed=1)
+    y = torch.cat([random_masses(1, LABELS, support=n, seed=n) for n in (1, 4, 7)])
+    return h.to(dtype), y.to(dtype)
+
+
+def both(*args: Any, tol: float, **keywords: Any) -> tuple[Solution, Solution]:
+    compiled = wl.solve(*args, **keywords, solver=NewtonCPU(tol))
+    return compiled, wl.solve(*args, **keywords, solver=Newton(tol))
+
+
+def run_python(code: str, **environment: str) -> str:
+    """What a new process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# The same answers
+
+
+@each_dtype
+@pytest.mark.parametrize("epsilon", [10.0, 0.5, 0.05, 0.002])
+@each_objective
+def test_equals_newton(
+    gamma: tuple[float, float], regularizer: str, epsilon: float, dtype: torch.dtype
+) -> None:
+    tol = 1e-5 if dtype == F32 else 1e-10
+    given: dict[str, Any] = {"epsilon": epsilon, "gamma": gamma, "regularizer": regularizer}
+    compiled, plain = both(*masses(dtype), random_metric(LABELS), tol=tol, **given)
+    assert compiled.converged.all()
+    assert compiled.status is plain.status is Status.CONVERGED
+    assert (compiled.error <= tol).all()
+    close = 1e-4 if dtype == F32 else 1e-8
+    torch.testing.assert_close(compiled.value, plain.value, rtol=close, atol=close)
+    torch.testing.assert_close(compiled.f, plain.f, rtol=close, atol=close)
+    there = compiled.problem.log_y > -INF
+    torch.testing.assert_close(compiled.g[there], plain.g[there], rtol=close, atol=close)
+    for part, like in ((compiled.value, plain.value), (compiled.error, plain.error)):
+        assert part.dtype == like.dtype
+    # The same steps, but for rounding that may decide a close call otherwise.
+    assert (compiled.n_iterations - plain.n_iterations).abs().max() <= 2
+
+
+@each_objective
+def test_equals_newton_at_an_epsilon_where_plans_are_all_but_exact(
+    gamma: tuple[float, float], regularizer: str
+) -> None:
+    given: dict[str, Any] = {"epsilon": 1e-4, "gamma": gamma, "regularizer": regularizer}
+    compiled, plain = both(*masses(), random_metric(LABELS), tol=1e-8, **given)
+    assert compiled.converged.all()
+    torch.testing.assert_close(compiled.value, plain.value, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(compiled.f, plain.f, rtol=0, atol=1e-6)
+
+
+def test_every_example_has_its_own_number_of_iterations() -> None:
+    given: dict[str, Any] = {"epsilon": 0.003, "solver": NewtonCPU()}
+    h, y = masses()
+    together = wl.solve(h, y, random_metric(LABELS), **given)
+    assert together.n_iterations[0] < together.n_iterations[1] < together.n_iterations[2]
+
+
+@pytest.mark.parametrize("labels", [1, 2, 255, 256, 257, 513])
+@pytest.mark.parametrize("gamma", [(INF, INF), (0.5, 2.0)], ids=["balanced", "relaxed"])
+def test_any_number_of_labels(labels: int, gamma: tuple[float, float]) -> None:
+    h = random_masses(2, labels, seed=1)
+    y = random_masses(2, labels, support=min(labels, 3), seed=2)
+    compiled, plain = both(h, y, random_metric(labels + 1).cost()[:-1, :-1], epsilon=0.1,
+                           gamma=gamma, tol=1e-10)  # fmt: skip
+    torch.testing.assert_close(compiled.value, plain.value)
+    torch.testing.assert_close(compiled.f, plain.f)
+
+
+@each_dtype
+@pytest.mark.parametrize("support", [2, 3, 40, 41])
+def test_supports_of_any_size(support: int, dtype: torch.dtype) -> None:
+    h = random_masses(2, LABELS, seed=1).to(dtype)
+    y = random_masses(2, LABELS, support=support, seed=2).to(dtype)
+    tol = 1e-5 if dtype == F32 else 1e-10
+    compiled, plain = both(h, y, random_metric(LABELS), epsilon=0.1, tol=tol)
+    assert compiled.converged.all()
+    torch.testing.assert_close(compiled.value, plain.value)
+    assert compiled.n_iterations.tolist() == pytest.approx(plain.n_iterations.tolist(), abs=2)
+
+
+@each_objective
+@pytest.mark.parametrize(("mass_h", "mass_y"), [(1e-6, 1e6), (1e6, 1e-6), (1e-6, 1e-6)])
+def test_masses_may_differ_by_any_factor(
+    gamma: tuple[float, float], regularizer: str, mass_h: float, mass_y: float
+) -> None:
+    if gamma == (INF, INF):
+        mass_h = mass_y
+    h, y = mass_h * random_masses(2, 20, seed=1), mass_y * random_masses(2, 20, support=4, seed=2)
+    given: dict[str, Any] = {"epsilon": 0.5, "gamma": gamma, "regularizer": regularizer}
+    compiled, plain = both(h, y, random_metric(20), tol=1e-10, **given)
+    assert compiled.converged.all()
+    torch.testing.assert_close(compiled.value, plain.value, rtol=1e-8, atol=0)
+    torch.testing.assert_close(compiled.gradient(0), plain.gradient(0), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(compiled.gradient(1), plain.gradient(1), rtol=1e-6, atol=1e-6)
+
+
+@each_dtype
+@each_objective
+def test_targets_of_vanishing_mass(
+    gamma: tuple[float, float], regularizer: str, dtype: torch.dtype
+) -> None:
+    h = random_masses(2, 50, seed=1).to(dtype)
+    y = random_masses(2, 50, support=5, seed=2).to(dtype)
+    first = y.argmax(1)
+    y[torch.arange(2), first] = torch.tensor([1e-30, 1e-12], dtype=dtype)
+    y = y / y.sum(1, keepdim=True)
+    given: dict[str, Any] = {"epsilon": 0.1, "gamma": gamma, "regularizer": regularizer}
+    compiled, plain = both(h, y, random_metric(50), tol=1e-5 if dtype == F32 else 1e-9, **given)
+    assert compiled.converged.all()
+    assert is_finite(compiled.value, compiled.f, compiled.g, compiled.support_plan())
+    close = 1e-4 if dtype == F32 else 1e-7
+    torch.testing.assert_close(compiled.value, plain.value, rtol=close, atol=close)
+    torch.testing.assert_close(compiled.f, plain.f, rtol=close, atol=close)
+
+
+# Where the costs are
+
+
+def problem_of(h: torch.Tensor, y: torch.Tensor, support: torch.Tensor, metric: Any) -> Problem:
+    return Problem.from_log(h.log(), y, support, metric, Objective(0.05))
+
+
+def test_a_shared_support_is_not_copied() -> None:
+    metric, support = random_metric(LABELS), torch.tensor([[3, 50, 7, 120]])
+    h, y = random_masses(5, LABELS, seed=1), random_masses(5, 4, seed=2)
+    shared = problem_of(h, y, support, metric).with_columns()
+    cost, _ = _costs(shared)
+    assert cost.shape == (4, LABELS)
+    assert cost.data_ptr() == shared.cost().data_ptr()
+    apart = problem_of(h, y, support.expand(5, -1).clone(), metric).with_columns()
+    assert _costs(apart)[0].data_ptr() == apart.cost().data_ptr()
+    one, other = NewtonCPU().solve(shared), NewtonCPU().solve(apart)
+    assert torch.equal(one.f, other.f)
+    assert torch.equal(one.g, other.g)
+
+
+def test_a_table_of_costs_is_read_in_place() -> None:
+    metric = random_metric(LABELS)
+    support = torch.stack([torch.randperm(LABELS)[:4] for _ in range(5)])
+    h, y = random_masses(5, LABELS, seed=1), random_masses(5, 4, seed=2)
+    gathered = problem_of(h, y, support, metric)
+    tabulated = replace(gathered, metric=metric.tabulated())
+    assert _costs(tabulated)[0] is tabulated.metric.known_costs
+    one, other = NewtonCPU().solve(gathered), NewtonCPU().solve(tabulated)
+    torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)
+    assert torch.equal(one.n_iterations, other.n_iterations)
+    # In another precision than the problem's, the table is no use as it is.
+    assert NewtonCPU().solve(tabulated.to(F32)).f.dtype == F32
+
+
+def test_costs_that_are_not_finite_are_an_error() -> None:
+    metric = random_metric(9).tabulated()
+    assert metric.known_costs is not None
+    metric.known_costs[2, 4] = INF
+    problem = problem_of(random_masses(2, 9), random_masses(2, 2), torch.tensor([[2, 3]]), metric)
+    with pytest.raises(ValueError, match="metric must have finite costs"):
+        NewtonCPU(max_iterations=3).solve(problem)
+
+
+# Starts, budgets and bad numbers
+
+
+@each_objective
+def test_starting_at_the_solution_takes_one_step(
+    gamma: tuple[float, float], regularizer: str
+) -> None:
+    given: dict[str, Any] = {"epsilon": 0.01, "gamma": gamma, "regularizer": regularizer}
+    given |= {"solver": NewtonCPU()}
+    cold = wl.solve(*masses(), random_metric(LABELS), **given)
+    warm = wl.solve(*masses(), random_metric(LABELS), **given, start=cold)
+    assert (warm.n_iterations == 1).all()
+    torch.testing.assert_close(warm.f, cold.f, rtol=0, atol=1e-7)
+
+
+def test_running_out_of_iterations_is_said() -> None:
+    with pytest.warns(ConvergenceWarning, match="Raise `max_iterations`"):
+        solution = wl.solve(
+            *masses(), random_metric(LABELS), epsilon=0.05, solver=NewtonCPU(max_iterations=3)
+        )
+    assert solution.converged.tolist() == [True, False, False]
+    assert solution.n_iterations.tolist()[1:] == [3, 3]
+    assert is_finite(solution.value, solution.f, solution.g)
+
+
+def test_a_tolerance_below_rounding_is_said_to_be_that() -> None:
+    solver = NewtonCPU(1e-18, max_iterations=50)
+    with pytest.warns(ConvergenceWarning, match="Rounding keeps the error above `tol`"):
+        solution = wl.solve(*masses(), random_metric(LABELS), epsilon=0.1, solver=solver)
+    assert (solution.error < 1e-13).all()
+
+
+@each_dtype
+@pytest.mark.parametrize("bad", [math.nan, INF])
+def test_a_bad_number_spoils_its_own_example_only(bad: float, dtype: torch.dtype) -> None:
+    h, y = masses(dtype)
+    good = problem_of(h, y.topk(7).values, y.topk(7).indices, random_metric(LABELS).to(dtype=dtype))
+    spoilt = good.log_h.clone()
+    spoilt[1, 5] = bad
+    solver = NewtonCPU(1e-4, max_iterations=30)
+    expected, solution = solver.solve(good), solver.solve(replace(good, log_h=spoilt))
+    assert expected.converged.all()
+    assert solution.converged.tolist() == [True, False, True]
+    for b in (0, 2):
+        assert torch.equal(solution.f[b], expected.f[b])
+
+
+@pytest.mark.parametrize("far", [1.0, -100.0])
+def test_a_start_from_afar_still_arrives(far: float) -> None:
+    h, y = masses()
+    problem = problem_of(h, y.topk(7).values, y.topk(7).indices, random_metric(LABELS))
+    start = far * torch.linspace(0, 1, 7).expand(3, -1)
+    best, solution = (
+        NewtonCPU().solve(problem),
+        NewtonCPU(max_iterations=3000).solve(problem, start),
+    )
+    assert solution.converged.all()
+    torch.testing.assert_close(solution.value, best.value)
+
+
+# Threads and processes
+
+
+@each_dtype
+def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype) -> None:
+    h = random_masses(70, LABELS, seed=1).to(dtype)
+    y = random_masses(70, LABELS, support=5, seed=2).to(dtype)
+    given: dict[str, Any] = {"epsilon": 0.05, "solver": NewtonCPU()}
+    several = wl.solve(h, y, random_metric(LABELS), **given)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        single = wl.solve(h, y, random_metric(LABELS), **given)
+    finally:
+        torch.set_num_threads(threads)
+    alone = wl.solve(h[33:34], y[33:34], random_metric(LABELS), **given)
+    for name in ("value", "f", "g", "error", "n_iterations"):
+        assert torch.equal(getattr(several, name), getattr(single, name))
+        assert torch.equal(getattr(several, name)[33:34], getattr(alone, name))
+
+
+def test_two_threads_may_solve_at_once() -> None:
+    h, y = random_masses(70, LABELS, seed=1), random_masses(70, LABELS, support=5, seed=2)
+    metric = random_metric(LABELS)
+
+    def solve(epsilon: float) -> torch.Tensor:
+        return wl.solve(h, y, metric, epsilon=epsilon, solver=NewtonCPU()).f
+
+    epsilons = [0.5, 0.1, 0.05, 0.02] * 2
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(solve, epsilons))
+    for epsilon, f in zip(epsilons, together, strict=True):
+        assert torch.equal(f, solve(epsilon))
+
+
+SOLVE = """
+    import torch
+    import wassloss as wl
+    from wassloss.transport.newton_cpu import NewtonCPU, available
+    h, y = torch.full((1, 4), 0.25), torch.tensor([[0.5, 0.5, 0.0, 0.0]])
+    cost = (torch.arange(4.0)[:, None] - torch.arange(4.0)).abs() ** 0.5
+    solution = wl.solve(h, y, cost, epsilon=0.1, solver=NewtonCPU())
+    assert solution.converged.all()
+"""
+
+
+def test_numba_is_imported_only_when_it_is_needed() -> None:
+    code = "import sys, wassloss.transport.newton_cpu; print('numba' in sys.modules)"
+    assert run_python(code) == "False"
+
+
+def test_without_numba_it_says_so() -> None:
+    code = """
+        import sys
+        sys.modules["numba"] = None
+        from wassloss.transport.newton_cpu import available
+        print(available())
+    """
+    assert run_python(code) == "False"
+
+
+@pytest.mark.slow
+def test_compiled_code_is_found_again(tmp_path: Path) -> None:
+    code = (
+        SOLVE
+        + """
+    from wassloss.transport._newton_kernel import maximize
+    print(sum(maximize.stats.cache_hits.values()))
+    """
+    )
+    counts = [run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    assert counts == ["0", "1"]
+
+
+@pytest.mark.slow
+def test_no_directory_to_write_to_is_no_error(tmp_path: Path) -> None:
+    # The tests may run as root, for whom every directory can be written to: say that none can.
+    code = """
+        from numba.core import caching
+        def ensure_cache_path(self):
+            raise PermissionError(13, "Permission denied")
+        caching._CacheLocator.ensure_cache_path = ensure_cache_path
+    """
+    code = textwrap.dedent(code) + textwrap.dedent(SOLVE) + "print(solution.status.name)"
+    assert run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) == "CONVERGED"
+    assert not list(tmp_path.rglob("*.nb*"))
+
+
+# The functions that are polynomials
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_elementary_functions_are_exact_to_the_last_place_or_two(real: Any) -> None:
+    from numba import njit
+
+    from wassloss.transport import _vectorized as vectorized
+
+    limits, rng = np.finfo(real), np.random.default_rng(0)
+    low, high = np.log(limits.tiny), np.log(limits.max / 2)
+    cases = [
+        (vectorized.exp, np.exp, rng.uniform(low, high, 10_000)),
+        (vectorized.expm1, np.expm1, rng.uniform(-0.5, 0.5, 10_000)),
+        (vectorized.expm1, np.expm1, rng.uniform(-1e-9, 1e-9, 100)),
+        (vectorized.log, np.log, np.exp(rng.uniform(low, high, 10_000))),
+        (vectorized.log, np.log, rng.uniform(0.7, 1.5, 10_000)),
+        (vectorized.exp, np.exp, np.array([0.0, low, high])),
+        (vectorized.log, np.log, np.array([1.0, limits.tiny, limits.max])),
+    ]
+    for function, exact, x in cases:
+
+        @njit
+        def apply(x, out, function=function):  # type: ignore[no-untyped-def]
+            for i in range(x.size):
+                out[i] = function(x[i])
+
+        x = x.astype(real)
+        found = np.empty_like(x)
+        apply(x, found)
+        expected = exact(x.astype(np.longdouble))
+        error = np.abs(found - expected)
+        assert (error <= 2.5 * limits.eps * np.maximum(np.abs(expected), limits.tiny)).all()
