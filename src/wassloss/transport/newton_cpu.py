@@ -8,9 +8,11 @@ one example at a time: an evaluation reads the costs once, and the rest stays in
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +35,7 @@ from wassloss.transport.solution import Solution
 if TYPE_CHECKING:
     from wassloss.transport._newton_kernel import Scratch, Terms
 
-# A thread takes 0.1 ms to start: how many costs keep one busy as long, over a solve or in one pass.
+# How many costs are worth a helper's 0.1 ms of coming and going, over a solve and in one pass.
 WORTH_SOLVING = 2**14
 WORTH_PASSING = 2**20
 PORTIONS = 8  # for each thread: examples differ in iterations, and so do portions in time
@@ -156,9 +158,9 @@ class CompiledEquations(Equations):
     def spread(self, work: Callable[[int, int, Scratch], None], worth_a_thread: int) -> None:
         """Call `work(first, last, scratch)` for all examples, on as many threads as torch may use.
 
-        Threads are started for each call: that is cheap, and leaves nothing for a fork to break.
-        Numba's own would come on top of torch's, and its simplest kind aborts the process when two
-        Python threads solve at once.
+        The calling thread does its share, and waits for no helper that has not begun: on a busy
+        machine that would take longer than the work. Numba's own threads would come on top of
+        torch's, and their simplest kind aborts the process when two Python threads solve at once.
         """
         from wassloss.transport._newton_kernel import new_scratch
 
@@ -173,14 +175,17 @@ class CompiledEquations(Equations):
             while (first := next(starts)) < batch:
                 work(first, min(batch, first + size), scratch)
 
-        if threads == 1:
-            return run()
-        with ThreadPoolExecutor(threads - 1) as pool:
-            others = [pool.submit(run) for _ in range(threads - 1)]
-            run()
-            for other in others:
-                other.result()
-        return None
+        helpers = [_pool(os.getpid()).submit(run) for _ in range(threads - 1)]
+        run()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Helpers of one process: a fork inherits the memory of threads but not the threads."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="wassloss")
 
 
 def _costs(problem: Problem) -> tuple[Tensor, Tensor]:
