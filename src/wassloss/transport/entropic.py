@@ -63,7 +63,7 @@ class Equations:
         """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
         terms = self._row_terms(g)
         log_sum = log_sum_exp(terms, dim=1)
-        share = (terms - log_sum.unsqueeze(1)).clamp_(min=_negligible(terms.dtype)).exp_()
+        share = (terms - log_sum.unsqueeze(1)).clamp_(min=negligible_exponent(terms.dtype)).exp_()
         return self._f(log_sum), share
 
     def column_log_sum(self, f: Tensor) -> Tensor:
@@ -123,16 +123,19 @@ class Equations:
         return self.cost / epsilon
 
 
-def _negligible(dtype: torch.dtype) -> float:
-    # A denormal operand costs a CPU tens of cycles. A term below sqrt(tiny) of the largest adds
-    # nothing to a sum, and stays normal when multiplied by a mass: raise smaller ones to that.
+def negligible_exponent(dtype: torch.dtype) -> float:
+    """The logarithm of a term that adds nothing beside the largest of its sum.
+
+    A denormal operand costs a CPU tens of cycles. A term of sqrt(tiny) stays a normal number when
+    multiplied by a mass: smaller ones are raised to that.
+    """
     return 0.5 * math.log(torch.finfo(dtype).tiny)
 
 
 def log_sum_exp(x: Tensor, dim: int) -> Tensor:
     """`log Σ exp(x)` along `dim`, clear of overflow, underflow and denormal numbers."""
     largest = x.amax(dim, keepdim=True)
-    terms = (x - largest).clamp_(min=_negligible(x.dtype)).exp_()
+    terms = (x - largest).clamp_(min=negligible_exponent(x.dtype)).exp_()
     return largest.squeeze(dim) + terms.sum(dim).log()
 
 

@@ -22,10 +22,10 @@ from torch import Size, Tensor
 from wassloss.transport import newton
 from wassloss.transport.entropic import (
     Equations,
-    _negligible,
     conclude,
     default_tolerance,
     initial_potential,
+    negligible_exponent,
 )
 from wassloss.transport.newton import Newton
 from wassloss.transport.objective import Regularizer
@@ -102,7 +102,7 @@ class NewtonCPU(Newton):
             eps=dtype.eps,
             tiny=dtype.tiny,
             largest=dtype.max,
-            negligible=_negligible(problem.log_h.dtype),
+            negligible=negligible_exponent(problem.log_h.dtype),
             tol=float(tol),
             max_iterations=self.max_iterations,
             staged=staged,
@@ -147,7 +147,7 @@ class CompiledEquations(Equations):
     def _pass(self, function: Callable[..., None], exponent: Tensor, shape: Size) -> Tensor:
         result = torch.empty(shape, dtype=self.cost.dtype)
         given = _array(exponent), _array(self.cost), _array(self.rows)
-        rate, low, out = 1 / float(self.epsilon), _negligible(result.dtype), _array(result)
+        rate, low, out = 1 / float(self.epsilon), negligible_exponent(result.dtype), _array(result)
 
         def work(first: int, last: int, scratch: Scratch) -> None:
             function(first, last, *given, rate, low, scratch, out)
