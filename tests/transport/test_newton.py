@@ -21,12 +21,29 @@ from tests.generators import (
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
 from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
-from wassloss.transport import Newton, Sinkhorn, Status
+from wassloss.transport import Newton, Objective, Problem, Sinkhorn, Status, choose_solver
+from wassloss.transport.newton_cpu import NewtonCPU
 
 F32, F64 = torch.float32, torch.float64
 TIGHT = 1e-12
 
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
+
+
+@pytest.fixture(autouse=True, params=["torch", "compiled"])
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything here holds for both: left to itself, the dispatcher takes whichever it can."""
+    if request.param == "torch":
+        monkeypatch.setattr(NewtonCPU, "applies", staticmethod(lambda problem: False))
+    else:
+        pytest.importorskip("numba")
+
+
+def test_the_implementation_under_test_is_the_one_named(request: pytest.FixtureRequest) -> None:
+    h, y = random_masses(1, 6).log(), random_masses(1, 3, seed=1)
+    problem = Problem.from_log(h, y, torch.arange(3)[None], random_metric(6), Objective(0.1))
+    expected = NewtonCPU if "compiled" in request.node.name else Newton
+    assert type(choose_solver(problem)) is expected
 
 
 def marginal_errors(solution: Solution) -> tuple[float, float]:
