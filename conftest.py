@@ -5,11 +5,14 @@ import importlib.util
 collect_ignore: list[str] = []
 if importlib.util.find_spec("triton") is None:
     collect_ignore += [
+        "src/wassloss/fused/_kernels_triton.py",
+        "src/wassloss/ground/_euclidean_triton.py",
         "src/wassloss/transport/_newton_triton.py",
         "src/wassloss/transport/_newton_triton_passes.py",
     ]
 if importlib.util.find_spec("numba") is None:
     collect_ignore += [
+        "src/wassloss/fused/_kernels_numba.py",
         "src/wassloss/transport/_newton_kernel.py",
         "src/wassloss/transport/_vectorized.py",
     ]

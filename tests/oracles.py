@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import clarabel  # noqa: F401  (without it CVXPY would quietly choose another solver)
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
@@ -51,6 +49,8 @@ def convex(
     regularizer: str = "plan",
 ) -> tuple[float, Array]:
     """Optimal value and plan of the same objective from an interior-point solver."""
+    import cvxpy as cp  # here, for the other oracles need none of it
+
     T = cp.Variable(M.shape, nonneg=True)
     cost: Any = cp.sum(cp.multiply(T, M))
     if regularizer == "plan":

@@ -13,8 +13,14 @@ from wassloss.ground import GroundMetric
 
 
 def checking() -> bool:
-    """Whether values may be looked at: while `torch.compile` traces there are only shapes."""
-    return not torch.compiler.is_compiling()
+    """Whether values may be looked at.
+
+    While `torch.compile` traces there are only shapes, and while a CUDA graph is captured nothing
+    has been computed yet.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 def first_row(wrong: Tensor) -> int | None:
@@ -82,6 +88,12 @@ def check_log_masses(name: str, log_h: Tensor) -> None:
         )
 
 
+def mass_tolerance(*given: torch.dtype) -> float:
+    """How far apart balanced masses may be, relatively, when computed in these dtypes."""
+    rounding = [torch.finfo(dtype).eps for dtype in given if dtype.is_floating_point]
+    return max(1e-6, math.sqrt(max(rounding)))
+
+
 def check_equal_mass(prediction_mass: Tensor, target_mass: Tensor, *given: torch.dtype) -> None:
     """Balanced transport moves mass; it neither makes nor destroys it. Masses are `(batch,)`.
 
@@ -89,8 +101,7 @@ def check_equal_mass(prediction_mass: Tensor, target_mass: Tensor, *given: torch
     """
     if not checking():
         return
-    rounding = [torch.finfo(dtype).eps for dtype in given if dtype.is_floating_point]
-    tolerance = max(1e-6, math.sqrt(max(rounding)))
+    tolerance = mass_tolerance(*given)
     row = first_row(((target_mass - prediction_mass).abs() > tolerance * prediction_mass)[:, None])
     if row is not None:
         raise ValueError(

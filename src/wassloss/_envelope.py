@@ -21,6 +21,12 @@ def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
     return result
 
 
+def with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor) -> Tensor:
+    """`with_gradient` for one input outside of `torch.func`'s transforms: the same, for less."""
+    result: Tensor = _FusedEnvelope.apply(x, value, gradient)
+    return result
+
+
 def check_reverse_mode(*inputs: Tensor) -> None:
     """Refuse forward-mode derivatives, which would pass a solve by unseen and come out wrong."""
     if any(forward_ad.unpack_dual(x).tangent is not None for x in inputs):
@@ -51,10 +57,29 @@ class _Envelope(torch.autograd.Function):
             if not needed:
                 results.append(None)
                 continue
-            result = grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient
-            # Under create_graph the result must not look like a constant of the input.
-            results.append(_FirstOrderOnly.apply(result, x) if torch.is_grad_enabled() else result)
+            results.append(_scaled(gradient, grad_output, x))
         return None, *results, *[None] * count
+
+
+class _FusedEnvelope(torch.autograd.Function):
+    # Without a setup_context of its own: torch inspects the signature of one at every call.
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(x, gradient)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+        x, gradient = ctx.saved_tensors
+        return _scaled(gradient, grad_output, x), None, None
+
+
+def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
+    result = grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient
+    # Under create_graph the result must not look like a constant of the input.
+    if torch.is_grad_enabled():
+        result = _FirstOrderOnly.apply(result, x)
+    return result
 
 
 class _FirstOrderOnly(torch.autograd.Function):

@@ -22,13 +22,14 @@ solver            a solver of :mod:`wassloss.transport` instead of the automatic
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._envelope import check_reverse_mode, with_gradient
+from wassloss._envelope import check_reverse_mode, with_fused_gradient, with_gradient
+from wassloss.fused import IGNORED, Fused, fused_loss
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.recipe import Recipe, SolverKeywords, TransportKeywords
 from wassloss.targets import (
@@ -36,6 +37,7 @@ from wassloss.targets import (
     Target,
     check_shape,
     dtype_of,
+    is_class_ids,
     is_dense,
     read_target,
 )
@@ -163,7 +165,7 @@ def wasserstein_loss(
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
     return balanced_loss(
         logits, target, as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index
-    )[0]
+    ).values
 
 
 def relaxed_wasserstein_loss(
@@ -201,7 +203,16 @@ def relaxed_wasserstein_loss(
     """
     recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
-    return relaxed_loss(log_h, target, as_ground_metric(metric), recipe, kl_weight, ignore_index)[0]
+    metric = as_ground_metric(metric)
+    return relaxed_loss(log_h, target, metric, recipe, kl_weight, ignore_index).values
+
+
+class PerExample(NamedTuple):
+    """Losses before they are reduced."""
+
+    values: Tensor  # the logits' shape without labels
+    target: SparseTarget | Tensor  # as read; class ids may be left as they are, (batch,)
+    counts: Tensor | None  # (batch,), which examples count; None where all do. Others are 0.
 
 
 def balanced_loss(
@@ -212,9 +223,31 @@ def balanced_loss(
     kl_weight: float,
     normalize_target: bool,
     ignore_index: int,
-) -> tuple[Tensor, SparseTarget, Tensor | None]:
-    """`wasserstein_loss` with its keywords checked; also the target as read, and what counts."""
-    rows, read, counts, shape = _read_logits("logits", logits, target, metric, ignore_index)
+    unsolved: Tensor | None = None,
+) -> PerExample:
+    """`wasserstein_loss` with its keywords checked.
+
+    While a CUDA graph is captured, examples that went wrong are added to the count `unsolved`.
+    """
+    rows, target, shape = _shaped("logits", logits, target, metric)
+    read, counts = None, None
+    if not (isinstance(target, SparseTarget) or is_class_ids(target)):
+        read, counts = _read("logits", rows, target, shape, metric, ignore_index)
+    fused = fused_loss(
+        rows,
+        read or target,
+        shape,
+        metric,
+        recipe,
+        kl_weight,
+        normalize_target,
+        ignore_index,
+        unsolved,
+    )
+    if fused is not None and (good := _from_fused(fused, rows, read or target, shape)) is not None:
+        return good
+    if read is None:
+        read, counts = _read("logits", rows, target, shape, metric, ignore_index)
     log_h = rows.log_softmax(1)
     mass = read.weights.sum(1)
     if normalize_target:
@@ -225,7 +258,23 @@ def balanced_loss(
     value = transport(log_h, read, metric, recipe)
     if kl_weight:
         value = value + kl_weight * _kl(log_h, read)
-    return _ignoring(value, counts).reshape(shape), read, counts
+    return PerExample(_ignoring(value, counts).reshape(shape), read, counts)
+
+
+def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
+    """What a compiled pass found; None where it has doubts that the composed functions explain."""
+    checking = _checks.checking()
+    worst = int(fused.status.max()) if checking else IGNORED
+    if worst > IGNORED:
+        return None
+    value = fused.value
+    if torch.is_grad_enabled() and rows.requires_grad:
+        if checking:
+            check_reverse_mode(rows)
+        value = with_fused_gradient(value, rows, fused.gradient)
+    some_ignored = worst == IGNORED and is_class_ids(target)
+    counts = fused.status != IGNORED if some_ignored else None
+    return PerExample(value.reshape(shape), target, counts)
 
 
 def relaxed_loss(
@@ -235,15 +284,16 @@ def relaxed_loss(
     recipe: Recipe,
     kl_weight: float,
     ignore_index: int,
-) -> tuple[Tensor, SparseTarget, Tensor | None]:
-    """`relaxed_wasserstein_loss` with its keywords checked; see `balanced_loss`."""
-    rows, read, counts, shape = _read_logits("log_h", log_h, target, metric, ignore_index)
+) -> PerExample:
+    """`relaxed_wasserstein_loss` with its keywords checked."""
+    rows, target, shape = _shaped("log_h", log_h, target, metric)
+    read, counts = _read("log_h", rows, target, shape, metric, ignore_index)
     _checks.check_log_masses("log_h", rows.detach())
     value = transport(rows, read, metric, recipe)
     if kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
         value = value + kl_weight * (_kl(rows, read) + excess)
-    return _ignoring(value, counts).reshape(shape), read, counts
+    return PerExample(_ignoring(value, counts).reshape(shape), read, counts)
 
 
 def transport(
@@ -314,20 +364,30 @@ def _read_masses(
     return masses, target
 
 
-def _read_logits(
-    name: str, x: Tensor, target: Target, metric: GroundMetric, ignore_index: int
-) -> tuple[Tensor, SparseTarget, Tensor | None, torch.Size]:
+def _shaped(
+    name: str, x: Tensor, target: Target, metric: GroundMetric
+) -> tuple[Tensor, Target, torch.Size]:
+    """Logits as `(batch, labels)`, a dense target with its labels last, and the batch's shape."""
     label_dim = 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
     _checks.check_prediction(name, x, metric, label_dim)
     moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
-    rows = moved.reshape(-1, metric.size)
-    _checks.check_logits(name, rows.detach())
     shape = moved.shape[:-1]
     if is_dense(target):
         check_shape(target, tuple(x.shape), shape)
         target = target.movedim(label_dim, -1)
-    read, counts = read_target(target, metric.size, shape, rows, ignore_index)
-    return rows, read, counts, shape
+    return moved.reshape(-1, metric.size), target, shape
+
+
+def _read(
+    name: str,
+    rows: Tensor,
+    target: Target,
+    shape: torch.Size,
+    metric: GroundMetric,
+    ignore_index: int,
+) -> tuple[SparseTarget, Tensor | None]:
+    _checks.check_logits(name, rows.detach())
+    return read_target(target, metric.size, shape, rows, ignore_index)
 
 
 def _working(x: Tensor) -> Tensor:

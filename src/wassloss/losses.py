@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from wassloss import _checks
-from wassloss.functional import balanced_loss, relaxed_loss
+from wassloss.functional import PerExample, balanced_loss, relaxed_loss
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.recipe import Recipe
 from wassloss.targets import SparseTarget, Target
@@ -33,9 +33,16 @@ def typical_cost(metric: GroundMetric) -> float:
 
 
 class _TransportLoss(nn.Module):
-    """What the losses share: a metric that moves with the module, weights, and a reduction."""
+    """What the losses share: a metric that moves with the module, weights, and a reduction.
+
+    Attributes:
+        unsolved: how many examples went wrong while a CUDA graph with this loss was replayed, for
+            a graph cannot warn or raise: they did not converge, or made no sense and have a loss
+            of NaN.
+    """
 
     weight: Tensor | None
+    unsolved: Tensor
     recipe: Recipe
 
     def __init__(
@@ -59,6 +66,7 @@ class _TransportLoss(nn.Module):
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.register_buffer("weight", weight)
+        self.register_buffer("unsolved", torch.zeros((), dtype=torch.long), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         # The metric follows the module from device to device, but keeps its own precision.
@@ -77,30 +85,43 @@ class _TransportLoss(nn.Module):
             f"reduction={self.reduction!r}{extra}"
         )
 
-    def _reduce(
-        self,
-        values: Tensor,
-        target: SparseTarget,
-        counts: Tensor | None,
-        sample_weight: Tensor | None,
-    ) -> Tensor:
+    def _reduce(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor:
         """Weigh the examples and reduce them; the mean is weighted, as in `CrossEntropyLoss`."""
-        share = torch.ones_like(values)
+        values, target, counts = losses  # those that do not count are 0
+        share = self._share(target, values, sample_weight)
+        if share is not None:
+            values = share * values
+        if self.reduction == "none":
+            return values
+        if self.reduction == "sum":
+            return values.sum()
+        if counts is not None:
+            counts = counts.reshape(values.shape)
+            share = counts if share is None else share * counts
+        return values.mean() if share is None else values.sum() / share.sum()
+
+    def _share(
+        self, target: SparseTarget | Tensor, values: Tensor, sample_weight: Tensor | None
+    ) -> Tensor | None:
+        """What each example's loss is multiplied by; None where that is 1 for all."""
+        share: Tensor | None = None
         if sample_weight is not None:
             _checks.check_sample_weight(sample_weight, values)
             share = sample_weight.to(values.dtype)
         if self.weight is not None:
-            of_label = self.weight.to(values.dtype)[target.indices]
-            mass = target.weights.detach()
-            # An average, so that weights of 1 change nothing whatever the mass of the target.
-            of_example = (of_label * mass).sum(1) / mass.sum(1)
-            share = share * of_example.reshape(values.shape)
-        if counts is not None:
-            share = share * counts.reshape(values.shape)
-        if self.reduction == "none":
-            return share * values
-        total = (share * values).sum()
-        return total if self.reduction == "sum" else total / share.sum()
+            of_example = _weight_of_classes(self.weight.to(values.dtype), target)
+            of_example = of_example.reshape(values.shape)
+            share = of_example if share is None else share * of_example
+        return share
+
+
+def _weight_of_classes(weight: Tensor, target: SparseTarget | Tensor) -> Tensor:
+    """How much each example counts for the classes it has."""
+    if isinstance(target, Tensor):
+        return weight[target.clamp(0, len(weight) - 1)]  # ids out of range do not count
+    mass = target.weights.detach()
+    # An average, so that weights of 1 change nothing whatever the mass of the target.
+    return (weight[target.indices] * mass).sum(-1) / mass.sum(-1)
 
 
 class WassersteinLoss(_TransportLoss):
@@ -169,7 +190,7 @@ class WassersteinLoss(_TransportLoss):
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        values, read, counts = balanced_loss(
+        losses = balanced_loss(
             logits,
             target,
             self.metric,
@@ -177,8 +198,9 @@ class WassersteinLoss(_TransportLoss):
             self.kl_weight,
             self.normalize_target,
             self.ignore_index,
+            self.unsolved,
         )
-        return self._reduce(values, read, counts, sample_weight)
+        return self._reduce(losses, sample_weight)
 
 
 class RelaxedWassersteinLoss(_TransportLoss):
@@ -233,7 +255,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
         )
 
     def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
-        values, read, counts = relaxed_loss(
+        losses = relaxed_loss(
             log_h, target, self.metric, self.recipe, self.kl_weight, self.ignore_index
         )
-        return self._reduce(values, read, counts, sample_weight)
+        return self._reduce(losses, sample_weight)

@@ -305,7 +305,7 @@ def test_two_threads_may_solve_at_once() -> None:
 def test_a_fork_has_helpers_of_its_own() -> None:
     code = """
         import os
-        from wassloss.transport.newton_cpu import _pool
+        from wassloss.transport._threads import _pool
         assert _pool(os.getpid()).submit(int).result(timeout=60) == 0
         child = os.fork()
         if child == 0:

@@ -1,8 +1,6 @@
 """The fused kernel takes the steps of `Newton`: on a GPU if there is one, else interpreted."""
 
-import importlib.util
 import math
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -17,24 +15,12 @@ from tests.generators import (
     random_masses,
     random_metric,
 )
+from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.transport import Newton, Objective, Problem, Regularizer, Solution, Status
 from wassloss.transport.entropic import Equations, conclude
 from wassloss.transport.newton_gpu import LARGEST_SUPPORT, MOST_UNROLLED, NewtonGPU, available
 
-if importlib.util.find_spec("triton") is None:
-    pytest.skip("needs triton (pip install triton)", allow_module_level=True)
-
-CUDA = torch.cuda.is_available()
-DEVICE = torch.device("cuda" if CUDA else "cpu")
-if not CUDA:
-    if "triton" in sys.modules:
-        pytest.skip("needs triton to be imported in here first", allow_module_level=True)
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TRITON_INTERPRET", "1")  # read where functions are defined, and run
-        import wassloss.transport._newton_triton  # noqa: F401
-
-# The interpreter computes with NumPy, which has something to say about every infinity.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = quiet
 
 F32, F64 = torch.float32, torch.float64
 INF = math.inf
@@ -45,12 +31,6 @@ two_objectives = pytest.mark.parametrize(
     ("gamma", "regularizer"), OBJECTIVES[1:3], ids=OBJECTIVE_NAMES[1:3]
 )
 each_dtype = pytest.mark.parametrize("dtype", [F32, F64])
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not CUDA:
-        monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
 def random_problem(

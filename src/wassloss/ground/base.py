@@ -48,6 +48,8 @@ class GroundMetric(ABC):
     # The constructor's array arguments: what a saved file must hold.
     _FIELDS: ClassVar[tuple[str, ...]]
     _known_costs: Tensor | None = None  # (K, K), see tabulated
+    _recast_costs: Tensor | None = None  # the same in another dtype
+    _largest_known_cost: float | None = None
 
     def __init__(
         self,
@@ -126,9 +128,14 @@ class GroundMetric(ABC):
         >>> Ordinal(4, power=2, scale="max").cost_columns(3)
         tensor([1.0000, 0.4444, 0.1111, 0.0000])
         """
+        return self.unchecked_cost_columns(label_indices(indices, self._size, self.device))
+
+    def unchecked_cost_columns(self, indices: Tensor) -> Tensor:
+        """``cost_columns`` for int64 indices that are known to be in range and on this device."""
         if self._known_costs is not None:
-            return self._known_costs[label_indices(indices, self._size, self.device)]
-        return cost_of(self.distance_columns(indices), self._power, self._scale)
+            return self._known_costs[indices]
+        columns = self._cost_columns(indices.reshape(-1))
+        return columns.reshape(*indices.shape, self._size)
 
     def distance(self) -> Tensor:
         """All distances, shape (K, K)."""
@@ -198,7 +205,7 @@ class GroundMetric(ABC):
         Ordinal(10, power=2, scale=9)
         """
         other = copy.copy(self)
-        other._known_costs = None
+        other._forget_costs()
         if power is not None:
             other._power = check_power(power)
         if scale != "keep":
@@ -213,6 +220,7 @@ class GroundMetric(ABC):
         tensor([2., 1., 0.])
         """
         other = copy.copy(self)
+        other._forget_costs()
         other._known_costs = self.cost().detach()
         return other
 
@@ -220,6 +228,22 @@ class GroundMetric(ABC):
     def known_costs(self) -> Tensor | None:
         """All costs, shape (K, K), where ``tabulated`` keeps them."""
         return self._known_costs
+
+    def known_costs_in(self, dtype: torch.dtype) -> Tensor | None:
+        """``known_costs`` in another floating dtype, converted once."""
+        costs = self._known_costs
+        if costs is None or costs.dtype == dtype:
+            return costs
+        if self._recast_costs is None or self._recast_costs.dtype != dtype:
+            self._recast_costs = costs.to(dtype)
+        return self._recast_costs
+
+    @property
+    def largest_known_cost(self) -> float | None:
+        """The largest of ``known_costs``, where ``tabulated`` keeps them; found once."""
+        if self._known_costs is not None and self._largest_known_cost is None:
+            self._largest_known_cost = float(self._known_costs.max())
+        return self._largest_known_cost
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -230,7 +254,8 @@ class GroundMetric(ABC):
         if self._anchor.to(device=device, dtype=dtype) is self._anchor:
             return self
         other = copy.copy(self)
-        for name, value in vars(self).items():
+        other._recast_costs = None
+        for name, value in vars(other).items():
             if isinstance(value, Tensor):
                 kind = dtype if value.is_floating_point() else None
                 moved = value.to(device=device, dtype=kind)
@@ -250,9 +275,16 @@ class GroundMetric(ABC):
         scale = f", scale={self._scale:g}" if self._scale != 1 else ""
         return f"{type(self).__name__}({self._summary()}{power}{scale})"
 
+    def _forget_costs(self) -> None:
+        self._known_costs = self._recast_costs = self._largest_known_cost = None
+
     @abstractmethod
     def _distance_columns(self, indices: Tensor) -> Tensor:
         """Distances of shape (n, K) for checked int64 indices of shape (n,)."""
+
+    def _cost_columns(self, indices: Tensor) -> Tensor:
+        """Costs of shape (n, K); overridden where they come cheaper than distances."""
+        return cost_of(self._distance_columns(indices), self._power, self._scale)
 
     @abstractmethod
     def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground._cost import Scale
+from wassloss.ground._euclidean import by_differences, distances, fused_costs
 from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground.base import GroundMetric
 
@@ -69,14 +70,22 @@ class Embedding(GroundMetric):
         return _unit_rows(self._vectors) if self._normalize_on_use else self._vectors
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        wide = torch.promote_types(self.dtype, torch.float32)
-        vectors = self.vectors.to(wide)
-        # By differences: the faster expansion a² + b² - 2ab is off by 1e-3 between near vectors in
-        # float32, and does not return 0 for equal ones.
-        columns = torch.cdist(
-            vectors[indices], vectors, compute_mode="donot_use_mm_for_euclid_dist"
-        )
-        return columns.to(self.dtype)  # (n, K)
+        chosen, vectors = self._pair(indices)
+        found = by_differences if vectors.requires_grad else distances
+        return found(chosen, vectors).to(self.dtype)  # (n, K)
+
+    def _cost_columns(self, indices: Tensor) -> Tensor:
+        chosen, vectors = self._pair(indices)
+        if not vectors.requires_grad:
+            costs = fused_costs(chosen, vectors, self._power, self._scale)
+            if costs is not None:
+                return costs.to(self.dtype)
+        return super()._cost_columns(indices)
+
+    def _pair(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """The vectors of some labels, and of all, in single precision at least."""
+        vectors = self.vectors.to(torch.promote_types(self.dtype, torch.float32))
+        return vectors[indices], vectors
 
     def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
         return {"vectors": self.vectors}

@@ -30,6 +30,7 @@ Doubles = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 BLOCK = 256  # labels at a time
+LOG_Y, POTENTIAL = 0, 3  # rows of `Scratch.vectors` that others than `ascend` look at
 
 
 class Terms(NamedTuple):
@@ -69,7 +70,7 @@ class Scratch(NamedTuple):
     share: Reals  # (support + 1, block)
     lanes: Reals  # (4, block): top, total, T1 / total and sqrt(T1) / total of each label
     coupling: Doubles  # (support + 1, support + 1)
-    vectors: Doubles  # (9, support), named in `maximize`
+    vectors: Doubles  # (9, support), named in `ascend`
 
 
 def new_scratch(support: int, labels: int, dtype: Any) -> Scratch:
@@ -316,77 +317,93 @@ def largest_cost(cost: Reals, rows: Indices) -> float:
     return float(largest)
 
 
+@compiled
+def ascend(
+    log_h: Reals, total_h: float, total_y: float, least_mass: float, cost: Reals, n: int,
+    terms: Terms, scratch: Scratch,
+) -> tuple[float, float, int]:  # fmt: skip
+    """`Newton.solve` for one example of `n` targets: the dual, the error, and iterations taken.
+
+    `scratch` holds the prediction's masses, the targets' places in `cost` and, in `vectors`, the
+    logs of their weights and the potential, which goes from its start to the best.
+    """
+    present, h, share, lanes, coupling, vectors = scratch
+    real = log_h.dtype.type
+    for i in range(BLOCK):
+        share[n, i] = 0
+    columns, view = present[:n], vectors[:, :n]
+    logs, w, direction = view[LOG_Y], view[1], view[2]
+    g, mass, wanted = view[POTENTIAL], view[4], view[5]
+    trial, trial_mass, trial_wanted = view[6], view[7], view[8]
+
+    epsilon, near_enough = terms.epsilon, terms.stage_tolerance
+    if terms.staged:
+        epsilon = max(epsilon, largest_cost(cost, columns) / terms.first_exponent)
+    objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
+    for iteration in range(terms.max_iterations + 1):
+        for j in range(n):
+            trial[j] = real(g[j] + step * direction[j]) if step > 0 else g[j]
+            w[j] = trial[j] / epsilon + (logs[j] if terms.product else -1.0)
+        on_labels = over_labels(
+            log_h, h, cost, columns, w, epsilon, terms, trial_mass, coupling, share, lanes
+        )
+        on_support = over_support(logs, trial, trial_mass, terms.gamma_y, trial_wanted)
+        value = on_labels[0] + on_support[0] - epsilon * on_labels[2]
+        if terms.product:
+            value += epsilon * total_h * total_y
+        trial_error = on_support[3] / max(on_support[2], least_mass)
+        needed = terms.sufficient_increase * step * slope - noise
+        # A NaN or an infinity compares false: such a point is refused, but for the first one.
+        kept = value >= objective + needed and trial_error < math.inf
+        if kept or iteration == 0:
+            objective, error, step = value, trial_error, 1.0
+            noise = 8 * terms.eps * (on_labels[1] + on_support[1] + abs(value))
+            for j in range(n):
+                g[j], mass[j], wanted[j] = trial[j], trial_mass[j], trial_wanted[j]
+            at_last = epsilon <= terms.epsilon
+            # Half the tolerance: the error is measured again, in another order of summation.
+            if at_last and error <= 0.5 * terms.tol and iteration > 0:
+                return objective, error, iteration
+            if at_last or error > near_enough or iteration == 0:
+                slope = find_direction(
+                    logs, g, mass, wanted, error, epsilon, terms, coupling, direction
+                )
+            else:
+                # One stage's objective says nothing of the next: look around there first.
+                epsilon = max(terms.epsilon, epsilon / terms.stage_factor)
+                near_enough = max(terms.last_stage_tolerance, near_enough / terms.stage_factor)
+                step, slope, objective = 0.0, 0.0, -math.inf
+        else:
+            step *= terms.shrink
+            if step < terms.smallest_step:
+                sinkhorn_step(logs, g, mass, epsilon, terms, direction)
+                step, slope, objective = 1.0, 0.0, -math.inf
+    return objective, error, terms.max_iterations
+
+
 @kept_on_disk
 def maximize(
     start: int, stop: int, log_h: Reals, log_y: Reals, cost: Reals, rows: Indices,
     least_mass: Reals, terms: Terms, scratch: Scratch, potential: Reals, n_iterations: Indices,
 ) -> None:  # fmt: skip
-    """`Newton.solve` for examples `start` to `stop − 1`: `potential` from its start to the best."""
-    present, h, share, lanes, coupling, vectors = scratch
-    real = log_h.dtype.type
+    """`ascend` for examples `start` to `stop − 1`: `potential` from its start to the best."""
     for b in range(start, stop):
-        total_h, total_y, n = exponentiate(log_h[b], math.log(terms.tiny), h), 0.0, 0
+        total_h = exponentiate(log_h[b], math.log(terms.tiny), scratch.h)
+        total_y, n = 0.0, 0
         for j in range(log_y.shape[1]):
             if log_y[b, j] > -math.inf:
-                present[n] = rows[b, j]
-                vectors[0, n], vectors[3, n] = log_y[b, j], potential[b, j]
+                scratch.present[n] = rows[b, j]
+                scratch.vectors[LOG_Y, n] = log_y[b, j]
+                scratch.vectors[POTENTIAL, n] = potential[b, j]
                 total_y += math.exp(log_y[b, j])
                 n += 1
-        for i in range(BLOCK):
-            share[n, i] = 0
-        columns, view = present[:n], vectors[:, :n]
-        logs, w, direction = view[0], view[1], view[2]
-        g, mass, wanted = view[3], view[4], view[5]
-        trial, trial_mass, trial_wanted = view[6], view[7], view[8]
-
-        epsilon, near_enough = terms.epsilon, terms.stage_tolerance
-        if terms.staged:
-            epsilon = max(epsilon, largest_cost(cost, columns) / terms.first_exponent)
-        objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
-        n_iterations[b] = terms.max_iterations
-        for iteration in range(terms.max_iterations + 1):
-            for j in range(n):
-                trial[j] = real(g[j] + step * direction[j]) if step > 0 else g[j]
-                w[j] = trial[j] / epsilon + (logs[j] if terms.product else -1.0)
-            on_labels = over_labels(
-                log_h[b], h, cost, columns, w, epsilon, terms, trial_mass, coupling, share, lanes
-            )
-            on_support = over_support(logs, trial, trial_mass, terms.gamma_y, trial_wanted)
-            value = on_labels[0] + on_support[0] - epsilon * on_labels[2]
-            if terms.product:
-                value += epsilon * total_h * total_y
-            trial_error = on_support[3] / max(on_support[2], float(least_mass[b]))
-            needed = terms.sufficient_increase * step * slope - noise
-            # A NaN or an infinity compares false: such a point is refused, but for the first one.
-            kept = value >= objective + needed and trial_error < math.inf
-            if kept or iteration == 0:
-                objective, error, step = value, trial_error, 1.0
-                noise = 8 * terms.eps * (on_labels[1] + on_support[1] + abs(value))
-                for j in range(n):
-                    g[j], mass[j], wanted[j] = trial[j], trial_mass[j], trial_wanted[j]
-                at_last = epsilon <= terms.epsilon
-                # Half the tolerance: the error is measured again, in another order of summation.
-                if at_last and error <= 0.5 * terms.tol and iteration > 0:
-                    n_iterations[b] = iteration
-                    break
-                if at_last or error > near_enough or iteration == 0:
-                    slope = find_direction(
-                        logs, g, mass, wanted, error, epsilon, terms, coupling, direction
-                    )
-                else:
-                    # One stage's objective says nothing of the next: look around there first.
-                    epsilon = max(terms.epsilon, epsilon / terms.stage_factor)
-                    near_enough = max(terms.last_stage_tolerance, near_enough / terms.stage_factor)
-                    step, slope, objective = 0.0, 0.0, -math.inf
-            else:
-                step *= terms.shrink
-                if step < terms.smallest_step:
-                    sinkhorn_step(logs, g, mass, epsilon, terms, direction)
-                    step, slope, objective = 1.0, 0.0, -math.inf
+        least = float(least_mass[b])
+        result = ascend(log_h[b], total_h, total_y, least, cost, n, terms, scratch)
+        n_iterations[b] = result[2]
         n = 0
         for j in range(log_y.shape[1]):
             if log_y[b, j] > -math.inf:
-                potential[b, j] = g[n]
+                potential[b, j] = scratch.vectors[POTENTIAL, n]
                 n += 1
 
 

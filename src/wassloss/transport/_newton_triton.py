@@ -51,10 +51,6 @@ def newton_kernel(
 ):  # fmt: skip
     """Solve the example this program is numbered for; `Newton.solve` takes the same steps."""
     dtype: tl.constexpr = log_h.dtype.element_ty
-    SINGLE: tl.constexpr = dtype == tl.float32
-    ROUNDING: tl.constexpr = 2.0**-23 if SINGLE else 2.0**-52
-    TERMS: tl.constexpr = 10 if SINGLE else 16
-    NEGLIGIBLE: tl.constexpr = -43.66 if SINGLE else -354.1
     labels = labels // ALIGNED * ALIGNED
     example = tl.program_id(0).to(tl.int64)
     log_h += example * labels
@@ -76,19 +72,71 @@ def newton_kernel(
 
     log_y = tl.load(log_y + example * N + slot, mask=slot < N, other=-INF)  # (S,)
     present = log_y > -INF
-    y = tl.exp2(log_y * LOG2_E)
     log_2_beta = (log_y if PRODUCT else tl.where(present, -1.0, log_y)) * LOG2_E
     mass_h, largest_cost = survey(cost, rows, log_h, labels, present, TILE)
+    start_at = tl.zeros((S,), dtype)
+    stage = last
+    if WARM:
+        start_at = tl.load(start + example * N + slot, mask=present, other=0.0).to(dtype)
+    else:
+        stage = tl.maximum(largest_cost.to(dtype) / FIRST_EXPONENT, last)
+    at, objective, violation, sum_f, _, count = ascend(
+        cost, rows, log_h, labels, log_y, mass_h, start_at, stage, last, gamma_a, gamma_b, tol,
+        max_iterations, N, S, TILE, ALIGNED, UNROLLED, PRODUCT, RELAXED_A, RELAXED_B,
+    )  # fmt: skip
+
+    scale = 1.0 / last * LOG2_E
+    damping_a = gamma_a / (gamma_a + last) if RELAXED_A else tl.full((), 1.0, dtype)
+    damping_b = gamma_b / (gamma_b + last) if RELAXED_B else tl.full((), 1.0, dtype)
+    shift = tl.full((), 0.0, dtype)  # balanced potentials are centred
+    if not (RELAXED_A or RELAXED_B):
+        shift = sum_f / labels
+    write_f(
+        f, shift, cost, rows, log_h, labels, scale * at + log_2_beta, scale, damping_a * last,
+        TILE, PRODUCT,
+    )  # fmt: skip
+    tl.store(g + slot, at + shift, mask=slot < N)
+    # The error all but overlooks targets of little mass; their potential follows from f.
+    y = tl.exp2(log_y * LOG2_E)
+    little = present & (y <= tl.sqrt(tol) * tl.minimum(mass_h, tl.sum(y, 0)))
+    if tl.max(little.to(tl.int32), 0) > 0:
+        tl.debug_barrier()  # f, as all threads wrote it
+        for j in range(N):
+            here = slot == j
+            if tl.max((little & here).to(tl.int32), 0) > 0:
+                column = cost + tl.sum(tl.where(here, rows, 0), 0)
+                log_sum = column_log_sum(f, column, log_h, labels, scale, TILE, PRODUCT)
+                log_sum += tl.sum(tl.where(here, log_2_beta * LN_2, 0.0), 0)
+                log_mass = tl.sum(tl.where(here, log_y, 0.0), 0)
+                tl.store(g + j, damping_b * last * (log_mass - log_sum))
+    tl.store(value + example, objective)
+    tl.store(error + example, violation)
+    tl.store(n_iterations + example, count)
+    tl.store(converged + example, violation <= tol)
+
+
+@triton.jit
+def ascend(
+    cost, rows, log_h, labels, log_y, mass_h, at, stage, last, gamma_a, gamma_b, tol,
+    max_iterations, N: tl.constexpr, S: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr,
+    UNROLLED: tl.constexpr, PRODUCT: tl.constexpr, RELAXED_A: tl.constexpr, RELAXED_B: tl.constexpr,
+):  # fmt: skip
+    """`Newton.solve` for one example, from the potential `at` and the first ε, `stage`.
+
+    Returns the potential `(S,)`, the dual objective, the error, the sum of `f`, the dual's part
+    from the labels (`Σ h f` when balanced), and the iterations taken.
+    """
+    dtype: tl.constexpr = at.dtype
+    SINGLE: tl.constexpr = dtype == tl.float32
+    ROUNDING: tl.constexpr = 2.0**-23 if SINGLE else 2.0**-52
+    TERMS: tl.constexpr = 10 if SINGLE else 16
+    present = log_y > -INF
+    y = tl.exp2(log_y * LOG2_E)
+    log_2_beta = (log_y if PRODUCT else tl.where(present, -1.0, log_y)) * LOG2_E
     mass_y = tl.sum(y, 0)
     least_mass = tl.minimum(mass_h, mass_y)
 
     # The point reached, and how to leave it. An objective of -inf has any next point kept.
-    at = tl.zeros((S,), dtype)
-    stage = last
-    if WARM:
-        at = tl.load(start + example * N + slot, mask=present, other=0.0).to(dtype)
-    else:
-        stage = tl.maximum(largest_cost.to(dtype) / FIRST_EXPONENT, last)
     direction = tl.zeros((S,), dtype)
     mass = tl.zeros((S,), dtype)
     step = tl.full((), 0.0, dtype)
@@ -97,6 +145,7 @@ def newton_kernel(
     noise = tl.full((), 0.0, dtype)
     violation = tl.full((), INF, dtype)
     sum_f = tl.full((), 0.0, dtype)
+    sum_hf = tl.full((), 0.0, dtype)
     near_enough = tl.full((), STAGE_TOLERANCE, dtype)
     count = tl.full((), -1, tl.int32)
     running = count < max_iterations
@@ -152,6 +201,7 @@ def newton_kernel(
         noise = tl.where(kept, size * (8 * ROUNDING), noise)
         violation = tl.where(kept, trial_violation, violation)
         sum_f = tl.where(kept, trial_sum_f, sum_f)
+        sum_hf = tl.where(kept, on_labels, sum_hf)
         step = tl.where(kept, 1.0, step * SHRINK)
 
         lower = kept & (stage > last) & (violation <= near_enough)
@@ -171,34 +221,7 @@ def newton_kernel(
         nearer = tl.maximum(near_enough / STAGE_FACTOR, LAST_STAGE_TOLERANCE)
         near_enough = tl.where(lower, nearer, near_enough)
         running = (count < max_iterations) & (done == 0)
-
-    scale = 1.0 / last * LOG2_E
-    damping_a = gamma_a / (gamma_a + last) if RELAXED_A else tl.full((), 1.0, dtype)
-    damping_b = gamma_b / (gamma_b + last) if RELAXED_B else tl.full((), 1.0, dtype)
-    shift = tl.full((), 0.0, dtype)  # balanced potentials are centred
-    if not (RELAXED_A or RELAXED_B):
-        shift = sum_f / labels
-    write_f(
-        f, shift, cost, rows, log_h, labels, scale * at + log_2_beta, scale, damping_a * last,
-        TILE, PRODUCT,
-    )  # fmt: skip
-    tl.store(g + slot, at + shift, mask=slot < N)
-    # The error is blind to targets of vanishing mass; their potential follows from f.
-    vanishing = present & (log_y < NEGLIGIBLE)
-    if tl.max(vanishing.to(tl.int32), 0) > 0:
-        tl.debug_barrier()  # f, as all threads wrote it
-        for j in range(N):
-            here = slot == j
-            if tl.max((vanishing & here).to(tl.int32), 0) > 0:
-                column = cost + tl.sum(tl.where(here, rows, 0), 0)
-                log_sum = column_log_sum(f, column, log_h, labels, scale, TILE, PRODUCT)
-                log_sum += tl.sum(tl.where(here, log_2_beta * LN_2, 0.0), 0)
-                log_mass = tl.sum(tl.where(here, log_y, 0.0), 0)
-                tl.store(g + j, damping_b * last * (log_mass - log_sum))
-    tl.store(value + example, objective)
-    tl.store(error + example, violation)
-    tl.store(n_iterations + example, count)
-    tl.store(converged + example, violation <= tol)
+    return at, objective, violation, sum_f, sum_hf, count
 
 
 @triton.jit

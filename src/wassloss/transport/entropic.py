@@ -164,7 +164,12 @@ def conclude(
 
 def rounding_error(cost: Tensor, epsilon: float) -> float:
     """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`."""
-    return 0.5 * torch.finfo(cost.dtype).eps * float(cost.max()) / epsilon
+    return rounding_of(float(cost.max()), epsilon, cost.dtype)
+
+
+def rounding_of(largest_cost: float, epsilon: float, dtype: torch.dtype) -> float:
+    """`rounding_error` of costs up to `largest_cost`."""
+    return 0.5 * torch.finfo(dtype).eps * largest_cost / epsilon
 
 
 def default_tolerance(dtype: torch.dtype) -> float:

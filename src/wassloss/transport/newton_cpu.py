@@ -8,18 +8,15 @@ one example at a time: an evaluation reads the costs once, and the rest stays in
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
 
 from wassloss.transport import newton
+from wassloss.transport._threads import spread
 from wassloss.transport.entropic import (
     Equations,
     conclude,
@@ -28,7 +25,7 @@ from wassloss.transport.entropic import (
     negligible_exponent,
 )
 from wassloss.transport.newton import Newton
-from wassloss.transport.objective import Regularizer
+from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
 # How many costs are worth a helper's 0.1 ms of coming and going, over a solve and in one pass.
 WORTH_SOLVING = 2**14
 WORTH_PASSING = 2**20
-PORTIONS = 8  # for each thread: examples differ in iterations, and so do portions in time
 
 
 # Numba compiles the loops; it is optional. Looked up once, for a tracer cannot follow the look-up.
@@ -66,7 +62,7 @@ class NewtonCPU(Newton):
         return available() and on_cpu and known and not problem.objective.exact
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        if not _has_memory(problem.log_h):
+        if not has_memory(problem.log_h):
             return super().solve(problem, start)
         from wassloss.transport._newton_kernel import maximize
 
@@ -74,10 +70,14 @@ class NewtonCPU(Newton):
         equations = CompiledEquations.of(problem)
         g = initial_potential(equations, start).contiguous()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
-        terms = self._terms(problem, tol, staged=start is None)
-        log_h, log_y, least_mass = map(_array, (problem.log_h, problem.log_y, equations.least_mass))
-        cost, rows = _array(equations.cost), _array(equations.rows)
-        best, counted = _array(g), _array(n_iterations)
+        terms = terms_of(
+            problem.objective, problem.log_h.dtype, tol, self.max_iterations, staged=start is None
+        )
+        log_h, log_y, least_mass = map(
+            as_array, (problem.log_h, problem.log_y, equations.least_mass)
+        )
+        cost, rows = as_array(equations.cost), as_array(equations.rows)
+        best, counted = as_array(g), as_array(n_iterations)
 
         def work(first: int, last: int, scratch: Scratch) -> None:
             maximize(
@@ -90,32 +90,36 @@ class NewtonCPU(Newton):
             problem.cost()  # raises where the costs are to blame
         return solution
 
-    def _terms(self, problem: Problem, tol: float, *, staged: bool) -> Terms:
-        from wassloss.transport._newton_kernel import Terms
 
-        objective, dtype = problem.objective, torch.finfo(problem.log_h.dtype)
-        return Terms(
-            epsilon=float(objective.epsilon),
-            gamma_h=float(objective.gamma[0]),
-            gamma_y=float(objective.gamma[1]),
-            product=objective.regularizer is Regularizer.PRODUCT,
-            eps=dtype.eps,
-            tiny=dtype.tiny,
-            largest=dtype.max,
-            negligible=negligible_exponent(problem.log_h.dtype),
-            tol=float(tol),
-            max_iterations=self.max_iterations,
-            staged=staged,
-            first_exponent=newton.FIRST_EXPONENT,
-            stage_factor=newton.STAGE_FACTOR,
-            stage_tolerance=newton.STAGE_TOLERANCE,
-            last_stage_tolerance=newton.LAST_STAGE_TOLERANCE,
-            sufficient_increase=newton.SUFFICIENT_INCREASE,
-            shrink=newton.SHRINK,
-            smallest_step=newton.SMALLEST_STEP,
-            ridge=newton.RIDGE,
-            longest_step=newton.LONGEST_STEP,
-        )
+def terms_of(
+    objective: Objective, dtype: torch.dtype, tol: float, max_iterations: int, *, staged: bool
+) -> Terms:
+    """What the compiled code is told of a problem, apart from its data."""
+    from wassloss.transport._newton_kernel import Terms
+
+    info = torch.finfo(dtype)
+    return Terms(
+        epsilon=float(objective.epsilon),
+        gamma_h=float(objective.gamma[0]),
+        gamma_y=float(objective.gamma[1]),
+        product=objective.regularizer is Regularizer.PRODUCT,
+        eps=info.eps,
+        tiny=info.tiny,
+        largest=info.max,
+        negligible=negligible_exponent(dtype),
+        tol=float(tol),
+        max_iterations=max_iterations,
+        staged=staged,
+        first_exponent=newton.FIRST_EXPONENT,
+        stage_factor=newton.STAGE_FACTOR,
+        stage_tolerance=newton.STAGE_TOLERANCE,
+        last_stage_tolerance=newton.LAST_STAGE_TOLERANCE,
+        sufficient_increase=newton.SUFFICIENT_INCREASE,
+        shrink=newton.SHRINK,
+        smallest_step=newton.SMALLEST_STEP,
+        ridge=newton.RIDGE,
+        longest_step=newton.LONGEST_STEP,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +150,12 @@ class CompiledEquations(Equations):
 
     def _pass(self, function: Callable[..., None], exponent: Tensor, shape: Size) -> Tensor:
         result = torch.empty(shape, dtype=self.cost.dtype)
-        given = _array(exponent), _array(self.cost), _array(self.rows)
-        rate, low, out = 1 / float(self.epsilon), negligible_exponent(result.dtype), _array(result)
+        given = as_array(exponent), as_array(self.cost), as_array(self.rows)
+        rate, low, out = (
+            1 / float(self.epsilon),
+            negligible_exponent(result.dtype),
+            as_array(result),
+        )
 
         def work(first: int, last: int, scratch: Scratch) -> None:
             function(first, last, *given, rate, low, scratch, out)
@@ -156,42 +164,19 @@ class CompiledEquations(Equations):
         return result
 
     def spread(self, work: Callable[[int, int, Scratch], None], worth_a_thread: int) -> None:
-        """Call `work(first, last, scratch)` for all examples, on as many threads as torch may use.
-
-        The calling thread does its share, and waits for no helper that has not begun: on a busy
-        machine that would take longer than the work. Numba's own threads would come on top of
-        torch's, and their simplest kind aborts the process when two Python threads solve at once.
-        """
+        """Call `work(first, last, scratch)` for all examples, on as many threads as it is worth."""
         from wassloss.transport._newton_kernel import new_scratch
 
         (batch, support), labels = self.rows.shape, self.cost.shape[1]
-        costs = batch * support * labels
-        threads = min(torch.get_num_threads(), batch, 1 + costs // worth_a_thread)
-        size = max(1, batch // (PORTIONS * threads)) if threads > 1 else batch
-        starts = count(0, size)  # shared: whoever is free takes the next portion
-
-        def run() -> None:
-            scratch = new_scratch(support, labels, _array(self.log_h).dtype)
-            while (first := next(starts)) < batch:
-                work(first, min(batch, first + size), scratch)
-
-        helpers = [_pool(os.getpid()).submit(run) for _ in range(threads - 1)]
-        run()
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
-
-
-@cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Helpers of one process: a fork inherits the memory of threads but not the threads."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="wassloss")
+        most_threads = 1 + batch * support * labels // worth_a_thread
+        dtype = as_array(self.log_h).dtype
+        spread(work, batch, lambda: new_scratch(support, labels, dtype), most_threads)
 
 
 def _costs(problem: Problem) -> tuple[Tensor, Tensor]:
     """Costs `(any number, labels)`, and which of them belongs to each target `(batch, support)`."""
-    shape, table = problem.log_y.shape, problem.metric.known_costs
-    if problem.columns is None and table is not None and table.dtype == problem.log_h.dtype:
+    shape, table = problem.log_y.shape, problem.metric.known_costs_in(problem.log_h.dtype)
+    if problem.columns is None and table is not None:
         return table, problem.support.expand(shape)
     columns = problem.cost()
     if columns.stride(0) == 0:
@@ -199,7 +184,7 @@ def _costs(problem: Problem) -> tuple[Tensor, Tensor]:
     return columns.flatten(0, 1), torch.arange(shape.numel()).view(shape)
 
 
-def _has_memory(x: Tensor) -> bool:
+def has_memory(x: Tensor) -> bool:
     """Whether NumPy can see the numbers: inside the transforms of `torch.func` it cannot."""
     try:
         x.data_ptr()
@@ -208,6 +193,6 @@ def _has_memory(x: Tensor) -> bool:
     return True
 
 
-def _array(x: Tensor) -> Any:
+def as_array(x: Tensor) -> Any:
     """The same numbers as a NumPy array, in the same memory if they are contiguous there."""
     return x.detach().contiguous().numpy()

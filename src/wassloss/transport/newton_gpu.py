@@ -27,6 +27,7 @@ LARGEST_SUPPORT = 32
 MOST_UNROLLED = 12
 # One warp an example leaves nothing to wait for; many labels are worth the barriers of four.
 MOST_LABELS_OF_A_WARP = 4096
+MOST_EXAMPLES_OF_MANY_WARPS = 256  # fewer examples than that leave room beside them
 
 
 # Looked up once, for a tracer cannot follow the look-up.
@@ -78,7 +79,7 @@ def launch(
     (batch, labels), size = log_h.shape, log_y.shape[1]
     cost, tabulated = _costs(problem)
     strides = labels, cost.stride(-2), 0 if tabulated else cost.stride(0)
-    tile, num_warps, unrolled = _shape_of_program(labels, size, log_h.dtype)
+    tile, num_warps, unrolled = shape_of_program(batch, labels, size, log_h.dtype)
     f, g = torch.empty_like(log_h), torch.empty_like(log_y)
     value, error = log_h.new_empty(batch), log_h.new_empty(batch)
     n_iterations = log_h.new_empty(batch, dtype=torch.long)
@@ -96,7 +97,7 @@ def launch(
             *objective.gamma,
             tol,
             N=size,
-            S=max(2, 1 << (size - 1).bit_length()),
+            S=padded_support(size),
             TILE=tile,
             ALIGNED=math.gcd(*strides, 16 // cost.element_size()),
             UNROLLED=unrolled,
@@ -120,12 +121,20 @@ def _costs(problem: Problem) -> tuple[Tensor, bool]:
     return columns if columns.stride(-1) == 1 else columns.contiguous(), False
 
 
-def _shape_of_program(labels: int, support: int, dtype: torch.dtype) -> tuple[int, int, bool]:
+def padded_support(size: int) -> int:
+    """The support that tiles have room for: a power of two."""
+    return max(2, 1 << (size - 1).bit_length())
+
+
+def shape_of_program(
+    batch: int, labels: int, support: int, dtype: torch.dtype
+) -> tuple[int, int, bool]:
     """Labels in a tile, warps in a program, and whether its code is unrolled over the support."""
     single = dtype == torch.float32
     if support > MOST_UNROLLED:
         return 64 if single else 32, 2, False
-    warps = 1 if single and labels <= MOST_LABELS_OF_A_WARP else 4
+    lone_warp = single and labels <= MOST_LABELS_OF_A_WARP and batch > MOST_EXAMPLES_OF_MANY_WARPS
+    warps = 1 if lone_warp else 4
     # Several labels a thread hide latencies, as long as their sums leave registers for them.
     labels_of_a_thread = 4 if single and support <= 8 else 1
     return 32 * warps * labels_of_a_thread, warps, True

@@ -41,6 +41,7 @@ LARGEST_NEWTON_SUPPORT = 512
 LARGEST_SHARED_NEWTON_SUPPORT = 128
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
 LARGEST_BLOCK = 2**24
+LARGEST_BLOCK_ON_GPU = 2**28  # a gigabyte in single precision: less would leave it idle
 
 
 def choose_solver(
@@ -91,13 +92,18 @@ def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None)
 
 
 def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
-    size = max(1, LARGEST_BLOCK // problem.block_size)
+    size = max(1, largest_block(problem.log_h.device) // problem.block_size)
     pieces = [slice(i, i + size) for i in range(0, problem.batch, size)]
     parts = [_solve_piece(problem[p], solver, None if start is None else start[p]) for p in pieces]
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
     if solution.status not in (Status.CONVERGED, Status.EXACT):
         warnings.warn(f"{solution}", ConvergenceWarning, stacklevel=2)
     return solution
+
+
+def largest_block(device: torch.device) -> int:
+    """Elements of a block of costs that may be in memory at once."""
+    return LARGEST_BLOCK_ON_GPU if device.type == "cuda" else LARGEST_BLOCK
 
 
 def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:

@@ -1,0 +1,231 @@
+"""Loss and gradient of each example in compiled code, for the CPU.
+
+Softmax, transport, KL term and the gradient in the logits are taken while a row is in the cache,
+and whatever is wrong with a row is written down instead of looked for in passes of its own.
+
+Numba's cache on disk watches this file and no other: after a change of `_newton_kernel.py` or
+`_vectorized.py`, touch it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.fused.status import FINE, IGNORED, INVALID, UNCONVERGED
+from wassloss.transport._newton_kernel import (
+    BLOCK,
+    LOG_Y,
+    POTENTIAL,
+    Indices,
+    Reals,
+    Scratch,
+    Terms,
+    ascend,
+    exponentials,
+    exponentiate,
+    largest_cost,
+)
+from wassloss.transport._vectorized import compiled, exp, kept_on_disk, log, summing
+
+Codes = NDArray[np.uint8]
+
+
+class Rule(NamedTuple):
+    """What all examples have in common, apart from the transport problem's `Terms`."""
+
+    kl_weight: float
+    lowest: float  # log of the least mass of a label
+    least: float  # that mass
+    ignore_index: int
+    normalize: bool  # divide each target by its sum
+    mass_tolerance: float  # else, how far that sum may be from 1
+
+
+class RowScratch(NamedTuple):
+    """Memory for one thread."""
+
+    log_h: Reals  # (labels,)
+    h: Reals  # (labels,)
+    top: Reals  # (block,)
+
+
+def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
+    return RowScratch(np.zeros(labels, dtype), np.zeros(labels, dtype), np.zeros(BLOCK, dtype))
+
+
+@summing
+def log_softmax(x: Reals, lowest: float, top: Reals, out: Reals) -> bool:
+    """Write `log softmax(x)`, but no less than `lowest`; False where `x` has no softmax."""
+    real = x.dtype.type
+    low, largest, total = real(lowest), real(-math.inf), 0.0
+    for i in range(BLOCK):
+        top[i] = largest
+    for first in range(0, x.size, BLOCK):
+        part = x[first:]
+        for i in range(min(BLOCK, x.size - first)):
+            v, t = part[i], top[i]
+            top[i] = t if t > v else v
+    for i in range(BLOCK):
+        largest = max(largest, top[i])
+    for first in range(0, x.size, BLOCK):
+        part, rest, sum_ = x[first:], out[first:], real(0)
+        for i in range(min(BLOCK, x.size - first)):
+            v = part[i] - largest  # NaN where x is NaN, +inf, or −inf throughout
+            rest[i] = v
+            sum_ += exp(low if v < low else v)
+        total += sum_
+    if not total < math.inf:
+        return False
+    shift = real(math.log(total))
+    for i in range(x.size):
+        v = out[i] - shift
+        out[i] = low if v < low else v
+    return True
+
+
+@summing
+def cost_of_one(log_h: Reals, h: Reals, cost: Reals, epsilon: float, gradient: Reals) -> float:
+    """`Σ h (M + ε log h)`, whose summands' second factor is left in `gradient`."""
+    strength, total = log_h.dtype.type(epsilon), 0.0
+    for first in range(0, h.size, BLOCK):
+        logs, h_, cost_, out = log_h[first:], h[first:], cost[first:], gradient[first:]
+        part = log_h.dtype.type(0)
+        for i in range(min(BLOCK, h.size - first)):
+            slope = cost_[i] + strength * logs[i]
+            out[i] = slope
+            part += h_[i] * slope
+        total += part
+    return total
+
+
+@compiled
+def through_softmax(h: Reals, mean: float, kl: float, gradient: Reals) -> None:
+    """From the slope in `h` to the gradient in the logits, with the part of KL that has `h`."""
+    shift = h.dtype.type(kl - mean)
+    for i in range(h.size):
+        gradient[i] = h[i] * (gradient[i] + shift)
+
+
+@compiled
+def nothing(b: int, code: int, value: Reals, gradient: Reals, status: Codes) -> None:
+    """An example that does not count has no loss; one that makes no sense has NaN for it."""
+    number = value.dtype.type(0.0 if code == IGNORED else math.nan)
+    status[b], value[b] = code, number
+    gradient[b, :] = number
+
+
+@kept_on_disk
+def class_id_rows(
+    start: int, stop: int, logits: Reals, ids: Indices, cost: Reals, tabulated: bool,
+    epsilon: float, rule: Rule, scratch: RowScratch, value: Reals, gradient: Reals, status: Codes,
+) -> None:  # fmt: skip
+    """Rows `start` to `stop − 1`: all of `h` goes to the one label of the target."""
+    log_h, h, top = scratch
+    for b in range(start, stop):
+        label = ids[b]
+        if label == rule.ignore_index:
+            nothing(b, IGNORED, value, gradient, status)
+            continue
+        known = 0 <= label < h.size
+        if not known or not log_softmax(logits[b], rule.lowest, top, log_h):
+            nothing(b, INVALID, value, gradient, status)
+            continue
+        exponentiate(log_h, rule.lowest, h)
+        column = cost[label if tabulated else b]
+        total = cost_of_one(log_h, h, column, epsilon, gradient[b])
+        through_softmax(h, total, rule.kl_weight, gradient[b])
+        gradient[b, label] -= rule.kl_weight
+        value[b] = total - rule.kl_weight * log_h[label]
+        status[b] = FINE if abs(value[b]) < math.inf else INVALID  # an infinite cost
+
+
+@compiled
+def read_target(
+    b: int, indices: Indices, weights: Reals, labels: int, tabulated: bool, rule: Rule,
+    scratch: Scratch,
+) -> tuple[int, float]:  # fmt: skip
+    """The number of targets and their mass, or −1 where they make no sense."""
+    n, width, total = 0, indices.shape[1], 0.0
+    for j in range(width):
+        weight, label = weights[b, j], indices[b, j]
+        if weight == 0:
+            continue
+        if not (0 < weight < math.inf) or not 0 <= label < labels:  # False for a NaN
+            return -1, 0.0
+        for k in range(j):
+            if indices[b, k] == label and weights[b, k] > 0:
+                return -1, 0.0
+        scratch.present[n] = label if tabulated else b * width + j
+        scratch.vectors[LOG_Y, n] = rule.lowest if weight <= rule.least else math.log(weight)
+        scratch.vectors[POTENTIAL, n] = 0
+        total += weight
+        n += 1
+    near_one = rule.normalize or abs(total - 1) <= rule.mass_tolerance
+    return (n if n > 0 and near_one else -1), total
+
+
+@summing
+def slopes(
+    log_h: Reals, h: Reals, cost: Reals, n: int, terms: Terms, scratch: Scratch, gradient: Reals
+) -> float:
+    """Write `f`, the slope in `h`, and return its mean under `h`."""
+    real = log_h.dtype.type
+    w, epsilon, total = scratch.vectors[1, :n], terms.epsilon, 0.0
+    for j in range(n):
+        reference = scratch.vectors[LOG_Y, j] if terms.product else -1.0
+        w[j] = scratch.vectors[POTENTIAL, j] / epsilon + reference
+    lead, strength = real(0 if terms.product else 1), real(epsilon)
+    top, sums = scratch.lanes[0], scratch.lanes[1]
+    for first in range(0, h.size, BLOCK):
+        size, part = min(BLOCK, h.size - first), real(0)
+        exponentials(
+            cost, scratch.present[:n], w, 1 / epsilon, terms.negligible, first, size,
+            scratch.share, top, sums,
+        )  # fmt: skip
+        logs, h_, out = log_h[first:], h[first:], gradient[first:]
+        for i in range(size):
+            f = strength * (lead * logs[i] - (top[i] + log(sums[i])))
+            out[i] = f
+            part += h_[i] * f
+        total += part
+    return total
+
+
+@kept_on_disk
+def sparse_rows(
+    start: int, stop: int, logits: Reals, indices: Indices, weights: Reals, cost: Reals,
+    tabulated: bool, terms: Terms, rule: Rule, scratch: tuple[Scratch, RowScratch],
+    value: Reals, gradient: Reals, status: Codes,
+) -> None:  # fmt: skip
+    """Rows `start` to `stop − 1`: a transport problem each, and its gradient in the logits."""
+    solving, (log_h, _, top) = scratch
+    h = solving.h
+    for b in range(start, stop):
+        n, mass = read_target(b, indices, weights, h.size, tabulated, rule, solving)
+        if n < 0 or not log_softmax(logits[b], rule.lowest, top, log_h):
+            nothing(b, INVALID, value, gradient, status)
+            continue
+        total = exponentiate(log_h, rule.lowest, h)
+        to_total = math.log(total / mass)  # balanced masses are equal to the last digit
+        for j in range(n):
+            solving.vectors[LOG_Y, j] += to_total
+        dual, error, _ = ascend(log_h, total, total, total, cost, n, terms, solving)
+        mean = slopes(log_h, h, cost, n, terms, solving, gradient[b])
+        divergence, share = 0.0, mass if rule.normalize else 1.0
+        kl_mass = mass / share
+        through_softmax(h, mean, rule.kl_weight * kl_mass, gradient[b])
+        for j in range(indices.shape[1]):
+            weight = weights[b, j] / share
+            if weight > 0:
+                at = log_h[indices[b, j]]
+                divergence += weight * (math.log(max(weight, rule.least)) - at)
+                gradient[b, indices[b, j]] -= rule.kl_weight * weight
+        value[b] = dual + rule.kl_weight * divergence
+        # A table's rounding is known beforehand; see `_loss_of_few`.
+        rounding = 0.0 if tabulated else 0.5 * terms.eps * largest_cost(cost, solving.present[:n])
+        converged = error <= terms.tol and rounding <= terms.tol * terms.epsilon  # not so for NaN
+        status[b] = FINE if converged else UNCONVERGED

@@ -1,0 +1,75 @@
+"""Distances between a few vectors and many, by matrix products that lose no digits.
+
+`|a − b|² = |a|² + |b|² − 2ab` turns the work into a product, which hardware does tens to hundreds
+of times faster than differences. But what is left after the cancellation is only as exact as the
+squares it came from: near vectors come out wrong, and equal ones apart. So the product is taken in
+double precision (single is enough in the kernel for NVIDIA GPUs), and where the distance is a small
+part of the vectors' length it is computed again from their difference.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+from torch import Tensor
+
+# Of |a|² + |b|². Above it at most ten of the squares' roundings are left in the distance.
+NEAR, NEAR_IN_SINGLE = 1e-3, 0.05
+LARGEST_BLOCK = 2**22  # distances computed at once
+# Fewer multiplications than that are done sooner by differences than in several steps.
+WORTH_A_PRODUCT = 2**20
+
+# Looked up once, for a tracer cannot follow the look-up.
+COMPILES = importlib.util.find_spec("triton") is not None and torch.version.hip is None
+
+
+def by_differences(chosen: Tensor, vectors: Tensor) -> Tensor:
+    """The plain way, differentiable; `chosen (n, features)`, `vectors (K, features)`."""
+    return torch.cdist(chosen, vectors, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def distances(chosen: Tensor, vectors: Tensor) -> Tensor:
+    """Euclidean distances `(n, K)`, without gradient."""
+    size = len(chosen) * vectors.numel()
+    if size < WORTH_A_PRODUCT or vectors.device.type not in ("cpu", "cuda") or _traced(vectors):
+        return by_differences(chosen, vectors)
+    # Mixed precision is for networks: a product in half precision would cancel to nothing.
+    with torch.autocast(vectors.device.type, enabled=False):
+        squares = vectors.double().square().sum(1)
+        wide = vectors.double().T
+        found = vectors.new_empty(len(chosen), len(vectors))
+        step = max(1, LARGEST_BLOCK // len(vectors))
+        for first in range(0, len(chosen), step):
+            part = chosen[first : first + step]
+            found[first : first + step] = _by_product(part, vectors, wide, squares)
+    return found
+
+
+def _by_product(chosen: Tensor, vectors: Tensor, wide: Tensor, squares: Tensor) -> Tensor:
+    own = chosen.double()
+    both = own.square().sum(1, keepdim=True) + squares  # (n, K)
+    square = torch.addmm(both, own, wide, alpha=-2)
+    rows, columns = (square < NEAR * both).nonzero(as_tuple=True)
+    found = square.clamp_(min=0).sqrt_()
+    found[rows, columns] = (own[rows] - vectors[columns].double()).norm(dim=1)
+    return found
+
+
+def _traced(x: Tensor) -> bool:
+    """Whether the number of near pairs must not be looked at."""
+    if torch.compiler.is_compiling():
+        return True
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def fused_costs(chosen: Tensor, vectors: Tensor, power: float, scale: float) -> Tensor | None:
+    """Costs `(n, K)` from one kernel on an NVIDIA GPU; None where there is none for them."""
+    if not (COMPILES and vectors.is_cuda and vectors.dtype == torch.float32):
+        return None
+    if torch.compiler.is_compiling():
+        return None
+    from wassloss.ground._euclidean_triton import launch
+
+    costs: Tensor = launch(chosen.contiguous(), vectors.contiguous(), power, scale, NEAR_IN_SINGLE)
+    return costs

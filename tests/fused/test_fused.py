@@ -1,0 +1,334 @@
+"""The fused losses are the composed ones: value, gradient, and what they refuse."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import wassloss as wl
+from tests.generators import random_masses, random_metric
+from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from wassloss import functional
+from wassloss.fused import Fused, cpu, gpu, loss
+from wassloss.fused.status import FINE, IGNORED, INVALID, UNCONVERGED
+from wassloss.targets import SparseTarget
+
+pytestmark = quiet
+F32, F64 = torch.float32, torch.float64
+LABELS, BATCH = 37, 4
+
+each_dtype = pytest.mark.parametrize("dtype", [F32, F64])
+each_regularizer = pytest.mark.parametrize("regularizer", ["plan", "product"])
+each_kernels = pytest.mark.parametrize("kernels", [cpu, gpu], ids=["numba", "triton"])
+tables = pytest.mark.parametrize("tabulated", [True, False], ids=["table", "columns"])
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch):
+    """Choose whose kernels are used, by a function; None for nobody's."""
+
+    def choose(kernels) -> torch.device:
+        monkeypatch.setattr(loss, "_kernels", lambda *_: kernels)
+        return DEVICE if kernels is gpu else torch.device("cpu")
+
+    return choose
+
+
+def few_labels(dtype: torch.dtype, support: int = 3) -> SparseTarget:
+    """Weights that sum to one; the first example has padding, with a label that does not exist."""
+    weights, indices = random_masses(BATCH, LABELS, support, seed=5).topk(support)
+    weights[0, -1] = 0
+    indices[0, -1] = -1
+    return SparseTarget(indices, (weights / weights.sum(1, keepdim=True)).to(dtype))
+
+
+def some_logits(dtype: torch.dtype) -> Tensor:
+    return (3 * torch.randn(BATCH, LABELS, dtype=F64)).to(dtype)
+
+
+def moved(target, device: torch.device):
+    if isinstance(target, SparseTarget):
+        return SparseTarget(target.indices.to(device), target.weights.to(device))
+    return target.to(device)
+
+
+def loss_and_gradient(loss_fn, logits: Tensor, target, device) -> tuple[Tensor, Tensor]:
+    logits = logits.to(device).requires_grad_()
+    values = loss_fn.to(device)(logits, moved(target, device))
+    weights = torch.linspace(1, 2, values.numel(), dtype=values.dtype, device=device)
+    (gradient,) = torch.autograd.grad((values.flatten() * weights).sum(), logits)
+    return values.detach().cpu(), gradient.cpu()
+
+
+def compare(use, kernels, metric, logits, target, *, expect_fused=True, **keywords) -> None:
+    """The same loss by the kernels, and by the composed functions in double precision."""
+    loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords)
+    device = use(kernels)
+    if expect_fused:
+        assert run(kernels, metric, logits, target, **keywords) is not None
+    values, gradient = loss_and_gradient(loss_fn, logits, target, device)
+    use(None)
+    loss_fn = wl.WassersteinLoss(metric.to(dtype=F64), reduction="none", **keywords, tol=1e-9)
+    if isinstance(target, SparseTarget):
+        target = SparseTarget(target.indices, target.weights.double())
+    expected = loss_and_gradient(loss_fn, logits.double(), target, torch.device("cpu"))
+    tolerance = 1e-4 if logits.dtype == F32 else 1e-7
+    torch.testing.assert_close(values.double(), expected[0], rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(gradient.double(), expected[1], rtol=tolerance, atol=tolerance)
+
+
+def run(kernels, metric, logits, target, *, normalize_target=False, **keywords) -> Fused | None:
+    """What the kernels say, with their status."""
+    device = DEVICE if kernels is gpu else torch.device("cpu")
+    kl_weight, ignore = keywords.pop("kl_weight", 0.0), keywords.pop("ignore_index", -100)
+    recipe = wl.recipe.Recipe.checked(**keywords)
+    logits, target = logits.to(device), moved(target, device)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loss, "_kernels", lambda *_: kernels)
+        fused = loss.fused_loss(
+            logits, target, logits.shape[:-1], metric.to(device), recipe, kl_weight,
+            normalize_target, ignore,
+        )  # fmt: skip
+    return None if fused is None else Fused(*(part.cpu() for part in fused))
+
+
+def table_of(metric, tabulated: bool):
+    return metric.tabulated() if tabulated else metric
+
+
+@each_kernels
+@each_dtype
+@each_regularizer
+@pytest.mark.parametrize("kl_weight", [0.0, 0.3])
+def test_class_ids(use, kernels, dtype, regularizer, kl_weight):
+    metric, ids = random_metric(LABELS).to(dtype=dtype), torch.randint(LABELS, (BATCH,))
+    for epsilon in (0.0, 0.2):
+        compare(
+            use, kernels, metric, some_logits(dtype), ids,
+            epsilon=epsilon, regularizer=regularizer, kl_weight=kl_weight,
+        )  # fmt: skip
+
+
+@each_kernels
+@each_dtype
+@each_regularizer
+@pytest.mark.parametrize("kl_weight", [0.0, 0.3])
+def test_few_labels(use, kernels, dtype, regularizer, kl_weight):
+    metric = random_metric(LABELS).to(dtype=dtype)
+    compare(
+        use, kernels, metric, some_logits(dtype), few_labels(dtype),
+        epsilon=0.1, regularizer=regularizer, kl_weight=kl_weight,
+    )  # fmt: skip
+
+
+@each_kernels
+@tables
+def test_costs_from_a_table_or_on_demand(use, kernels, tabulated):
+    metric = table_of(random_metric(LABELS), tabulated)
+    logits = some_logits(F64)
+    for target in (torch.randint(LABELS, (BATCH,)), few_labels(F64)):
+        values = run(kernels, metric, logits, target, epsilon=0.1).value
+        use(None)
+        expected = functional.wasserstein_loss(logits, target, metric, epsilon=0.1)
+        torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("support", [1, 2, 13, 20])
+@each_kernels
+def test_any_number_of_labels(use, kernels, support):
+    compare(
+        use, kernels, random_metric(LABELS), some_logits(F64), few_labels(F64, support + 1),
+        epsilon=0.1, kl_weight=0.1,
+    )  # fmt: skip
+
+
+@each_kernels
+def test_targets_are_normalized_when_asked(use, kernels):
+    target = few_labels(F64)
+    target = SparseTarget(target.indices, target.weights * torch.arange(1, BATCH + 1)[:, None])
+    metric = random_metric(LABELS)
+    compare(
+        use, kernels, metric, some_logits(F64), target,
+        epsilon=0.1, kl_weight=0.4, normalize_target=True,
+    )  # fmt: skip
+    status = run(kernels, metric, some_logits(F64), target, epsilon=0.1).status
+    assert status.tolist() == [FINE] + [INVALID] * (BATCH - 1)
+
+
+@each_kernels
+@each_dtype
+def test_impossible_labels_and_extreme_logits(use, kernels, dtype):
+    logits = some_logits(dtype)
+    logits[0, :5] = -math.inf
+    logits[1, 3] = 1e4
+    logits[2] *= 100
+    metric = random_metric(LABELS).to(dtype=dtype)
+    for target in (torch.tensor([2, 4, 0, 1]), few_labels(dtype)):
+        compare(use, kernels, metric, logits, target, epsilon=0.1)
+
+
+@each_kernels
+def test_ignored_examples(use, kernels):
+    ids = torch.tensor([2, -100, 5, -100])
+    fused = run(kernels, random_metric(LABELS), some_logits(F64), ids, epsilon=0.1)
+    assert fused.status.tolist() == [FINE, IGNORED, FINE, IGNORED]
+    assert fused.value[1] == 0
+    assert (fused.gradient[1] == 0).all()
+    compare(use, kernels, random_metric(LABELS), some_logits(F64), ids, epsilon=0.1, kl_weight=0.1)
+
+
+@each_kernels
+@pytest.mark.parametrize("bad", [math.nan, math.inf, "all -inf"])
+def test_senseless_logits_are_marked(kernels, bad):
+    logits = some_logits(F64)
+    if bad == "all -inf":
+        logits[2] = -math.inf
+    else:
+        logits[2, 30] = bad
+    for target in (torch.tensor([2, 4, 0, 1]), few_labels(F64)):
+        fused = run(kernels, random_metric(LABELS), logits, target, epsilon=0.1, kl_weight=0.1)
+        assert fused.status.tolist() == [FINE, FINE, INVALID, FINE]
+        assert fused.value[2].isnan()
+        assert fused.gradient[2].isnan().all()
+        assert fused.gradient[[0, 1, 3]].isfinite().all()
+
+
+@each_kernels
+@pytest.mark.parametrize(
+    ("place", "weight", "label"),
+    [
+        ((1, 0), math.nan, 3),
+        ((1, 0), math.inf, 3),
+        ((1, 0), -0.2, 3),
+        ((1, 0), 0.3, LABELS),
+        ((1, 0), 0.3, -1),
+        ((1, 0), 0.9, 3),
+    ],
+)
+def test_senseless_targets_are_marked(kernels, place, weight, label):
+    target = few_labels(F64)
+    target.weights[place], target.indices[place] = weight, label
+    fused = run(kernels, random_metric(LABELS), some_logits(F64), target, epsilon=0.1)
+    assert fused.status.tolist() == [FINE, INVALID, FINE, FINE]
+    assert fused.value[1].isnan()
+
+
+@each_kernels
+def test_labels_named_twice_and_empty_targets_are_marked(kernels):
+    target = few_labels(F64)
+    target.indices[1, 1] = target.indices[1, 0]
+    target.weights[3] = 0
+    fused = run(
+        kernels, random_metric(LABELS), some_logits(F64), target, epsilon=0.1, normalize_target=True
+    )
+    assert fused.status.tolist() == [FINE, INVALID, FINE, INVALID]
+
+
+@each_kernels
+def test_class_ids_out_of_range_are_marked(kernels):
+    ids = torch.tensor([0, LABELS, -1, LABELS - 1])
+    fused = run(kernels, random_metric(LABELS), some_logits(F64), ids, epsilon=0.1)
+    assert fused.status.tolist() == [FINE, INVALID, INVALID, FINE]
+
+
+@each_kernels
+def test_an_unfinished_solve_is_marked_and_warned_of(use, kernels):
+    metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
+    fused = run(kernels, metric, logits, target, epsilon=0.01, max_iterations=1)
+    assert UNCONVERGED in fused.status.tolist()
+    assert INVALID not in fused.status.tolist()
+    device = use(kernels)
+    with pytest.warns(wl.ConvergenceWarning, match="max_iterations"):
+        functional.wasserstein_loss(
+            logits.to(device), moved(target, device), metric.to(device), epsilon=0.01,
+            max_iterations=1,
+        )  # fmt: skip
+
+
+@each_kernels
+@tables
+def test_digits_that_single_precision_lacks(use, kernels, tabulated):
+    metric = table_of(random_metric(LABELS).to(dtype=F32), tabulated)
+    logits, target = some_logits(F32), few_labels(F32)
+    fused = run(kernels, metric, logits, target, epsilon=1e-3)
+    # With a table that is known before; without, the kernel finds out and says so.
+    assert fused.status.max() == (FINE if tabulated else UNCONVERGED)
+    compare(use, kernels, metric, logits, target, epsilon=1e-3)
+
+
+@each_kernels
+def test_shapes_of_images(use, kernels):
+    device, metric = use(kernels), random_metric(LABELS)
+    logits, ids = torch.randn(2, LABELS, 3, dtype=F64), torch.randint(LABELS, (2, 3))
+    dense = torch.zeros(2, LABELS, 3, dtype=F64).scatter(1, ids.unsqueeze(1), 0.5)
+    dense[:, 0] += 0.5
+    for target in (ids, dense):
+        use(kernels)
+        loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, reduction="none")
+        got = loss_and_gradient(loss_fn, logits, target, device)
+        use(None)
+        loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, reduction="none")
+        expected = loss_and_gradient(loss_fn, logits, target, torch.device("cpu"))
+        torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+        assert got[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [{"debiased": True}, {"iterations": 10}, {"solver": wl.transport.Newton()}],
+    ids=lambda k: next(iter(k)),
+)
+def test_the_unusual_is_left_to_the_composed_functions(keywords):
+    if not wl.transport.newton_cpu.available():
+        pytest.skip("needs numba")
+    logits, target, metric = some_logits(F64), few_labels(F64), random_metric(LABELS)
+    for given, expected in (({}, True), (keywords, False)):
+        recipe = wl.recipe.Recipe.checked(epsilon=0.1, **given)
+        fused = loss.fused_loss(logits, target, logits.shape[:1], metric, recipe, 0.0, False, -100)
+        assert (fused is not None) == expected
+
+
+@pytest.mark.parametrize("ignored", [-100, LABELS + 5, 2])
+def test_class_weights_and_sample_weights(use, ignored):
+    weight, ids = torch.rand(LABELS, dtype=F64), torch.tensor([3, ignored, 7, 9])
+    logits, share = some_logits(F64), torch.rand(BATCH, dtype=F64)
+    results = []
+    for kernels in (cpu, None):
+        use(kernels)
+        loss_fn = wl.WassersteinLoss(
+            random_metric(LABELS), weight=weight, kl_weight=0.1, ignore_index=ignored
+        )
+        results.append([loss_fn(logits, t, share) for t in (ids, few_labels(F64))])
+    torch.testing.assert_close(results[0], results[1], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
+def test_inside_a_cuda_graph():
+    metric, logits = random_metric(LABELS).to(DEVICE), some_logits(F32).to(DEVICE)
+    logits.requires_grad_()
+    target = moved(few_labels(F32), DEVICE)
+    ids = torch.tensor([3, -100, 7, 9], device=DEVICE)
+    loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.1)
+
+    def step() -> tuple[Tensor, Tensor, Tensor]:
+        values = loss_fn(logits, target), loss_fn(logits, ids)
+        return *values, torch.autograd.grad(values[0] + values[1], logits)[0]
+
+    expected = [x.clone() for x in step()]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step()
+    graph.replay()
+    torch.testing.assert_close(results, tuple(expected))
+    assert loss_fn.unsolved == 0
+    with torch.no_grad():
+        logits[2, 5] = math.nan
+    graph.replay()
+    assert results[0].isnan()
+    assert loss_fn.unsolved == 2  # once for each of the two losses

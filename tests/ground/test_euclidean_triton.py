@@ -1,0 +1,32 @@
+"""The kernel's costs are those of the plain way; on a GPU if there is one, else interpreted."""
+
+import pytest
+import torch
+
+from tests.ground.test_euclidean import crowded_vectors
+from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
+from wassloss.ground._cost import cost_of
+from wassloss.ground._euclidean import NEAR_IN_SINGLE, by_differences
+from wassloss.ground._euclidean_triton import launch
+
+pytestmark = quiet
+
+
+@pytest.mark.parametrize("power", [0, 0.5, 1, 2, 13])
+def test_costs(power):
+    vectors = crowded_vectors(150, torch.float32)
+    vectors = vectors / vectors.norm(dim=1, keepdim=True)
+    vectors[5] = vectors[70]
+    chosen, scale = vectors[[70, 3, 100, 20, 149]], 1.3
+    found = launch(chosen.to(DEVICE), vectors.to(DEVICE), power, scale, NEAR_IN_SINGLE).cpu()
+    distance = by_differences(chosen.double(), vectors.double())
+    expected = cost_of(distance, power, scale)
+    # The squares of near vectors are exact; of the others, to their own rounding.
+    torch.testing.assert_close(found.double(), expected, rtol=2e-6 * max(1, power), atol=1e-6)
+    assert found[0, 5] == 0
+    assert found[0, 70] == 0
+
+
+def test_no_vectors_chosen():
+    vectors = torch.randn(10, 4, device=DEVICE)
+    assert launch(vectors[:0], vectors, 1, 1.0, NEAR_IN_SINGLE).shape == (0, 10)
