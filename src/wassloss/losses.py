@@ -66,7 +66,8 @@ class _TransportLoss(nn.Module):
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.register_buffer("weight", weight)
-        self.register_buffer("unsolved", torch.zeros((), dtype=torch.long), persistent=False)
+        unsolved = torch.zeros((), dtype=torch.long, device=metric.device)
+        self.register_buffer("unsolved", unsolved, persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         # The metric follows the module from device to device, but keeps its own precision.

@@ -16,7 +16,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from wassloss._checks import checking, first_row
+from wassloss._checks import are_measures, checking, first_row
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,14 @@ def _from_sparse(
 
 def _check(target: SparseTarget, labels: int) -> None:
     indices, weights = target.indices, target.weights.detach()
-    if not checking():
+    if not checking() or not len(weights):
+        return
+    used = weights > 0
+    shared = len(indices) != len(weights)  # every label once: the indices are ours
+    unknown = used & ((indices < 0) | (indices >= labels))
+    ordered = indices.masked_fill(~used, -1).sort(dim=1).values if not shared else indices
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if are_measures(weights) and (shared or not bool(unknown.any() | twice.any())):
         return
     for wrong, expected in (
         (~weights.isfinite(), "finite"),
@@ -225,17 +232,15 @@ def _check(target: SparseTarget, labels: int) -> None:
     row = first_row((weights.sum(1) <= 0).unsqueeze(1))
     if row is not None:
         raise ValueError(f"target must have some mass in every example, got none in example {row}")
-    used = weights > 0
-    if len(indices) != len(weights):
-        return  # every label once: the indices are ours
-    row = first_row(used & ((indices < 0) | (indices >= labels)))
+    if shared:
+        return
+    row = first_row(unknown)
     if row is not None:
         raise ValueError(
             f"target must name labels in 0..{labels - 1}, got {indices[row].tolist()} in example "
             f"{row}"
         )
-    ordered = indices.masked_fill(~used, -1).sort(dim=1).values
-    row = first_row((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0))
+    row = first_row(twice)
     if row is not None:
         raise ValueError(
             f"target must name each label once per example, got {indices[row].tolist()} in example "

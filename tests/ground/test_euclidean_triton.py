@@ -2,14 +2,22 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.ground.test_euclidean import crowded_vectors
-from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from wassloss.ground import Embedding
 from wassloss.ground._cost import cost_of
 from wassloss.ground._euclidean import NEAR_IN_SINGLE, by_differences
 from wassloss.ground._euclidean_triton import launch
 
 pytestmark = quiet
+
+
+def costs(chosen: Tensor, vectors: Tensor, power: float, scale: float) -> Tensor:
+    found = chosen @ vectors.T
+    launch(found, chosen, vectors, power, scale, NEAR_IN_SINGLE)
+    return found
 
 
 @pytest.mark.parametrize("power", [0, 0.5, 1, 2, 13])
@@ -18,7 +26,7 @@ def test_costs(power):
     vectors = vectors / vectors.norm(dim=1, keepdim=True)
     vectors[5] = vectors[70]
     chosen, scale = vectors[[70, 3, 100, 20, 149]], 1.3
-    found = launch(chosen.to(DEVICE), vectors.to(DEVICE), power, scale, NEAR_IN_SINGLE).cpu()
+    found = costs(chosen.to(DEVICE), vectors.to(DEVICE), power, scale).cpu()
     distance = by_differences(chosen.double(), vectors.double())
     expected = cost_of(distance, power, scale)
     # The squares of near vectors are exact; of the others, to their own rounding.
@@ -29,4 +37,18 @@ def test_costs(power):
 
 def test_no_vectors_chosen():
     vectors = torch.randn(10, 4, device=DEVICE)
-    assert launch(vectors[:0], vectors, 1, 1.0, NEAR_IN_SINGLE).shape == (0, 10)
+    assert costs(vectors[:0], vectors, 1, 1.0).shape == (0, 10)
+
+
+@pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["highest", "high"])
+def test_the_users_choice_of_fewer_digits_does_not_reach_the_costs(precision):
+    vectors = torch.nn.functional.normalize(torch.randn(3000, 64, device="cuda"), dim=1)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        found = Embedding(vectors).cost_columns(torch.arange(50))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    expected = by_differences(vectors[:50].double(), vectors.double())
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)

@@ -207,7 +207,11 @@ def test_the_compiled_kernel_finds_the_optimum_of_newton(
     shape: dict[str, Any] = {"batch": 64, "labels": 1000, "support": support, "dtype": dtype}
     problem = random_problem(gamma, regularizer, 0.02, **shape)
     fused, expected = solve_both(problem, tol=tolerance(dtype))
-    assert_same(fused, expected, rtol=0, atol=5 * tolerance(dtype))
+    assert fused.converged.all()
+    # The potential of a target of little mass may differ by more: the tolerance is one of masses.
+    close = {"rtol": 0, "atol": 5 * tolerance(dtype)}
+    torch.testing.assert_close(fused.value, expected.value, **close)
+    torch.testing.assert_close(fused.log_gradient(), expected.log_gradient(), **close)
 
 
 @needs_cuda

@@ -3,8 +3,8 @@
 `|a − b|² = |a|² + |b|² − 2ab` turns the work into a product, which hardware does tens to hundreds
 of times faster than differences. But what is left after the cancellation is only as exact as the
 squares it came from: near vectors come out wrong, and equal ones apart. So the product is taken in
-double precision (single is enough in the kernel for NVIDIA GPUs), and where the distance is a small
-part of the vectors' length it is computed again from their difference.
+double precision (single is enough for single-precision costs on a GPU), and where the distance is a
+small part of the vectors' length it is computed again from their difference.
 """
 
 from __future__ import annotations
@@ -64,12 +64,17 @@ def _traced(x: Tensor) -> bool:
 
 
 def fused_costs(chosen: Tensor, vectors: Tensor, power: float, scale: float) -> Tensor | None:
-    """Costs `(n, K)` from one kernel on an NVIDIA GPU; None where there is none for them."""
+    """Costs `(n, K)` from one product and one kernel on an NVIDIA GPU; None where there is none."""
     if not (COMPILES and vectors.is_cuda and vectors.dtype == torch.float32):
         return None
     if torch.compiler.is_compiling():
         return None
     from wassloss.ground._euclidean_triton import launch
 
-    costs: Tensor = launch(chosen.contiguous(), vectors.contiguous(), power, scale, NEAR_IN_SINGLE)
+    with torch.autocast("cuda", enabled=False):
+        # Users may have allowed products of fewer digits, which would leave none after cancelling.
+        exact = torch.get_float32_matmul_precision() == "highest"
+        wide = (lambda x: x) if exact else torch.Tensor.double
+        costs = (wide(chosen) @ wide(vectors).T).float()
+    launch(costs, chosen.contiguous(), vectors.contiguous(), power, scale, NEAR_IN_SINGLE)
     return costs

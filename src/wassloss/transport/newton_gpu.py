@@ -25,9 +25,10 @@ LARGEST_SUPPORT = 32
 # Up to so many target labels the code is unrolled over their pairs: up to three times faster, and
 # compiled in a second for 5 labels, 3 for 8, 6 for 12, but 18 for 16.
 MOST_UNROLLED = 12
-# One warp an example leaves nothing to wait for; many labels are worth the barriers of four.
-MOST_LABELS_OF_A_WARP = 4096
-MOST_EXAMPLES_OF_MANY_WARPS = 256  # fewer examples than that leave room beside them
+# One warp an example leaves nothing to wait for. More are worth their barriers where there are many
+# labels, or so few examples that they leave room beside them.
+MOST_LABELS_OF_A_WARP, MOST_LABELS_OF_EIGHT_WARPS = 4096, 32768
+MOST_EXAMPLES_OF_MANY_WARPS = 256
 
 
 # Looked up once, for a tracer cannot follow the look-up.
@@ -133,8 +134,11 @@ def shape_of_program(
     single = dtype == torch.float32
     if support > MOST_UNROLLED:
         return 64 if single else 32, 2, False
-    lone_warp = single and labels <= MOST_LABELS_OF_A_WARP and batch > MOST_EXAMPLES_OF_MANY_WARPS
-    warps = 1 if lone_warp else 4
+    warps = 4
+    if single and labels > MOST_LABELS_OF_A_WARP:
+        warps = 8 if labels <= MOST_LABELS_OF_EIGHT_WARPS else 16
+    elif single and batch > MOST_EXAMPLES_OF_MANY_WARPS:
+        warps = 1
     # Several labels a thread hide latencies, as long as their sums leave registers for them.
     labels_of_a_thread = 4 if single and support <= 8 else 1
     return 32 * warps * labels_of_a_thread, warps, True

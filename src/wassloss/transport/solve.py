@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.entropic import default_tolerance, rounding_error
+from wassloss.transport.entropic import default_tolerance, rounding_of
 from wassloss.transport.line import LineArea, LineQuantiles
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
@@ -122,4 +122,7 @@ def _needs_double(problem: Problem, tol: float) -> bool:
     """Whether rounding alone would keep the error above `tol` in the problem's own dtype."""
     if problem.log_h.dtype == torch.float64 or problem.log_h.device.type == "mps":
         return False  # nothing wider to go to
-    return rounding_error(problem.cost(), problem.objective.epsilon) > tol
+    largest = problem.metric.largest_known_cost if problem.columns is None else None
+    if largest is None:
+        largest = float(problem.cost().max())
+    return rounding_of(largest, problem.objective.epsilon, problem.log_h.dtype) > tol
