@@ -11,6 +11,7 @@ from torch import Tensor
 
 from wassloss.ground._cost import Scale
 from wassloss.ground._inputs import Numbers, float_tensor
+from wassloss.ground._spread import blocks
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -77,6 +78,16 @@ class Embedding(GroundMetric):
             vectors[indices], vectors, compute_mode="donot_use_mm_for_euclid_dist"
         )
         return columns.to(self.dtype)  # (n, K)
+
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        wide = torch.promote_types(self.dtype, torch.float32)
+        vectors = self.vectors
+        pairs = torch.stack([first, second], dim=1)
+        gaps = [
+            torch.linalg.vector_norm(vectors[p[:, 0]].to(wide) - vectors[p[:, 1]].to(wide), dim=1)
+            for p in blocks(pairs, vectors.shape[1])
+        ]
+        return torch.cat([vectors.new_empty(0), *gaps]).to(self.dtype)
 
     def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
         return {"vectors": self.vectors}
