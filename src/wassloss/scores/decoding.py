@@ -51,6 +51,8 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
 
 def top(x: Tensor, k: int) -> Tensor:
     """`top_labels` of checked scores."""
+    if k == 1:
+        return x.argmax(1, keepdim=True)  # the first of equals
     values, labels = x.topk(k, dim=1)
     # topk is several times faster than sorting, but breaks ties as it likes: put equal scores in
     # order, and sort the rows in which a label left out has the score of the last one taken.
