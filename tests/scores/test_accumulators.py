@@ -167,9 +167,12 @@ def test_what_is_left_out_is_counted() -> None:
     assert single.left_out == 3
 
 
-def test_the_metric_follows_the_device() -> None:
+def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     score = accumulators.TopKCost(wl.ground.Ordinal(4))
-    assert score.metric.device.type == "cpu"
+    asked = []
+    monkeypatch.setattr(type(score.metric), "to", lambda self, **kw: asked.append(kw) or self)
+    score.to("cpu")
+    assert asked == [{"device": torch.device("cpu")}]
     score.double()  # neither the metric's precision nor the state's changes
     assert score.metric.dtype == torch.float32
     assert score.total.dtype == torch.float64

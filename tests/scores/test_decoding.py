@@ -120,6 +120,13 @@ def test_each_label_of_a_set_is_the_greedy_choice(p: Tensor, k: int) -> None:
         torch.testing.assert_close(expected_cost(p, found[:, :step], METRIC), best)
 
 
+def test_no_label_is_chosen_twice_though_nothing_is_left_to_save() -> None:
+    p = torch.eye(K, dtype=torch.float64)
+    found = least_cost_labels(p, METRIC, 4)
+    assert torch.equal(found[:, 0], torch.arange(K))
+    assert all(len(set(row)) == 4 for row in found.tolist())
+
+
 def test_all_labels_cost_nothing() -> None:
     p = torch.rand(2, K, dtype=torch.float64)
     found = least_cost_labels(p, METRIC, K)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import label_ranking_loss, roc_auc_score
 
 from tests.scores.cases import Array, K, scores, tags
 from wassloss.scores import ranking_auc
@@ -53,6 +53,14 @@ def test_equal_to_scikit_learn(weighted: bool) -> None:
     for per, average in (("example", "samples"), ("label", "macro"), ("pooled", "micro")):
         expected = roc_auc_score(y, x, average=average, sample_weight=weight)
         assert ranking_auc(x, y, per=per, sample_weight=weight) == pytest.approx(expected)
+
+
+@given(scores(ties=False), st.data())
+def test_what_is_not_won_is_the_ranking_loss(x: Array, data: st.DataObject) -> None:
+    y = data.draw(tags(len(x), empty=True))
+    kept = defined(y)
+    if kept.any():
+        assert ranking_auc(x, y) == pytest.approx(1 - label_ranking_loss(y[kept], x[kept]))
 
 
 def test_what_has_no_auc_is_left_out_and_can_be_counted() -> None:
