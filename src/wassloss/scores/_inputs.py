@@ -21,7 +21,7 @@ AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a sc
 Charge: TypeAlias = Literal["distance", "cost"]
 Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
 
-_LARGEST_TABLE = 4096  # labels up to which all costs are tabulated, if they will be looked up
+_LARGEST_TABLE = 2048  # labels up to which all costs are tabulated, if they will be looked up
 
 
 def read_scores(name: str, scores: Numbers, metric: GroundMetric | None = None) -> Tensor:

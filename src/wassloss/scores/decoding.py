@@ -116,9 +116,10 @@ def least_cost_labels(
     .. math:: E(S) = \sum_i p_i \min_{j \in S} M_{ij}
 
     Labels are chosen greedily, each the one that lowers :math:`E` the most. Finding the best set is
-    hard (k-medoids); the saving :math:`\max M - E(S)` is monotone and submodular, so the greedy set
-    saves at least :math:`1 - 1/e`, 63 %, of what the best set does. Unlike the most probable labels
-    the set spreads out: near-synonyms of a label chosen already save nothing.
+    hard (k-medoids); the saving :math:`\max M - E(S)`, for probabilities that sum to 1, is monotone
+    and submodular, so the greedy set saves at least :math:`1 - 1/e`, 63 %, of what the best set
+    does. Unlike the most probable labels the set spreads out: near-synonyms of a label chosen
+    already save nothing.
 
     Time is of the order `k × batch × labels²`.
 
