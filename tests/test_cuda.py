@@ -89,3 +89,21 @@ def test_metric_left_on_the_cpu_is_named():
         wl.wasserstein(
             torch.ones(1, 3).cuda() / 3, torch.zeros(1).long().cuda(), wl.ground.Ordinal(3)
         )
+
+
+@pytest.mark.parametrize("metric", metrics(), ids=repr)
+def test_scores_are_those_of_the_cpu(metric):
+    p = torch.rand(BATCH, LABELS).softmax(1)
+    target = torch.rand(BATCH, LABELS).topk(3).indices
+    tags = torch.zeros(BATCH, LABELS).scatter_(1, target, 1.0)
+    for score in (
+        lambda x, y, m: wl.scores.top_k_cost(x, y, m, k=range(1, 6)),
+        wl.scores.expected_distance,
+        lambda x, y, m: wl.scores.mean_wasserstein(x, y, m, normalize_target=True),
+        lambda x, y, m: wl.scores.ranking_auc(x, y),
+        lambda x, y, m: wl.scores.ranking_auc(x, y, per="label"),
+        lambda x, y, m: wl.scores.recall_at_k(x, y, k=[1, 3]),
+        lambda x, y, m: wl.scores.top_labels(x, 4),
+    ):
+        here, there = score(p, tags, metric), score(p.cuda(), tags.cuda(), metric.to("cuda"))
+        torch.testing.assert_close(there.cpu(), here, rtol=1e-5, atol=1e-6)

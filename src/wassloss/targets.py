@@ -65,6 +65,7 @@ def read_target(
     batch_shape: torch.Size,
     like: Tensor,
     ignore_index: int | None = None,
+    allow_empty: bool = False,
 ) -> tuple[SparseTarget, Tensor | None]:
     """Read a target of any form.
 
@@ -74,6 +75,7 @@ def read_target(
         batch_shape: shape of the predictions without their label dimension.
         like: a prediction, for dtype and device.
         ignore_index: the class id of examples that do not count, where there may be any.
+        allow_empty: whether an example may have no label at all.
 
     Returns:
         Labels and weights, `(batch, support)` or, shared, `(1, support)` labels; and a mask
@@ -92,7 +94,7 @@ def read_target(
         read = _from_dense(target, batch_shape, labels, like)
     else:
         return _from_class_ids(target, batch_shape, labels, like, ignore_index)
-    _check(read, labels)
+    _check(read, labels, allow_empty)
     return SparseTarget(read.indices, read.weights.to(like.dtype)), None
 
 
@@ -210,7 +212,7 @@ def _from_sparse(
     return SparseTarget(indices, weights)
 
 
-def _check(target: SparseTarget, labels: int) -> None:
+def _check(target: SparseTarget, labels: int, allow_empty: bool) -> None:
     indices, weights = target.indices, target.weights.detach()
     if not checking() or not len(weights):
         return
@@ -229,7 +231,7 @@ def _check(target: SparseTarget, labels: int) -> None:
         if row is not None:
             value = weights[row][wrong[row]][0].item()
             raise ValueError(f"target must be {expected}, got {value} in example {row}")
-    row = first_row((weights.sum(1) <= 0).unsqueeze(1))
+    row = None if allow_empty else first_row((weights.sum(1) <= 0).unsqueeze(1))
     if row is not None:
         raise ValueError(f"target must have some mass in every example, got none in example {row}")
     if shared:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.csgraph import floyd_warshall
 
+from tests.ground.instances import FACTORIES
 from wassloss.ground import Graph, Ordinal
 
 
@@ -54,3 +55,13 @@ def test_parts_without_a_path_are_named() -> None:
         Graph(two_parts)
     with pytest.raises(ValueError, match="no path between labels 'a' and 'c'"):
         Graph(sparse.csr_array(np.array(two_parts)), labels=["a", "b", "c"])
+
+
+def test_pairs_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ring of 6 labels, two columns a block: pairs come back in the order asked for.
+    monkeypatch.setattr("wassloss.ground._spread._BLOCK_ENTRIES", 12)
+    metric = FACTORIES["graph"]()
+    first, second = torch.randint(6, (2, 50))
+    torch.testing.assert_close(
+        metric.distance_between(first, second), metric.distance()[first, second]
+    )

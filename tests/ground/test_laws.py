@@ -24,6 +24,25 @@ def test_columns_are_columns_of_the_full_matrix(factory: Factory) -> None:
         torch.testing.assert_close(columns, full.T[indices])
 
 
+def test_pairs_are_entries_of_the_full_matrix(factory: Factory) -> None:
+    metric = factory(power=1.5, scale=2.0)
+    first, second = torch.tensor([[0, 2], [1, 1]]), torch.tensor([1, 2])
+    for pairs, full in (
+        (metric.distance_between(first, second), metric.distance()),
+        (metric.cost_between(first, second), metric.cost()),
+        (metric.tabulated().cost_between(first, second), metric.cost()),
+    ):
+        torch.testing.assert_close(pairs, full[first, second])
+    every_pair = torch.cartesian_prod(*[torch.arange(metric.size)] * 2).T
+    torch.testing.assert_close(
+        metric.distance_between(*every_pair), metric.distance().reshape(-1), rtol=1e-6, atol=1e-7
+    )
+    assert metric.distance_between([], []).shape == (0,)
+    assert metric.distance_between(0, 1).shape == ()
+    with pytest.raises(ValueError, match=r"first and second must .* got \(2,\) and \(3,\)"):
+        metric.cost_between([0, 1], [0, 1, 2])
+
+
 @pytest.mark.parametrize(
     "indices", [1, [1], np.array([[1, 0]]), np.array(1), torch.tensor(1), [], [[]]]
 )

@@ -15,7 +15,7 @@ from torch import Tensor
 from wassloss.ground._cost import Scale, check_power, check_scale, cost_of
 from wassloss.ground._inputs import Numbers, label_indices, size_of
 from wassloss.ground._labels import check_labels, find_label
-from wassloss.ground._spread import max_distance, median_distance
+from wassloss.ground._spread import blocks, max_distance, median_distance
 from wassloss.ground.axioms import AxiomReport, axiom_report
 
 if TYPE_CHECKING:
@@ -136,6 +136,35 @@ class GroundMetric(ABC):
             return self._known_costs[indices]
         columns = self._cost_columns(indices.reshape(-1))
         return columns.reshape(*indices.shape, self._size)
+
+    def distance_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
+        """Distances of chosen pairs of labels, for when whole columns are more than is needed.
+
+        Args:
+            first: integers of any shape, each in 0..K-1.
+            second: the same, of a shape that broadcasts against that of ``first``.
+
+        Returns:
+            Tensor of the shape they broadcast to.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(4).distance_between([0, 1], [3, 3])
+        tensor([3., 2.])
+        """
+        one, other = self._pairs(first, second)
+        return self._distances_between(one.reshape(-1), other.reshape(-1)).reshape(one.shape)
+
+    def cost_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
+        """Costs of chosen pairs of labels; shapes as in ``distance_between``.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(4, power=2).cost_between([[0], [1]], [2, 3])
+        tensor([[4., 9.],
+                [1., 4.]])
+        """
+        if self._known_costs is not None:
+            return self._known_costs[self._pairs(first, second)]
+        return cost_of(self.distance_between(first, second), self._power, self._scale)
 
     def distance(self) -> Tensor:
         """All distances, shape (K, K)."""
@@ -285,6 +314,33 @@ class GroundMetric(ABC):
     def _cost_columns(self, indices: Tensor) -> Tensor:
         """Costs of shape (n, K); overridden where they come cheaper than distances."""
         return cost_of(self._distance_columns(indices), self._power, self._scale)
+
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        """Distances (n,) of checked pairs; overridden where a pair needs less than a column."""
+        chosen, place = second.unique(return_inverse=True)
+        distances = [self._anchor.new_empty(0)]
+        order = place.argsort()
+        ends = torch.bincount(place, minlength=len(chosen)).cumsum(0)
+        done = start = 0
+        for block in blocks(chosen, self._size):
+            end = int(ends[done + len(block) - 1])
+            pairs = order[start:end]
+            columns = self._distance_columns(block)
+            distances.append(columns[place[pairs] - done, first[pairs]])
+            done, start = done + len(block), end
+        return torch.cat(distances)[order.argsort()]
+
+    def _pairs(self, first: int | Numbers, second: int | Numbers) -> tuple[Tensor, Tensor]:
+        one = label_indices(first, self._size, self.device)
+        other = label_indices(second, self._size, self.device)
+        try:
+            shape = torch.broadcast_shapes(one.shape, other.shape)
+        except RuntimeError:
+            raise ValueError(
+                "first and second must have shapes that broadcast, got "
+                f"{tuple(one.shape)} and {tuple(other.shape)}"
+            ) from None
+        return one.expand(shape), other.expand(shape)
 
     @abstractmethod
     def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:

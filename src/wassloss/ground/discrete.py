@@ -53,6 +53,9 @@ class Discrete(GroundMetric):
         every = torch.arange(self.size, device=self.device)
         return (indices[:, None] != every).to(self.dtype)  # (n, K)
 
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        return (first != second).to(self.dtype)
+
     def _max_distance(self) -> Tensor:
         return self._anchor.new_full((), float(self.size > 1))
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from wassloss.ground._cost import Scale
 from wassloss.ground._euclidean import by_differences, distances, fused_costs
 from wassloss.ground._inputs import Numbers, float_tensor
+from wassloss.ground._spread import blocks
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -70,22 +71,32 @@ class Embedding(GroundMetric):
         return _unit_rows(self._vectors) if self._normalize_on_use else self._vectors
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        chosen, vectors = self._pair(indices)
+        chosen, vectors = self._chosen_and_all(indices)
         found = by_differences if vectors.requires_grad else distances
         return found(chosen, vectors).to(self.dtype)  # (n, K)
 
     def _cost_columns(self, indices: Tensor) -> Tensor:
-        chosen, vectors = self._pair(indices)
+        chosen, vectors = self._chosen_and_all(indices)
         if not vectors.requires_grad:
             costs = fused_costs(chosen, vectors, self._power, self._scale)
             if costs is not None:
                 return costs.to(self.dtype)
         return super()._cost_columns(indices)
 
-    def _pair(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+    def _chosen_and_all(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """The vectors of some labels, and of all, in single precision at least."""
         vectors = self.vectors.to(torch.promote_types(self.dtype, torch.float32))
         return vectors[indices], vectors
+
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        wide = torch.promote_types(self.dtype, torch.float32)
+        vectors = self.vectors
+        pairs = torch.stack([first, second], dim=1)
+        gaps = [
+            torch.linalg.vector_norm(vectors[p[:, 0]].to(wide) - vectors[p[:, 1]].to(wide), dim=1)
+            for p in blocks(pairs, vectors.shape[1])
+        ]
+        return torch.cat([vectors.new_empty(0), *gaps]).to(self.dtype)
 
     def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
         return {"vectors": self.vectors}

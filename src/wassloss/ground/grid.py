@@ -101,6 +101,18 @@ class Grid(GroundMetric):
             total = total.sqrt()
         return total.reshape(-1, self.size).to(self.dtype)  # (n, K)
 
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        wide = torch.promote_types(self.dtype, torch.float32)
+        spacing = self._spacing.to(wide)
+        total = torch.zeros(len(first), dtype=wide, device=self.device)
+        stride = self.size
+        for axis, cells in enumerate(self._shape):
+            stride //= cells
+            steps = (first // stride % cells - second // stride % cells).abs()
+            part = steps * spacing[axis]
+            total = total + (part.square() if self._norm == "euclidean" else part)
+        return (total.sqrt() if self._norm == "euclidean" else total).to(self.dtype)
+
     def _max_distance(self) -> Tensor:
         # From one corner to the opposite one.
         return self._distance_columns(torch.zeros(1, dtype=torch.long, device=self.device))[0, -1]

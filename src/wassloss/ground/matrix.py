@@ -58,6 +58,9 @@ class Matrix(GroundMetric):
     def _distance_columns(self, indices: Tensor) -> Tensor:
         return self._distance[indices]  # rows are columns, by symmetry, and contiguous
 
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        return self._distance[second, first]
+
     def _max_distance(self) -> Tensor:
         return self._distance.detach().max()
 

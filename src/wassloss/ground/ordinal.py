@@ -63,6 +63,9 @@ class Ordinal(GroundMetric):
     def _distance_columns(self, indices: Tensor) -> Tensor:
         return (self._positions[indices][:, None] - self._positions).abs()  # (n, K)
 
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        return (self._positions[first] - self._positions[second]).abs()
+
     def _max_distance(self) -> Tensor:
         low, high = self._positions.detach().aminmax()
         return high - low

@@ -110,14 +110,21 @@ class Tree(GroundMetric):
         # In blocks, for the index arithmetic takes several int64 for each distance.
         for block in blocks(indices, self.size):
             u, v = self._label_position[block][:, None], self._label_position  # (n, 1), (K,)
-            first, last = torch.minimum(u, v), torch.maximum(u, v)
-            # Where u = v the interval (u, v] is empty: any other will do, the answer is not used.
-            above = range_minimum(self._table, torch.minimum(first + 1, last), last + 1)
-            # Two differences, each at least 0 however depths were rounded.
-            path = (self._depth[u] - above) + (self._depth[v] - above)
-            columns[done : done + len(block)] = torch.where(u == v, 0.0, path)
+            columns[done : done + len(block)] = self._path_lengths(u, v)
             done += len(block)
         return columns
+
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        return self._path_lengths(self._label_position[first], self._label_position[second])
+
+    def _path_lengths(self, u: Tensor, v: Tensor) -> Tensor:
+        """Lengths of the paths between nodes at preorder positions that broadcast."""
+        first, last = torch.minimum(u, v), torch.maximum(u, v)
+        # Where u = v the interval (u, v] is empty: any other will do, the answer is not used.
+        above = range_minimum(self._table, torch.minimum(first + 1, last), last + 1)
+        # Two differences, each at least 0 however depths were rounded.
+        path = (self._depth[u] - above) + (self._depth[v] - above)
+        return torch.where(u == v, 0.0, path)
 
     def _max_distance(self) -> Tensor:
         # The farthest label from any label is one end of a diameter.

@@ -1,0 +1,198 @@
+r"""How bad the mistakes are, in units of the ground metric.
+
+Scores charge the *distance* :math:`d` by default, as the paper does, and not the cost
+:math:`(d / \text{scale})^{\text{power}}`: so models that were trained under different powers and
+scales compare. ``charge="cost"`` charges what training does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss.functional import wasserstein
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.ground._spread import blocks
+from wassloss.scores._inputs import (
+    AnyTarget,
+    Charge,
+    Ks,
+    Numbers,
+    as_target,
+    charged,
+    check_reduction,
+    common_dtype,
+    dense_weights,
+    given_back,
+    read_ks,
+    read_labels,
+    read_probabilities,
+    read_scores,
+    reduced,
+)
+from wassloss.scores.decoding import top
+from wassloss.targets import SparseTarget, Target
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from wassloss.recipe import TransportKeywords
+
+
+@torch.no_grad()
+def top_k_cost(
+    scores: Numbers,
+    target: AnyTarget,
+    metric: GroundMetric | Tensor | NDArray[Any],
+    k: Ks = 1,
+    *,
+    charge: Charge = "distance",
+    sample_weight: Numbers | None = None,
+    reduction: str = "mean",
+) -> Any:
+    r"""The paper's top-k cost: how far the `k` best guesses are from the truth.
+
+    .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
+
+    with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \dots` and the true labels
+    :math:`\kappa_j`, those of positive weight. A sequence such as ``k=range(1, 21)`` gives the
+    whole curve for the price of its last point: `batch × k × s` distances for s true labels.
+
+    Args:
+        scores: probabilities, logits, or anything to rank by, `(batch, labels)`.
+        target: the true labels in any form; see :mod:`wassloss.scores`.
+        metric: the ground metric, or a matrix of distances.
+        k: how many guesses; one number or several.
+        charge: ``"distance"``, or the metric's ``"cost"``.
+        sample_weight: a weight for each example in the mean, `(batch,)`.
+        reduction: ``"mean"`` over examples, or ``"none"``.
+
+    Returns:
+        One number, or one for each of several `k`; with a first dimension `batch` for ``"none"``.
+
+    >>> import numpy as np, wassloss as wl
+    >>> scores = np.array([[0.1, 0.6, 0.0, 0.3]])  # 1, then 3, 0, 2
+    >>> top_k_cost(scores, [[1, 0, 1, 0]], wl.ground.Ordinal(4), k=[1, 2, 3, 4])
+    array([1.    , 1.    , 0.6667, 0.5   ])
+    """
+    check_reduction(reduction)
+    metric = as_ground_metric(metric)
+    x = read_scores("scores", scores, metric)
+    ks, one = read_ks(k, metric.size)
+    truth = read_labels(target, x)
+    metric = charged(metric, charge, pairs=truth.indices.numel() * max(ks))
+    nearest = _nearest_true(top(x, max(ks)), truth, metric).to(common_dtype(x, metric))
+    ranks = torch.arange(1, max(ks) + 1, device=x.device)
+    costs = nearest.cumsum(1) / ranks  # (batch, k), all k at once
+    values = costs[:, ks[0] - 1] if one else costs[:, [each - 1 for each in ks]]
+    return given_back(reduced(values, sample_weight, reduction), scores)
+
+
+@torch.no_grad()
+def expected_distance(
+    scores: Numbers,
+    target: AnyTarget,
+    metric: GroundMetric | Tensor | NDArray[Any],
+    *,
+    charge: Charge = "distance",
+    sample_weight: Numbers | None = None,
+    reduction: str = "mean",
+) -> Any:
+    r"""The distance from the label of highest score to the truth, expected over the target.
+
+    .. math:: \sum_j \frac{y_j}{\sum_i y_i} d(\hat\kappa, j),
+        \qquad \hat\kappa = \arg\max_j \text{scores}_j
+
+    For class ids that is the distance to the class. To judge another decision, pass its labels as
+    one-hot scores.
+
+    Args:
+        scores: probabilities, logits, or anything to rank by, `(batch, labels)`.
+        target: the true labels in any form; see :mod:`wassloss.scores`.
+        metric: the ground metric, or a matrix of distances.
+        charge: ``"distance"``, or the metric's ``"cost"``.
+        sample_weight: a weight for each example in the mean, `(batch,)`.
+        reduction: ``"mean"`` over examples, or ``"none"``.
+
+    >>> import numpy as np, wassloss as wl
+    >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
+    >>> expected_distance(scores, [3, 3], wl.ground.Ordinal(4))
+    1.0
+    """
+    check_reduction(reduction)
+    metric = as_ground_metric(metric)
+    x = read_scores("scores", scores, metric)
+    truth = read_labels(target, x)
+    metric = charged(metric, charge, pairs=truth.indices.numel())
+    costs = metric.cost_between(top(x, 1), truth.indices).to(
+        common_dtype(x, metric)
+    )  # (batch, support)
+    values = (costs * _shares(truth)).sum(1)
+    return given_back(reduced(values, sample_weight, reduction), scores)
+
+
+@torch.no_grad()
+def mean_wasserstein(
+    probabilities: Numbers,
+    target: AnyTarget,
+    metric: GroundMetric | Tensor | NDArray[Any],
+    *,
+    charge: Charge = "distance",
+    normalize_target: bool = False,
+    sample_weight: Numbers | None = None,
+    reduction: str = "mean",
+    **keywords: Unpack[TransportKeywords],
+) -> Any:
+    """The Wasserstein distance from prediction to target, exact by default.
+
+    It is :func:`wassloss.wasserstein` with the distance as its cost; with ``charge="cost"``, as it
+    stands.
+
+    Args:
+        probabilities: masses, `(batch, labels)`.
+        target: in any form (see :mod:`wassloss.scores`), of the same mass as the prediction.
+        metric: the ground metric, or a matrix of distances.
+        charge: ``"distance"``, or the metric's ``"cost"``.
+        normalize_target: divide each target by its sum, for several labels of weight 1 each.
+        sample_weight: a weight for each example in the mean, `(batch,)`.
+        reduction: ``"mean"`` over examples, or ``"none"``.
+        **keywords: `epsilon` and the others of :mod:`wassloss.functional`.
+
+    >>> import numpy as np, wassloss as wl
+    >>> h = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    >>> mean_wasserstein(h, [2, 1], wl.ground.Ordinal(3, power=2), reduction="none")
+    array([1.5, 1. ])
+    """
+    check_reduction(reduction)
+    metric = charged(metric, charge)
+    h = read_probabilities("probabilities", probabilities, metric)
+    form = _normalized(target, h) if normalize_target else as_target(target, h)
+    if isinstance(probabilities, Tensor):
+        h = probabilities.detach()  # whose precision says how much rounding to forgive
+    values = wasserstein(h, form, metric, **keywords)
+    return given_back(reduced(values, sample_weight, reduction), probabilities)
+
+
+def _normalized(target: AnyTarget, h: Tensor) -> Target:
+    truth = read_labels(target, h)
+    shares = SparseTarget(truth.indices, _shares(truth))
+    # Where every label is listed, as a matrix: solvers are faster on a support that is shared.
+    return dense_weights(shares, h.shape[1]) if shares.indices.shape == h.shape else shares
+
+
+def _nearest_true(guesses: Tensor, truth: SparseTarget, metric: GroundMetric) -> Tensor:
+    """The cost from each guess to the nearest true label, `(batch, k)`."""
+    padding = (truth.weights == 0).unsqueeze(1)
+    nearest = [guesses.new_empty((0, guesses.shape[1]), dtype=metric.dtype)]
+    per_example = guesses.shape[1] * truth.indices.shape[1]
+    for rows in blocks(torch.arange(len(guesses), device=guesses.device), per_example):
+        costs = metric.cost_between(guesses[rows, :, None], truth.indices[rows, None])
+        nearest.append(costs.masked_fill(padding[rows], torch.inf).amin(2))
+    return torch.cat(nearest)
+
+
+def _shares(truth: SparseTarget) -> Tensor:
+    return truth.weights / truth.weights.sum(1, keepdim=True)

@@ -1,0 +1,240 @@
+"""However the data are cut into batches and processes, the answer is that of the function."""
+
+import builtins
+import copy
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing
+from torch import Tensor
+
+import wassloss as wl
+from tests.scores.cases import METRIC, K
+from wassloss import scores
+
+accumulators = pytest.importorskip("wassloss.scores.accumulators", reason="needs torchmetrics")
+torchmetrics = pytest.importorskip("torchmetrics")
+
+Pair = tuple[Callable[[], Any], Callable[..., Tensor]]
+POOLED: Mapping[str, Any] = {"per": "pooled"}
+
+
+def pairs() -> dict[str, Pair]:
+    """Each accumulating score, and the function whose mean it is."""
+    a = accumulators
+    return {
+        "TopKCost": (
+            lambda: a.TopKCost(METRIC, 2),
+            lambda x, y, **kw: scores.top_k_cost(x, y, METRIC, 2, **kw),
+        ),
+        "TopKCost, several": (
+            lambda: a.TopKCost(METRIC, [1, 3], charge="cost"),
+            lambda x, y, **kw: scores.top_k_cost(x, y, METRIC, [1, 3], charge="cost", **kw),
+        ),
+        "ExpectedDistance": (
+            lambda: a.ExpectedDistance(METRIC),
+            lambda x, y, **kw: scores.expected_distance(x, y, METRIC, **kw),
+        ),
+        "MeanWasserstein": (
+            lambda: a.MeanWasserstein(METRIC, normalize_target=True, epsilon=0.1),
+            lambda x, y, **kw: scores.mean_wasserstein(
+                x, y, METRIC, normalize_target=True, epsilon=0.1, **kw
+            ),
+        ),
+        "Accuracy": (a.Accuracy, scores.accuracy),
+        "PrecisionAtK": (
+            lambda: a.PrecisionAtK(2),
+            lambda x, y, **kw: scores.precision_at_k(x, y, 2, **kw),
+        ),
+        "RecallAtK": (
+            lambda: a.RecallAtK([1, 2]),
+            lambda x, y, **kw: scores.recall_at_k(x, y, [1, 2], **kw),
+        ),
+        "RankingAUC": (a.RankingAUC, scores.ranking_auc),
+        "RankingAUC, label": (
+            lambda: a.RankingAUC("label"),
+            lambda x, y, **kw: scores.ranking_auc(x, y, per="label", **kw),
+        ),
+        "RankingAUC, pooled": (
+            lambda: a.RankingAUC("pooled"),
+            lambda x, y, **kw: scores.ranking_auc(x, y, per="pooled", **kw),
+        ),
+    }
+
+
+every_pair = pytest.mark.parametrize("name", pairs())
+
+
+def data() -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(23, K, generator=generator, dtype=torch.float64).softmax(1)
+    y = (torch.rand(23, K, generator=generator) < 0.3).double()
+    y[torch.arange(23), torch.randint(K, (23,), generator=generator)] = 1
+    return x, y, torch.rand(23, generator=generator, dtype=torch.float64)
+
+
+def expected(name: str) -> Tensor:
+    x, y, weight = data()
+    return pairs()[name][1](x, y, sample_weight=weight).double()
+
+
+def fed(name: str, parts: list[Tensor]) -> Any:
+    x, y, weight = data()
+    score = pairs()[name][0]()
+    for rows in parts:
+        score.update(x[rows], y[rows], weight[rows])
+    return score
+
+
+@every_pair
+@pytest.mark.parametrize("batches", [1, 2, 7])
+def test_batches_add_up(name: str, batches: int) -> None:
+    score = fed(name, list(torch.arange(23).chunk(batches)))
+    torch.testing.assert_close(score.compute(), expected(name))
+    score.reset()
+    assert float(score.update_count) == 0
+    x, y, _ = data()
+    score.update(x[:5], y[:5])
+    torch.testing.assert_close(score.compute(), pairs()[name][1](x[:5], y[:5]).double())
+
+
+@every_pair
+def test_forward_gives_the_batch_and_keeps_the_whole(name: str) -> None:
+    x, y, weight = data()
+    make, function = pairs()[name]
+    score = make()
+    for rows in torch.arange(23).chunk(2):
+        batch = score(x[rows], y[rows], weight[rows])
+        alone = function(x[rows], y[rows], sample_weight=weight[rows])
+        torch.testing.assert_close(batch, alone.double())
+    torch.testing.assert_close(score.compute(), expected(name))
+
+
+@every_pair
+def test_copies_are_their_own(name: str) -> None:
+    score = fed(name, [torch.arange(10)])
+    for other in (copy.deepcopy(score), score.clone()):
+        x, y, weight = data()
+        other.update(x[10:], y[10:], weight[10:])
+        torch.testing.assert_close(other.compute(), expected(name))
+    assert score.update_count == 1
+
+
+def test_class_ids_and_sparse_targets() -> None:
+    x, _, _ = data()
+    ids = torch.randint(K, (23,))
+    score = accumulators.TopKCost(METRIC, 2)
+    score.update(x[:9], ids[:9])
+    score.update(x[9:], torch.eye(K)[ids[9:]].to_sparse())
+    torch.testing.assert_close(score.compute(), scores.top_k_cost(x, ids, METRIC, 2))
+
+
+def test_in_a_collection_with_others() -> None:
+    x, y, _ = data()
+    together = torchmetrics.MetricCollection(
+        {
+            "one": accumulators.TopKCost(METRIC, 1),
+            "three": accumulators.TopKCost(METRIC, 3),
+            "auc": accumulators.RankingAUC(),
+            "right": accumulators.Accuracy(),
+        }
+    )
+    for rows in torch.arange(23).chunk(3):
+        together.update(x[rows], y[rows])
+    found = together.compute()
+    torch.testing.assert_close(found["one"], scores.top_k_cost(x, y, METRIC, 1))
+    torch.testing.assert_close(found["three"], scores.top_k_cost(x, y, METRIC, 3))
+    torch.testing.assert_close(found["auc"], scores.ranking_auc(x, y))
+    torch.testing.assert_close(found["right"], scores.accuracy(x, y))
+
+
+def test_what_is_left_out_is_counted() -> None:
+    x, y = torch.rand(4, 3), torch.tensor([[1, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
+    for per, count in (("example", 2), ("label", 0), ("pooled", 0)):
+        score = accumulators.RankingAUC(per)
+        for rows in torch.arange(4).chunk(2):
+            score.update(x[rows], y[rows])
+        torch.testing.assert_close(score.compute(), scores.ranking_auc(x, y, per=per))
+        assert score.left_out == count
+    single = accumulators.RankingAUC("label")
+    single.update(x[:1], y[:1])
+    assert single.compute().isnan()
+    assert single.left_out == 3
+
+
+def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    score = accumulators.TopKCost(wl.ground.Ordinal(4))
+    asked = []
+    monkeypatch.setattr(type(score.metric), "to", lambda self, **kw: asked.append(kw) or self)
+    score.to("cpu")
+    assert asked == [{"device": torch.device("cpu")}]
+    score.double()  # neither the metric's precision nor the state's changes
+    assert score.metric.dtype == torch.float32
+    assert score.total.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: accumulators.TopKCost(METRIC, 7), ValueError, "k must be at most"),
+        (lambda: accumulators.PrecisionAtK(0), ValueError, "k must be at least 1"),
+        (lambda: accumulators.RankingAUC("macro"), ValueError, "per must be"),
+        (lambda: accumulators.ExpectedDistance(METRIC, charge="x"), ValueError, "charge must be"),
+        (lambda: accumulators.Accuracy().update([[1.0]], [0]), TypeError, "scores must be a tens"),
+        (
+            lambda: accumulators.Accuracy().update(torch.ones(2, 3), [0, 1], [1.0]),
+            ValueError,
+            r"sample_weight must have shape \(2,\)",
+        ),
+    ],
+)
+def test_mistakes(make: Callable[[], object], error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_without_torchmetrics_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *arguments: Any) -> Any:
+        if name == "torchmetrics":
+            raise ImportError(name)
+        return real(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.delitem(sys.modules, "wassloss.scores.accumulators")
+    with pytest.raises(ImportError, match=r"pip install 'wassloss\[torchmetrics\]'"):
+        importlib.import_module("wassloss.scores.accumulators")
+
+
+def _process(rank: int, parts: list[list[Tensor]], folder: str) -> None:
+    """One of two processes: feed every score its part of the data, and write what it computes."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=len(parts)
+    )
+    try:
+        found = {name: fed(name, parts[rank]).compute() for name in pairs()}
+        torch.save(found, Path(folder) / f"{rank}.pt")
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("uneven", [False, True], ids=["both work", "one is idle"])
+@pytest.mark.filterwarnings("ignore:.*compute.*called before.*update:UserWarning")
+def test_two_processes_are_as_one(tmp_path: Path, uneven: bool) -> None:
+    everything = torch.arange(23)
+    shares = [everything[:15], everything[15:]]
+    parts = [list(shares[0].chunk(2)), [] if uneven else list(shares[1].chunk(3))]
+    if uneven:
+        parts[0].append(shares[1])
+    torch.multiprocessing.spawn(_process, args=(parts, str(tmp_path)), nprocs=2)
+    for rank in range(2):
+        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        for name in pairs():
+            torch.testing.assert_close(found[name], expected(name), msg=lambda m, n=name: n + m)

@@ -1,0 +1,149 @@
+import itertools
+import math
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+import wassloss as wl
+from tests.generators import lines, masses
+from tests.ground.instances import Factory, every
+from tests.scores.cases import METRIC, Array, K, ranked, scores
+from wassloss.ground import Discrete, GroundMetric, Ordinal
+from wassloss.scores import expected_distance, least_cost_label, least_cost_labels, top_labels
+
+
+def expected_cost(p: Tensor, chosen: Tensor, metric: GroundMetric) -> Tensor:
+    """The expected cost to the nearest of a set, `(batch,)`."""
+    return (p * metric.cost_columns(chosen.reshape(len(p), -1)).amin(1)).sum(1)
+
+
+@given(scores(), st.integers(1, K))
+def test_top_labels_are_ranked_and_ties_go_to_the_first(x: Array, k: int) -> None:
+    assert top_labels(x, k).tolist() == [ranked(row)[:k] for row in x]
+
+
+def test_top_labels_of_one_row_among_tied_ones() -> None:
+    x = torch.tensor([[1.0, 1, 1, 1], [4, 3, 2, 1], [0, 2, 2, 2]])
+    assert top_labels(x, 2).tolist() == [[0, 1], [0, 1], [1, 2]]
+    assert top_labels(x).tolist() == [[0], [0], [1]]
+
+
+@pytest.mark.parametrize("factory", every())
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_no_label_costs_less(factory: Factory, power: float) -> None:
+    metric = factory(power=power).to(dtype=torch.float64)
+    p = torch.rand(30, metric.size, dtype=torch.float64).square()
+    for charge, full in (("cost", metric.cost()), ("distance", metric.distance())):
+        expected = p @ full
+        found = least_cost_label(p, metric, charge=charge)  # type: ignore[arg-type]
+        torch.testing.assert_close(expected.gather(1, found[:, None])[:, 0], expected.amin(1))
+
+
+@given(st.data(), st.sampled_from([1.0, 2.0]))
+def test_on_a_line_with_labels_in_any_place(data: st.DataObject, power: float) -> None:
+    line = data.draw(lines(power))
+    p = data.draw(masses(line.size, batch=3))
+    expected = p @ line.cost().to(p)
+    found = least_cost_label(p, line)
+    torch.testing.assert_close(
+        expected.gather(1, found[:, None])[:, 0], expected.amin(1), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_the_median_and_the_mean() -> None:
+    p = np.array([[0.4, 0.1, 0.0, 0.0, 0.5, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
+    assert least_cost_label(3 * p, Ordinal(6)).tolist() == [1, 2]
+    assert least_cost_label(p, Ordinal(6, power=2)).tolist() == [2, 2]  # the mean is 2.1
+    assert least_cost_label(p, Ordinal(6, power=2), charge="distance").tolist() == [1, 2]
+
+
+def test_the_median_never_builds_columns() -> None:
+    metric = Ordinal(100_000)
+    p = torch.zeros(2, 100_000)
+    p[0, [10, 20, 99_999]] = 1
+    p[1, 7] = 1
+    assert least_cost_label(p, metric).tolist() == [20, 7]
+
+
+def test_where_all_mistakes_are_alike_the_most_probable() -> None:
+    p = torch.rand(20, 7)
+    assert torch.equal(least_cost_label(p, Discrete(7)), p.argmax(1))
+    chosen = least_cost_labels(p, Discrete(7), 3)
+    assert torch.equal(chosen, top_labels(p, 3))
+
+
+def test_deciding_by_cost_makes_milder_mistakes() -> None:
+    # Truth drawn from the prediction itself: the decision is then the best there is.
+    p = torch.rand(4000, 8, dtype=torch.float64).pow(3)
+    truth = torch.multinomial(p, 1).squeeze(1)
+    metric = wl.ground.Grid((2, 4)).to(dtype=torch.float64)
+    decided = torch.eye(8)[least_cost_label(p, metric)]
+    assert expected_distance(decided, truth, metric) < 0.95 * expected_distance(p, truth, metric)
+
+
+@pytest.mark.parametrize("factory", every())
+def test_greedy_sets_against_all_sets(factory: Factory) -> None:
+    metric = factory(power=1.5).to(dtype=torch.float64)
+    p = torch.rand(10, metric.size, dtype=torch.float64).square()
+    p = p / p.sum(1, keepdim=True)
+    for k in range(1, min(4, metric.size) + 1):
+        found = least_cost_labels(p, metric, k)
+        assert all(len(set(row)) == k for row in found.tolist())
+        greedy = expected_cost(p, found, metric)
+        best = torch.stack(
+            [
+                expected_cost(p, torch.tensor(chosen).expand(10, k), metric)
+                for chosen in itertools.combinations(range(metric.size), k)
+            ]
+        ).amin(0)
+        worst = metric.max_cost()
+        assert (greedy >= best - 1e-12).all()
+        assert (worst - greedy >= (1 - 1 / math.e) * (worst - best) - 1e-9).all()
+        if k == 1:
+            torch.testing.assert_close(greedy, best)
+
+
+@given(masses(K, batch=3), st.integers(1, K))
+def test_each_label_of_a_set_is_the_greedy_choice(p: Tensor, k: int) -> None:
+    found = least_cost_labels(p, METRIC, k)
+    for step in range(1, k + 1):
+        options = []
+        for label in range(K):
+            last = torch.full((3, 1), label)
+            options.append(expected_cost(p, torch.cat([found[:, : step - 1], last], dim=1), METRIC))
+        best = torch.stack(options).amin(0)
+        torch.testing.assert_close(expected_cost(p, found[:, :step], METRIC), best)
+
+
+def test_no_label_is_chosen_twice_though_nothing_is_left_to_save() -> None:
+    p = torch.eye(K, dtype=torch.float64)
+    found = least_cost_labels(p, METRIC, 4)
+    assert torch.equal(found[:, 0], torch.arange(K))
+    assert all(len(set(row)) == 4 for row in found.tolist())
+
+
+def test_all_labels_cost_nothing() -> None:
+    p = torch.rand(2, K, dtype=torch.float64)
+    found = least_cost_labels(p, METRIC, K)
+    assert found.sort(1).values.tolist() == [list(range(K))] * 2
+
+
+@pytest.mark.parametrize("entries", [1, 13, 40])
+def test_in_blocks(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+    p = torch.rand(9, K, dtype=torch.float64)
+    one, several = least_cost_label(p, METRIC), least_cost_labels(p, METRIC, 3)
+    monkeypatch.setattr("wassloss.ground._spread._BLOCK_ENTRIES", entries)
+    assert torch.equal(least_cost_label(p, METRIC), one)
+    assert torch.equal(least_cost_labels(p, METRIC, 3), several)
+
+
+def test_arrays_in_arrays_out() -> None:
+    p: Any = np.array([[0.2, 0.8, 0.0]], dtype=np.float32)
+    for labels in (top_labels(p, 2), least_cost_label(p, Ordinal(3)), top_labels([[1, 2]])):
+        assert isinstance(labels, np.ndarray)
+        assert labels.dtype == np.int64
