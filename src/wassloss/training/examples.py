@@ -105,9 +105,10 @@ def _widths(column: Target) -> Tensor | None:
     """How many places of each sparse row hold its weights; rows are padded for the fullest."""
     if not isinstance(column, SparseTarget) or column.weights.dim() != 2:
         return None
-    places = torch.arange(1, column.weights.shape[1] + 1, device=column.weights.device)
-    widths = (places * (column.weights != 0)).amax(1).cpu()
-    return None if column.weights.is_cuda else widths
+    if column.weights.device.type != "cpu":
+        return None
+    places = torch.arange(1, column.weights.shape[1] + 1)
+    return (places * (column.weights != 0)).amax(1)
 
 
 def _take(column: Target, rows: Tensor | slice, widths: Tensor | None) -> Target:

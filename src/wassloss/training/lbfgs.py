@@ -73,7 +73,8 @@ def train_full_batch(
     is a stationary point.
 
     Args:
-        model: trained in place; best in float64 where `tolerance` is small.
+        model: trained in place, without dropout or other randomness; best in float64 where
+            `tolerance` is small.
         loss_fn: as for :func:`~wassloss.training.train`.
         data: `(features, target)`, in memory.
         weight_penalty: as in :class:`~wassloss.training.TrainingPlan`; not on biases.
@@ -128,7 +129,7 @@ def train_full_batch(
                 "maxiter": max_iterations,
                 "maxfun": 20 * max_iterations,
                 "gtol": tolerance,
-                "ftol": 64 * np.finfo(np.float64).eps,
+                "ftol": 4 * torch.finfo(parameters[0].dtype).eps,  # as far as the loss can tell
             },
         )
     _unflatten(found.x, parameters)
