@@ -1,18 +1,23 @@
-"""Every Python block of the README runs, in order, as a newcomer would paste it."""
+"""Every Python block of the README and the guides runs, in order, as a newcomer would paste it."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
 
 
-def test_readme_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # one block saves a file
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) >= 5
+@pytest.mark.parametrize(
+    ("page", "blocks", "made"), [("README.md", 5, "taxonomy.npz"), ("docs/training.md", 1, "run")]
+)
+def test_blocks_run(
+    page: str, blocks: int, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some blocks save files
+    found = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    assert len(found) >= blocks
     namespace: dict[str, object] = {}
-    for block in blocks:
+    for block in found:
         exec(block, namespace)
-    assert (tmp_path / "taxonomy.npz").exists()
+    assert (tmp_path / made).exists()

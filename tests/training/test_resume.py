@@ -26,6 +26,7 @@ from wassloss.training import (
     TrainingPlan,
     load_checkpoint,
     load_model,
+    load_newest,
     read_log,
     train,
 )
@@ -57,7 +58,7 @@ def plan_with(optimizer: Any = None, **changes: Any) -> TrainingPlan:
             "schedule": Cosine(),
             "log_every": 4,
             "checkpoint_every": 10,
-            "evaluate_every": 15,
+            "evaluate_every": 20,
         }
         | changes
     )
@@ -106,6 +107,32 @@ def test_kill_minus_nine_then_resume_is_exact(tmp_path: Path) -> None:
 
     train(resumed, wasserstein(), tags(), killed_run.PLAN, directory=tmp_path, resume=True)
     assert same(resumed, undisturbed)
+
+
+def test_an_interrupt_is_saved_where_it_came(tmp_path: Path) -> None:
+    undisturbed, model = perceptron(), perceptron()
+    train(undisturbed, wasserstein(), tags(), plan_with())
+    loss_fn, calls, before = wasserstein(), [], signal.getsignal(signal.SIGINT)
+
+    def interrupted(outputs: Tensor, target: Any) -> Tensor:
+        calls.append(1)
+        if len(calls) == 23:
+            os.kill(os.getpid(), signal.SIGINT)
+        return loss_fn(outputs, target)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(model, interrupted, tags(), plan_with(), directory=tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert load_newest(tmp_path).iteration == 23  # type: ignore[union-attr]
+    model = perceptron(seed=9)
+    train(model, wasserstein(), tags(), plan_with(), directory=tmp_path, resume=True)
+    assert same(model, undisturbed)
+
+    model = perceptron()
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):  # nothing to save: at once, as ever
+        train(model, interrupted, tags(), plan_with())
+    assert len(calls) == 23
 
 
 def test_early_stopping_survives_a_crash(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from wassloss.training.checkpoints import (
 )
 from wassloss.training.cuda_graph import GraphSteps, check_graph
 from wassloss.training.examples import Examples
+from wassloss.training.interrupt import waiting_for_interrupt
 from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.meter import DivergedError, LossMeter
 from wassloss.training.plan import TrainingPlan
@@ -98,6 +99,7 @@ def train(
     Raises:
         DivergedError: the loss or the score is not finite.
         CheckpointError: every checkpoint to resume from is damaged.
+        KeyboardInterrupt: on Ctrl-C, once the step is done and, where there is a directory, saved.
 
     >>> import wassloss as wl
     >>> x = torch.randn(200, 4)
@@ -165,6 +167,8 @@ def _follow(
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
     with (
+        # Several processes are interrupted at different steps: they go on from a checkpoint before.
+        waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
         counting_unconverged() as unconverged,
         RunLog(path, run.iteration) as log,
         ProgressBar(plan.iterations, run.iteration, progress if first else False) as bar,
@@ -174,8 +178,10 @@ def _follow(
             ahead = [(run.iteration // every + 1) * every for every in intervals]
             stop = min(plan.iterations, *ahead)
             for taken in steps.advance(run.iteration, stop):
+                run.iteration += taken
                 bar.advance(taken)
-            run.iteration, lr = stop, plan.learning_rate(stop - 1)
+                if interrupt.asked:
+                    break
             diverged_at = run.meter.diverged_at()
             if diverged_at is not None:
                 raise DivergedError.at(diverged_at, "the loss", plan)
@@ -185,18 +191,23 @@ def _follow(
                 # One process's word counts for all, or some might stop and others wait for them.
                 run.score = fabric.broadcast(watch(steps.model))
                 if not math.isfinite(run.score):
-                    raise DivergedError.at(stop, "the score", plan)
-                run.best.see(run.score, stop, run.model, watch, keep=plan.patience is not None)
+                    raise DivergedError.at(run.iteration, "the score", plan)
+                run.best.see(
+                    run.score, run.iteration, run.model, watch, keep=plan.patience is not None
+                )
             run.seconds += time.perf_counter() - began
 
             if scored or _due(plan.log_every, run):
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
                 loss = float(mean)
                 score = run.score if scored else None
-                log.add(Record(stop, loss, score, lr, run.seconds, unconverged.since_last()))
+                lr, unsolved = plan.learning_rate(run.iteration - 1), unconverged.since_last()
+                log.add(Record(run.iteration, loss, score, lr, run.seconds, unsolved))
                 bar.show(loss, run.score)
-            if folder is not None and _due(plan.checkpoint_every, run):
+            if folder is not None and (interrupt.asked or _due(plan.checkpoint_every, run)):
                 _save(folder, run)
+            if interrupt.asked:
+                raise KeyboardInterrupt
     return log.records
 
 
