@@ -5,10 +5,11 @@
 >>> loss = loss_fn(torch.randn(32, 10), torch.randint(10, (32,)))
 """
 
-from wassloss import functional, ground, scores, transport
+from wassloss import functional, ground, models, scores, training, transport
 from wassloss.functional import solve, wasserstein
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import SparseTarget
+from wassloss.training import TrainingPlan, train
 from wassloss.transport import ConvergenceWarning, Solution
 
 __version__ = "0.1.0"
@@ -18,11 +19,15 @@ __all__ = [
     "RelaxedWassersteinLoss",
     "Solution",
     "SparseTarget",
+    "TrainingPlan",
     "WassersteinLoss",
     "functional",
     "ground",
+    "models",
     "scores",
     "solve",
+    "train",
+    "training",
     "transport",
     "wasserstein",
 ]

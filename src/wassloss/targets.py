@@ -154,7 +154,7 @@ def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -
     if 2 * support > labels:
         return SparseTarget(everything, y)
     rows, columns = y.nonzero(as_tuple=True)
-    return _padded(rows, columns, y[rows, columns], len(y))
+    return padded(rows, columns, y[rows, columns], len(y))
 
 
 def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -> None:
@@ -172,10 +172,10 @@ def _from_torch_sparse(y: Tensor, shape: tuple[int, int], like: Tensor) -> Spars
     _check_device(y, like)
     coo = y.to_sparse_coo().coalesce()
     rows, columns = coo.indices()
-    return _padded(rows, columns, coo.values(), shape[0])
+    return padded(rows, columns, coo.values(), shape[0])
 
 
-def _padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseTarget:
+def padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseTarget:
     """Entries listed row by row, as a rectangle as wide as the fullest row."""
     counts = torch.bincount(rows, minlength=batch)
     width = max(1, int(counts.max())) if batch else 1

@@ -1,0 +1,271 @@
+"""The training loop, written once: for every device, precision, number of processes and loss."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from wassloss.training.batches import Batches, Data, MemoryBatches, StreamBatches, is_in_memory
+from wassloss.training.checkpoints import (
+    discard_after,
+    has_checkpoints,
+    load_newest,
+    save_checkpoint,
+)
+from wassloss.training.cuda_graph import GraphSteps, check_graph
+from wassloss.training.examples import Examples
+from wassloss.training.interrupt import waiting_for_interrupt
+from wassloss.training.log import LOG_NAME, Record, RunLog
+from wassloss.training.meter import DivergedError, LossMeter
+from wassloss.training.plan import TrainingPlan
+from wassloss.training.processes import default_fabric, own_random_numbers
+from wassloss.training.progress import ProgressBar
+from wassloss.training.run import Run
+from wassloss.training.sampler import Sampler
+from wassloss.training.steps import EagerSteps, Loss
+from wassloss.training.unconverged import counting_unconverged
+from wassloss.training.validation import Score, Validation
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What came of a run.
+
+    Attributes:
+        iterations: steps taken.
+        loss: mean of the last interval of the log.
+        score: the last on the validation data; None without them.
+        best_score: the best of them.
+        best_iteration: when it was; the model has these weights where the plan has `patience`.
+        stopped_early: whether `patience` ran out.
+        seconds: spent training, over all resumptions.
+        log: the records, also of the run's earlier parts where it has a directory.
+    """
+
+    iterations: int
+    loss: float
+    score: float | None
+    best_score: float | None
+    best_iteration: int | None
+    stopped_early: bool
+    seconds: float
+    log: list[Record]
+
+
+def train(
+    model: nn.Module,
+    loss_fn: Loss,
+    data: Data,
+    plan: TrainingPlan | None = None,
+    *,
+    validation: Data | None = None,
+    score: Score | None = None,
+    higher_is_better: bool = False,
+    directory: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    fabric: Fabric | None = None,
+    cuda_graph: bool = False,
+    progress: bool | None = None,
+) -> TrainingResult:
+    """Train a model in place.
+
+    Args:
+        model: any module; it is trained where it is, on CPU or GPU.
+        loss_fn: called as `loss_fn(model(features), target, …)`, returns a mean over the batch.
+        data: `(features, target)`, tensors in memory and targets in any form of
+            :mod:`wassloss.targets`, and further arguments of the loss, such as sample weights; or
+            a stream of such batches, see :mod:`wassloss.training.batches`.
+        plan: how; by default the paper's Algorithm 2.
+        validation: data in memory to compute the score on.
+        score: `score(outputs, target, …)`, a number; by default the loss.
+        higher_is_better: whether a good score is a high one.
+        directory: where the log and the checkpoints go; None for neither.
+        resume: go on from the newest checkpoint in `directory`, bit for bit on a CPU; from the
+            beginning where there is none yet.
+        fabric: a Lightning Fabric that was launched, to choose devices, precision and strategy.
+        cuda_graph: replay each step as one CUDA graph: for small models, which wait for launches.
+        progress: show a bar; None for only on a terminal.
+
+    Raises:
+        DivergedError: the loss or the score is not finite.
+        CheckpointError: every checkpoint to resume from is damaged.
+        KeyboardInterrupt: on Ctrl-C, once the step is done and, where there is a directory, saved.
+
+    >>> import wassloss as wl
+    >>> x = torch.randn(200, 4)
+    >>> y = (x @ torch.randn(4, 3)).argmax(1)
+    >>> model = wl.models.LinearSoftmax(features=4, labels=3)
+    >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.1)
+    >>> result = train(model, loss_fn, (x, y), TrainingPlan(iterations=200))
+    >>> result.log[-1].loss < result.log[0].loss
+    True
+    """
+    plan = TrainingPlan() if plan is None else plan
+    folder = None if directory is None else Path(directory)
+    if resume and folder is None:
+        raise ValueError("directory must be given where resume=True, got None")
+    fabric = default_fabric(model) if fabric is None else fabric
+    device = fabric.device
+    _check_loss(loss_fn, fabric.world_size)
+    if isinstance(loss_fn, nn.Module):
+        loss_fn.to(device)
+    model.to(device).train()
+    watch = None
+    if validation is not None:
+        watch = _validation(validation, score or loss_fn, higher_is_better, device)
+
+    with own_random_numbers(device, plan.seed, fabric.global_rank):
+        batches, meter = _batches(data, plan, fabric), LossMeter(device)
+        optimizer = plan.optimizer.build(model.parameters(), plan.weight_penalty, cuda_graph)
+        run = Run(plan, fabric, model, optimizer, batches, meter)
+        steps: GraphSteps | EagerSteps
+        if cuda_graph:
+            memory = check_graph(batches, fabric)
+            steps = GraphSteps(model, optimizer, loss_fn, memory, plan, meter)
+        else:
+            steps = EagerSteps(fabric, model, optimizer, loss_fn, batches, plan, meter)
+        if folder is not None:
+            _open(folder, run, resume)
+        log = _follow(run, steps, watch, folder, progress)
+
+    if plan.patience is not None and run.best.weights:
+        model.load_state_dict(run.best.weights)
+    known = run.best.iteration >= 0
+    return TrainingResult(
+        iterations=run.iteration,
+        loss=log[-1].loss if log else math.nan,
+        score=run.score,
+        best_score=run.best.score if known else None,
+        best_iteration=run.best.iteration if known else None,
+        stopped_early=run.stopped_early,
+        seconds=run.seconds,
+        log=log,
+    )
+
+
+def _follow(
+    run: Run,
+    steps: GraphSteps | EagerSteps,
+    watch: Validation | None,
+    folder: Path | None,
+    progress: bool | None,
+) -> list[Record]:
+    """Take the steps, stopping where something is due: a line of the log, a score, a checkpoint."""
+    plan, fabric, first = run.plan, run.fabric, run.fabric.is_global_zero
+    intervals = [plan.log_every]
+    intervals += [plan.evaluate_every] if watch is not None else []
+    intervals += [plan.checkpoint_every] if folder is not None else []
+    path = folder / LOG_NAME if folder is not None and first else None
+    with (
+        # Several processes are interrupted at different steps: they go on from a checkpoint before.
+        waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
+        counting_unconverged() as unconverged,
+        RunLog(path, run.iteration) as log,
+        ProgressBar(plan.iterations, run.iteration, progress if first else False) as bar,
+    ):
+        while not run.finished:
+            began = time.perf_counter()
+            ahead = [(run.iteration // every + 1) * every for every in intervals]
+            stop = min(plan.iterations, *ahead)
+            for taken in steps.advance(run.iteration, stop):
+                run.iteration += taken
+                bar.advance(taken)
+                if interrupt.asked:
+                    break
+            diverged_at = run.meter.diverged_at()
+            if diverged_at is not None:
+                raise DivergedError.at(diverged_at, "the loss", plan)
+
+            scored = watch is not None and _due(plan.evaluate_every, run)
+            if watch is not None and scored:
+                # One process's word counts for all, or some might stop and others wait for them.
+                run.score = fabric.broadcast(watch(steps.model))
+                if not math.isfinite(run.score):
+                    raise DivergedError.at(run.iteration, "the score", plan)
+                run.best.see(
+                    run.score, run.iteration, run.model, watch, keep=plan.patience is not None
+                )
+            run.seconds += time.perf_counter() - began
+
+            if scored or _due(plan.log_every, run):
+                mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
+                loss = float(mean)
+                score = run.score if scored else None
+                lr, unsolved = plan.learning_rate(run.iteration - 1), unconverged.since_last()
+                log.add(Record(run.iteration, loss, score, lr, run.seconds, unsolved))
+                bar.show(loss, run.score)
+            if folder is not None and (interrupt.asked or _due(plan.checkpoint_every, run)):
+                _save(folder, run)
+            if interrupt.asked:
+                raise KeyboardInterrupt
+    return log.records
+
+
+def _due(every: int, run: Run) -> bool:
+    return run.iteration % every == 0 or run.finished
+
+
+def _save(folder: Path, run: Run) -> None:
+    checkpoint = run.checkpoint()
+    if run.fabric.is_global_zero:
+        try:
+            save_checkpoint(folder, checkpoint, run.plan.keep_checkpoints)
+        except OSError as error:
+            raise OSError(
+                f"cannot write the checkpoint of iteration {run.iteration} to {folder}: {error}; "
+                "those before it are whole: make room, then resume"
+            ) from error
+    run.fabric.barrier()
+
+
+def _open(folder: Path, run: Run, resume: bool) -> None:
+    """Begin a run in a directory, or take up the one that is there."""
+    if has_checkpoints(folder) and not resume:
+        raise ValueError(
+            f"directory must be new, or resume=True, got {folder} with checkpoints of a run in it"
+        )
+    run.batches.state_dict()  # a stream that cannot be resumed is better refused now than later
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint = load_newest(folder) if resume else None
+    if checkpoint is not None:
+        run.restore(checkpoint)
+    run.fabric.barrier()
+    if run.fabric.is_global_zero:
+        discard_after(folder, run.iteration)
+
+
+def _batches(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
+    if not is_in_memory(data):
+        return StreamBatches(data, fabric.device)  # type: ignore[arg-type]
+    examples = Examples(data)  # type: ignore[arg-type]
+    sampler = Sampler(
+        len(examples), plan.batch_size, plan.seed, fabric.global_rank, fabric.world_size
+    )
+    return MemoryBatches(examples, sampler, fabric.device)
+
+
+def _validation(
+    data: Data, score: Score, higher_is_better: bool, device: torch.device
+) -> Validation:
+    if not is_in_memory(data):
+        raise TypeError(f"validation must be (features, target), got {type(data).__name__}")
+    examples = Examples(data, "validation")  # type: ignore[arg-type]
+    return Validation(examples, score, higher_is_better, device)
+
+
+def _check_loss(loss_fn: Loss, world_size: int) -> None:
+    if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
+        raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
+    if world_size > 1 and getattr(loss_fn, "reduction", "mean") != "mean":
+        # Gradients are averaged over processes, which makes the mean of the whole batch of means.
+        raise ValueError(f'loss_fn must have reduction="mean", got {loss_fn.reduction!r}')  # type: ignore[attr-defined]

@@ -1,0 +1,70 @@
+"""Devices and processes: which Fabric a run is given when the user names none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+T = TypeVar("T")
+
+
+def default_fabric(model: nn.Module) -> Fabric:
+    """On the kind of device the model is on, in the processes that `torchrun` started, if any."""
+    try:
+        from lightning_fabric import Fabric
+    except ImportError as error:
+        raise ImportError(
+            'training needs Lightning Fabric: pip install "wassloss[train]"'
+        ) from error
+    tensors = [*model.parameters(), *model.buffers()]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    accelerator = {"cpu": "cpu", "cuda": "cuda", "mps": "mps"}.get(device.type, "auto")
+    if not torch.distributed.is_available() or not torch.distributed.is_torchelastic_launched():
+        index = [device.index] if device.type == "cuda" and device.index is not None else 1
+        return Fabric(accelerator=accelerator, devices=index)
+    local = int(os.environ["LOCAL_WORLD_SIZE"])
+    nodes = int(os.environ["WORLD_SIZE"]) // local
+    fabric = Fabric(accelerator=accelerator, devices=local, num_nodes=nodes, strategy="ddp")
+    fabric.launch()
+    return fabric
+
+
+def gather(fabric: Fabric, value: T) -> list[T]:
+    """Every process's value, in the order of their ranks."""
+    if fabric.world_size == 1:
+        return [value]
+    gathered: list[T | None] = [None] * fabric.world_size
+    torch.distributed.all_gather_object(gathered, value)
+    return gathered  # type: ignore[return-value]
+
+
+@contextmanager
+def own_random_numbers(device: torch.device, seed: int, rank: int) -> Iterator[None]:
+    """Random numbers of this process's own, which leave the caller's where they were."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed + rank)
+        yield
+
+
+def random_state(device: torch.device) -> dict[str, torch.Tensor]:
+    """The state of torch's generators."""
+    state = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def set_random_state(state: dict[str, torch.Tensor], device: torch.device) -> None:
+    """Put torch's generators back; a run may go on on another kind of device."""
+    torch.set_rng_state(state["cpu"])
+    if device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"], device)

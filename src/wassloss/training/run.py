@@ -1,0 +1,175 @@
+"""A run in progress: where it stands, and how that goes into a checkpoint and comes back."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from wassloss.models import build
+from wassloss.training.batches import Batches
+from wassloss.training.checkpoints import Checkpoint, CheckpointError, load_newest
+from wassloss.training.meter import LossMeter
+from wassloss.training.plan import TrainingPlan
+from wassloss.training.processes import gather, random_state, set_random_state
+from wassloss.training.validation import Best
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass
+class Run:
+    """Everything about a run that changes from one iteration to the next."""
+
+    plan: TrainingPlan
+    fabric: Fabric
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    batches: Batches
+    meter: LossMeter
+    iteration: int = 0
+    seconds: float = 0.0
+    score: float | None = None
+    best: Best = field(default_factory=Best)
+
+    @property
+    def stopped_early(self) -> bool:
+        return self.plan.patience is not None and self.best.waited >= self.plan.patience
+
+    @property
+    def finished(self) -> bool:
+        return self.iteration >= self.plan.iterations or self.stopped_early
+
+    def checkpoint(self) -> Checkpoint:
+        """The run as it stands; every process has to ask, though one is enough to write it."""
+        mine = {
+            "data": self.batches.state_dict(),
+            "random": random_state(self.fabric.device),
+            "meter": {name: t.cpu() for name, t in self.meter.state_dict().items()},
+        }
+        processes = gather(self.fabric, mine)
+        tensors = _named("model", _tensors_of(self.model)) | _named("best", self.best.weights)
+        for index, values in self.optimizer.state_dict()["state"].items():
+            found = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+            tensors |= _named(f"optimizer.{index}", found)
+        for rank, process in enumerate(processes):
+            for part in ("random", "meter"):
+                tensors |= _named(f"{part}.{rank}", process[part])
+        state = {
+            "plan": self.plan.config(),
+            "model": describe(self.model),
+            "data": [process["data"] for process in processes],
+            "precision": self.fabric.strategy.precision.state_dict(),
+            "seconds": self.seconds,
+            "score": self.score,
+            "best": {
+                "score": None if self.best.iteration < 0 else self.best.score,
+                "iteration": self.best.iteration,
+                "waited": self.best.waited,
+            },
+            "versions": _versions(),
+        }
+        return Checkpoint(self.iteration, tensors, state)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Stand where a checkpoint was taken.
+
+        Raises:
+            ValueError: the plan, the model, the data or the processes are not the run's own.
+        """
+        state, rank = checkpoint.state, self.fabric.global_rank
+        self.plan.check_continues(state["plan"])
+        if len(state["data"]) != self.fabric.world_size:
+            raise ValueError(
+                f"a run of {len(state['data'])} processes must be resumed with as many, got "
+                f"{self.fabric.world_size}"
+            )
+        load_weights(self.model, checkpoint.part("model"))
+        self._restore_optimizer(checkpoint.part("optimizer"))
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
+        self.batches.load_state_dict(state["data"][rank])
+        self.meter.load_state_dict(checkpoint.part(f"meter.{rank}"))
+        self.iteration, self.seconds = checkpoint.iteration, state["seconds"]
+        best, self.score = state["best"], state["score"]
+        self.best = Best(
+            score=math.nan if best["score"] is None else best["score"],
+            iteration=best["iteration"],
+            weights=checkpoint.part("best"),
+            waited=best["waited"],
+        )
+        set_random_state(checkpoint.part(f"random.{rank}"), self.fabric.device)
+
+    def _restore_optimizer(self, tensors: dict[str, Tensor]) -> None:
+        values: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            index, key = name.split(".", 1)
+            values.setdefault(int(index), {})[key] = tensor
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": values, "param_groups": groups})
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Put weights into a model, or say in one line why they are not its own."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"the checkpoint is of another model: {reason}") from error
+
+
+def load_model(directory: str | os.PathLike[str]) -> nn.Module:
+    """The model of a run in `directory`, as its newest checkpoint has it, in evaluation mode.
+
+    Its best weights, where the plan has `patience`; its last ones otherwise. For models of
+    :mod:`wassloss.models`; others are built by their owner and loaded from
+    :func:`~wassloss.training.load_newest`.
+
+    Raises:
+        CheckpointError: there is no whole checkpoint, or it is of a model of the user's own.
+    """
+    checkpoint = load_newest(directory)
+    if checkpoint is None:
+        raise CheckpointError(f"{os.fspath(directory)} holds no checkpoint")
+    config = checkpoint.state["model"]
+    if config is None:
+        raise CheckpointError(f"{os.fspath(directory)} is a run of a model not of wassloss.models")
+    model = build(config)
+    weights = checkpoint.part("best") or checkpoint.part("model")
+    model.to(next(iter(weights.values())).dtype)
+    load_weights(model, weights)
+    return model.eval()
+
+
+def describe(model: nn.Module) -> dict[str, Any] | None:
+    """What :func:`wassloss.models.build` makes the model from, where it says so itself."""
+    config = getattr(model, "config", None)
+    described = config() if callable(config) else None
+    return described if isinstance(described, dict) and "kind" in described else None
+
+
+def _tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    tensors = model.state_dict()
+    others = [name for name, value in tensors.items() if not isinstance(value, Tensor)]
+    if others:
+        raise TypeError(f"model must hold its state in tensors to be saved, got {others}")
+    return dict(tensors)
+
+
+def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _versions() -> dict[str, str]:
+    from wassloss import __version__
+
+    return {
+        "wassloss": __version__,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,76 @@
+"""The order of the examples: an endless row of shuffled epochs, cut into batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wassloss.ground._inputs import size_of
+
+
+class Sampler:
+    """Which examples each step sees: every one once an epoch, in an order drawn from the seed.
+
+    Batches are cut from one epoch after another without a gap, so all have the same size. Where
+    there are several processes, each takes its part of a batch `world_size` times as large: they
+    see the same examples a step as a single process with that batch would.
+
+    Args:
+        size: number of examples.
+        batch_size: examples in a batch, of each process.
+        seed: the order depends on it and on nothing else.
+        rank, world_size: which process this is, out of how many.
+
+    >>> sampler = Sampler(size=5, batch_size=2, seed=0)
+    >>> torch.cat([sampler.next() for _ in range(5)]).view(2, 5).sort().values
+    tensor([[0, 1, 2, 3, 4],
+            [0, 1, 2, 3, 4]])
+    """
+
+    def __init__(
+        self, size: int, batch_size: int, seed: int, rank: int = 0, world_size: int = 1
+    ) -> None:
+        self.size = size_of("size", size)
+        self.batch_size = size_of("batch_size", batch_size)
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self._drawn = 0  # by all processes together, over all epochs
+        self._epoch, self._order = -1, torch.empty(0, dtype=torch.int64)
+
+    def next(self) -> Tensor:
+        """The rows of the next batch, `(batch_size,)`."""
+        start = self._drawn + self.rank * self.batch_size
+        self._drawn += self.world_size * self.batch_size
+        return self._rows(start, start + self.batch_size)
+
+    def _rows(self, start: int, stop: int) -> Tensor:
+        parts = []
+        while start < stop:
+            epoch, first = divmod(start, self.size)
+            part = self._order_of(epoch)[first : first + stop - start]
+            parts.append(part)
+            start += len(part)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _order_of(self, epoch: int) -> Tensor:
+        if epoch != self._epoch:
+            # Neighbouring seeds and epochs get unrelated orders.
+            mixed = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
+            generator = torch.Generator().manual_seed(int(mixed[0]) >> 1)
+            self._epoch, self._order = epoch, torch.randperm(self.size, generator=generator)
+        return self._order
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"drawn": self._drawn, "size": self.size, "seed": self.seed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["size"] != self.size or state["seed"] != self.seed:
+            raise ValueError(
+                f"data must be the run's own {state['size']} examples, drawn with seed "
+                f"{state['seed']}, to resume it, got {self.size} with seed {self.seed}"
+            )
+        self._drawn = state["drawn"]

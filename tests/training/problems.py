@@ -1,0 +1,76 @@
+"""Small problems to train on."""
+
+import torch
+from torch import Tensor
+
+import wassloss as wl
+
+FEATURES, LABELS = 6, 5
+
+
+def grades(count: int = 200, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Features and class ids that a linear model can tell apart, mostly."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, FEATURES, generator=generator)
+    weights = torch.randn(FEATURES, LABELS, generator=torch.Generator().manual_seed(7))
+    noise = torch.randn(count, LABELS, generator=generator)
+    return x, (x @ weights + noise).argmax(1)
+
+
+def tags(count: int = 200, seed: int = 0) -> tuple[Tensor, wl.SparseTarget]:
+    """The same, with one to three labels an example."""
+    x, ids = grades(count, seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    number = torch.randint(1, 4, (count, 1), generator=generator)
+    indices = (ids.unsqueeze(1) + torch.arange(3)) % LABELS
+    weights = (torch.arange(3) < number) / number
+    return x, wl.SparseTarget(indices, weights.float())
+
+
+def linear(seed: int = 0) -> wl.models.LinearSoftmax:
+    torch.manual_seed(seed)
+    return wl.models.LinearSoftmax(FEATURES, LABELS)
+
+
+def perceptron(seed: int = 0) -> wl.models.MLP:
+    """With dropout, so that random numbers matter."""
+    torch.manual_seed(seed)
+    return wl.models.MLP(FEATURES, [16], LABELS, dropout=0.2)
+
+
+def perceptron_without_dropout(seed: int = 0) -> wl.models.MLP:
+    torch.manual_seed(seed)
+    return wl.models.MLP(FEATURES, [16], LABELS)
+
+
+def wasserstein() -> wl.WassersteinLoss:
+    return wl.WassersteinLoss(wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2)
+
+
+class Stream:
+    """Batches of one pass over the data in order, that can be resumed."""
+
+    def __init__(self, data: tuple[Tensor, Tensor], batch_size: int) -> None:
+        self.data, self.batch_size, self.position = data, batch_size, 0
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        features, target = self.data
+        while self.position < len(features):
+            rows = slice(self.position, self.position + self.batch_size)
+            self.position += self.batch_size
+            yield features[rows], target[rows]
+        self.position = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.position = state["position"]
+
+
+def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    """Whether two models have the same weights, bit for bit."""
+    return all(
+        torch.equal(a, b)
+        for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    )

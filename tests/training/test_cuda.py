@@ -1,0 +1,100 @@
+"""Training on a GPU, and as a CUDA graph."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.training.problems import (
+    Stream,
+    grades,
+    linear,
+    perceptron_without_dropout,
+    tags,
+    wasserstein,
+)
+from wassloss.training import SGD, Adam, AdamW, Cosine, DivergedError, TrainingPlan, train
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+LOSSES = {"cross-entropy": (nn.CrossEntropyLoss, grades), "wasserstein": (wasserstein, tags)}
+
+
+def plan_with(optimizer: Any, **changes: Any) -> TrainingPlan:
+    return TrainingPlan(
+        **{
+            "iterations": 60,
+            "batch_size": 30,
+            "optimizer": optimizer,
+            "schedule": Cosine(0.1),
+            "log_every": 7,
+            "evaluate_every": 20,
+            "checkpoint_every": 20,
+        }
+        | changes
+    )
+
+
+def close(one: nn.Module, other: nn.Module) -> None:
+    torch.testing.assert_close(
+        {name: tensor.cpu() for name, tensor in one.state_dict().items()},
+        {name: tensor.cpu() for name, tensor in other.state_dict().items()},
+        rtol=1e-3,
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("optimizer", [SGD(0.1), Adam(0.01), AdamW(0.01)], ids=str)
+@pytest.mark.parametrize("cuda_graph", [False, True])
+def test_a_gpu_trains_as_the_cpu_does(loss: str, optimizer: Any, cuda_graph: bool) -> None:
+    make_loss, make_data = LOSSES[loss]
+    plan = plan_with(optimizer)
+    model, on_cpu = linear().cuda(), linear()
+    result = train(
+        model, make_loss(), make_data(), plan, validation=make_data(), cuda_graph=cuda_graph
+    )
+    expected = train(on_cpu, make_loss(), make_data(), plan, validation=make_data())
+    assert next(model.parameters()).is_cuda
+    close(model, on_cpu)
+    assert [(r.iteration, r.lr) for r in result.log] == [(r.iteration, r.lr) for r in expected.log]
+    assert [r.loss for r in result.log] == pytest.approx([r.loss for r in expected.log], rel=1e-3)
+    assert result.score == pytest.approx(expected.score, rel=1e-3)
+
+
+@pytest.mark.parametrize("cuda_graph", [False, True])
+def test_a_run_on_a_gpu_is_resumed(tmp_path: Path, cuda_graph: bool) -> None:
+    half, whole = (plan_with(Adam(0.01), iterations=n, schedule=Cosine(1.0)) for n in (30, 60))
+    model, straight = perceptron_without_dropout().cuda(), perceptron_without_dropout().cuda()
+    train(model, wasserstein(), tags(), half, directory=tmp_path, cuda_graph=cuda_graph)
+    model = perceptron_without_dropout(seed=9).cuda()
+    train(
+        model, wasserstein(), tags(), whole, directory=tmp_path, resume=True, cuda_graph=cuda_graph
+    )
+    train(straight, wasserstein(), tags(), whole, cuda_graph=cuda_graph)
+    close(model, straight)
+
+
+def test_a_graph_says_when_the_loss_was_not_finite() -> None:
+    class Poisoned(nn.Module):
+        """Not finite from the sixth step on, counting the recording's own steps out."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 5)
+            self.register_buffer("steps", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.steps += 1
+            return self.linear(x) + torch.where(self.steps > 5, torch.nan, 0.0)
+
+    plan = plan_with(SGD(0.1), iterations=20, log_every=10)
+    with pytest.raises(DivergedError, match="the loss is not finite at iteration 6:"):
+        train(Poisoned().cuda(), nn.CrossEntropyLoss(), grades(), plan, cuda_graph=True)
+
+
+def test_a_graph_refuses_streams() -> None:
+    with pytest.raises(ValueError, match=r"cuda_graph needs data as tensors"):
+        train(linear().cuda(), nn.CrossEntropyLoss(), Stream(grades(), 30), cuda_graph=True)

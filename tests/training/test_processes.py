@@ -1,0 +1,52 @@
+"""Two processes under torchrun do what one does with twice the batch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.problems import perceptron_without_dropout, tags, wasserstein
+from wassloss.training import SGD, TrainingPlan, load_model, load_newest, read_log, train
+
+
+def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    run = subprocess.run(
+        [*command, "-m", "tests.training.processes_run", tmp_path],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    together = load_model(tmp_path)
+
+    plan = TrainingPlan(
+        iterations=30, batch_size=30, optimizer=SGD(0.1), log_every=5, evaluate_every=10
+    )
+    alone = perceptron_without_dropout()
+    result = train(alone, wasserstein(), tags(), plan, validation=tags(seed=1))
+    torch.testing.assert_close(together.state_dict(), alone.state_dict(), rtol=1e-4, atol=1e-6)
+    logged = read_log(tmp_path)
+    # The run was stopped half-way, at 15, and scored there once more.
+    assert [record.iteration for record in logged] == [5, 10, 15, 20, 25, 30]
+    losses = [record.loss for record in logged]
+    assert losses == pytest.approx([record.loss for record in result.log], rel=1e-4)
+    assert logged[-1].score == pytest.approx(result.score, rel=1e-4)
+
+    checkpoint = load_newest(tmp_path)
+    assert checkpoint is not None
+    assert [state["drawn"] for state in checkpoint.state["data"]] == [900, 900]
+    with pytest.raises(
+        ValueError, match="a run of 2 processes must be resumed with as many, got 1"
+    ):
+        train(
+            alone,
+            wasserstein(),
+            tags(),
+            TrainingPlan(iterations=30, batch_size=15, optimizer=SGD(0.1)),
+            directory=tmp_path,
+            resume=True,
+        )

@@ -1,0 +1,348 @@
+"""A run that was cut off goes on as if nothing had happened, bit for bit."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.training import killed_run
+from tests.training.problems import Stream, grades, linear, perceptron, same, tags, wasserstein
+from wassloss.training import (
+    SGD,
+    Adam,
+    AdamW,
+    CheckpointError,
+    CheckpointWarning,
+    Cosine,
+    TrainingPlan,
+    load_checkpoint,
+    load_model,
+    load_newest,
+    read_log,
+    train,
+)
+
+
+class Crash(Exception):  # noqa: N818
+    pass
+
+
+def crashing(at: int) -> Any:
+    """A loss that ends the run in the middle of a step."""
+    loss_fn, calls = wasserstein(), []
+
+    def crash(outputs: Tensor, target: Any) -> Tensor:
+        calls.append(1)
+        if len(calls) == at:
+            raise Crash
+        return loss_fn(outputs, target)
+
+    return crash
+
+
+def plan_with(optimizer: Any = None, **changes: Any) -> TrainingPlan:
+    return TrainingPlan(
+        **{
+            "iterations": 50,
+            "batch_size": 30,
+            "optimizer": optimizer or Adam(0.01),
+            "schedule": Cosine(),
+            "log_every": 4,
+            "checkpoint_every": 10,
+            "evaluate_every": 20,
+        }
+        | changes
+    )
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.1), SGD(0.1, momentum=0), Adam(), AdamW()], ids=str)
+@pytest.mark.parametrize("source", ["memory", "stream"])
+def test_resuming_is_exact(tmp_path: Path, optimizer: Any, source: str) -> None:
+    def data() -> Any:
+        return tags() if source == "memory" else Stream(grades(), 30)
+
+    plan, unseen = plan_with(optimizer), grades(seed=1)
+    undisturbed, model = perceptron(), perceptron()
+    expected = train(undisturbed, wasserstein(), data(), plan, validation=unseen)
+
+    with pytest.raises(Crash):
+        train(model, crashing(38), data(), plan, validation=unseen, directory=tmp_path)
+    model = perceptron(seed=9)  # as a new process might have it
+    result = train(
+        model, wasserstein(), data(), plan, validation=unseen, directory=tmp_path, resume=True
+    )
+    assert same(model, undisturbed)
+    assert (result.score, result.best_iteration) == (expected.score, expected.best_iteration)
+    assert [(r.iteration, r.loss, r.score, r.lr) for r in read_log(tmp_path)] == [
+        (r.iteration, r.loss, r.score, r.lr) for r in expected.log
+    ]
+
+
+def test_kill_minus_nine_then_resume_is_exact(tmp_path: Path) -> None:
+    undisturbed, resumed = perceptron(), perceptron(seed=9)
+    train(undisturbed, wasserstein(), tags(), killed_run.PLAN)
+
+    program = [sys.executable, "-m", "tests.training.killed_run", tmp_path]
+    process = subprocess.Popen(program, cwd=Path(__file__).parents[2])
+    try:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("checkpoint-*")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+            assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.05)  # somewhere after a checkpoint
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert 0 < read_log(tmp_path)[-1].iteration < killed_run.PLAN.iterations
+
+    train(resumed, wasserstein(), tags(), killed_run.PLAN, directory=tmp_path, resume=True)
+    assert same(resumed, undisturbed)
+
+
+def test_an_interrupt_is_saved_where_it_came(tmp_path: Path) -> None:
+    undisturbed, model = perceptron(), perceptron()
+    train(undisturbed, wasserstein(), tags(), plan_with())
+    loss_fn, calls, before = wasserstein(), [], signal.getsignal(signal.SIGINT)
+
+    def interrupted(outputs: Tensor, target: Any) -> Tensor:
+        calls.append(1)
+        if len(calls) == 23:
+            os.kill(os.getpid(), signal.SIGINT)
+        return loss_fn(outputs, target)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(model, interrupted, tags(), plan_with(), directory=tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert load_newest(tmp_path).iteration == 23  # type: ignore[union-attr]
+    model = perceptron(seed=9)
+    train(model, wasserstein(), tags(), plan_with(), directory=tmp_path, resume=True)
+    assert same(model, undisturbed)
+
+    model = perceptron()
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):  # nothing to save: at once, as ever
+        train(model, interrupted, tags(), plan_with())
+    assert len(calls) == 23
+
+
+def test_early_stopping_survives_a_crash(tmp_path: Path) -> None:
+    plan = plan_with(SGD(3.0), evaluate_every=3, patience=3, checkpoint_every=5, iterations=500)
+    unseen = grades(seed=1)
+    undisturbed, model = linear(), linear()
+    expected = train(undisturbed, wasserstein(), tags(), plan, validation=unseen)
+    assert expected.stopped_early
+    crash = crashing(expected.iterations - 1 + expected.iterations // 3)  # scores call it too
+    with pytest.raises(Crash):
+        train(model, crash, tags(), plan, validation=unseen, directory=tmp_path)
+    model = linear(seed=9)
+    for _ in range(2):  # the second time there is nothing left to do
+        result = train(
+            model, wasserstein(), tags(), plan, validation=unseen, directory=tmp_path, resume=True
+        )
+        assert same(model, undisturbed)
+        assert result.stopped_early
+        assert result.iterations == expected.iterations
+    assert same(load_model(tmp_path), undisturbed)
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
+    short, long = plan_with(schedule=Cosine(1.0)), plan_with(schedule=Cosine(1.0), iterations=80)
+    model, straight = perceptron(), perceptron()
+    train(model, wasserstein(), tags(), short, directory=tmp_path)
+    train(model, wasserstein(), tags(), long, directory=tmp_path, resume=True)
+    train(straight, wasserstein(), tags(), long)
+    assert same(model, straight)
+
+
+def test_resume_begins_where_there_is_nothing_yet(tmp_path: Path) -> None:
+    model, straight = linear(), linear()
+    train(model, wasserstein(), tags(), plan_with(), directory=tmp_path / "new", resume=True)
+    train(straight, wasserstein(), tags(), plan_with())
+    assert same(model, straight)
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+def damage(path: Path, how: str) -> None:
+    tensors, state = path / "tensors.safetensors", path / "state.json"
+    if how == "tensors cut short":
+        os.truncate(tensors, tensors.stat().st_size // 2)
+    elif how == "tensors changed":
+        content = bytearray(tensors.read_bytes())
+        content[-1] ^= 1
+        tensors.write_bytes(content)
+    elif how == "state cut short":
+        os.truncate(state, 100)
+    elif how == "state changed":
+        state.write_text(state.read_text().replace('"iteration": 50', '"iteration": 49'))
+    elif how == "tensors gone":
+        tensors.unlink()
+    elif how == "not a dictionary":
+        state.write_text("[]")
+
+
+DAMAGES = [
+    "tensors cut short",
+    "tensors changed",
+    "state cut short",
+    "state changed",
+    "tensors gone",
+    "not a dictionary",
+]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> None:
+    undisturbed, model = perceptron(), perceptron()
+    train(undisturbed, wasserstein(), tags(), plan_with(), directory=tmp_path)
+    damage(tmp_path / "checkpoint-00000050", how)
+    with pytest.raises(CheckpointError, match="checkpoint-00000050 is not a whole checkpoint: "):
+        load_checkpoint(tmp_path / "checkpoint-00000050")
+    with pytest.warns(CheckpointWarning, match=r"50 is not .*; going on from checkpoint-00000040"):
+        train(model, wasserstein(), tags(), plan_with(), directory=tmp_path, resume=True)
+    assert same(model, undisturbed)
+    assert load_checkpoint(tmp_path / "checkpoint-00000050").iteration == 50
+    assert len(list(tmp_path.glob("damaged-*"))) == 1
+
+
+def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
+    train(linear(), wasserstein(), tags(), plan_with(), directory=tmp_path)
+    for path in tmp_path.glob("checkpoint-*"):
+        damage(path, "tensors cut short")
+    with pytest.raises(CheckpointError, match=r"50 is not a whole .*; .*40 is not a whole"):
+        train(linear(), wasserstein(), tags(), plan_with(), directory=tmp_path, resume=True)
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """The second checkpoint does not fit: writes end in the middle, as on a full disk."""
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    loss_fn, calls = wasserstein(), []
+
+    def filling(outputs: Tensor, target: Any) -> Tensor:
+        calls.append(1)
+        if len(calls) == 15:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
+        return loss_fn(outputs, target)
+
+    undisturbed, model = perceptron(), perceptron()
+    try:
+        with pytest.raises(OSError, match=r"of iteration 20 to .*those before it are whole: make"):
+            train(model, filling, tags(), plan_with(log_every=50), directory=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert load_checkpoint(tmp_path / "checkpoint-00000010").iteration == 10
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint-00000010", "log.jsonl"]
+
+    train(undisturbed, wasserstein(), tags(), plan_with())
+    train(model, wasserstein(), tags(), plan_with(log_every=50), directory=tmp_path, resume=True)
+    assert same(model, undisturbed)
+
+
+def test_a_disk_that_fills_in_the_log_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed, model = perceptron(), perceptron()
+    train(undisturbed, wasserstein(), tags(), plan_with())
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    loss_fn, calls = wasserstein(), []
+
+    def filling(outputs: Tensor, target: Any) -> Tensor:
+        calls.append(1)
+        if len(calls) == 13:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+        return loss_fn(outputs, target)
+
+    try:
+        with pytest.raises(OSError) as caught:  # noqa: PT011
+            train(model, filling, tags(), plan_with(log_every=1), directory=tmp_path)
+        assert caught.value.errno == errno.EFBIG
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    result = train(
+        model, wasserstein(), tags(), plan_with(log_every=1), directory=tmp_path, resume=True
+    )
+    assert same(model, undisturbed)
+    assert [record.iteration for record in result.log] == list(range(1, 51))
+
+
+# --- what is not the run's own ------------------------------------------------------------------
+
+
+def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
+    (tmp_path / ".checkpoint-00000010.dead.tmp").mkdir()  # of a run that was killed
+    train(linear(), wasserstein(), tags(), plan_with(keep_checkpoints=3), directory=tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"checkpoint-000000{n}" for n in (30, 40, 50)] + ["log.jsonl"]
+
+
+def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:
+    train(linear(), wasserstein(), tags(), plan_with(), directory=tmp_path)
+
+    def again(model: Any = None, data: Any = None, resume: bool = True, **changes: Any) -> None:
+        plan = plan_with(**changes)
+        train(
+            model or linear(),
+            wasserstein(),
+            data or tags(),
+            plan,
+            directory=tmp_path,
+            resume=resume,
+        )
+
+    with pytest.raises(ValueError, match="directory must be new, or resume=True, got "):
+        again(resume=False)
+    with pytest.raises(ValueError, match="plan must have the run's own seed, 0, to resume it"):
+        again(seed=1)
+    with pytest.raises(ValueError, match="data must be the run's own 200 examples"):
+        again(data=tags(100))
+    with pytest.raises(CheckpointError, match="the checkpoint is of another model: Error"):
+        again(model=perceptron())
+
+
+def test_the_model_of_a_run_is_loaded_by_itself(tmp_path: Path) -> None:
+    model = perceptron().double()
+    x, y = grades()
+    train(model, wasserstein(), (x.double(), y), plan_with(), directory=tmp_path)
+    loaded = load_model(tmp_path)
+    assert same(loaded, model)
+    assert not loaded.training
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        load_model(tmp_path / "nowhere")
+    own = torch.nn.Linear(6, 5)
+    train(own, wasserstein(), grades(), plan_with(), directory=tmp_path / "own")
+    with pytest.raises(CheckpointError, match=r"of a model not of wassloss.models"):
+        load_model(tmp_path / "own")
+
+
+def test_tied_weights_are_saved(tmp_path: Path) -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+            self.other.weight = self.one.weight
+            self.last = torch.nn.Linear(6, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.last(self.other(self.one(x).tanh()))
+            return y
+
+    torch.manual_seed(0)
+    undisturbed = Tied()
+    torch.manual_seed(0)
+    model = Tied()
+    train(undisturbed, wasserstein(), tags(), plan_with())
+    with pytest.raises(Crash):
+        train(model, crashing(25), tags(), plan_with(), directory=tmp_path)
+    train(model, wasserstein(), tags(), plan_with(), directory=tmp_path, resume=True)
+    assert same(model, undisturbed)
