@@ -5,7 +5,7 @@
 >>> loss = loss_fn(torch.randn(32, 10), torch.randint(10, (32,)))
 """
 
-from wassloss import functional, ground, transport
+from wassloss import data, functional, ground, transport
 from wassloss.functional import solve, wasserstein
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import SparseTarget
@@ -19,6 +19,7 @@ __all__ = [
     "Solution",
     "SparseTarget",
     "WassersteinLoss",
+    "data",
     "functional",
     "ground",
     "solve",
