@@ -107,7 +107,7 @@ def test_an_epoch_is_every_row_once(
         lengths.add(len(batches))
         assert len(batches) == len(stream)
         assert all(1 <= len(batch) <= 8 for batch in batches)
-        seen += sum(batches, [])
+        seen += [row for batch in batches for row in batch]
     assert len(lengths) == 1
     assert (seen == list(range(103))) is not shuffle
     assert sorted(seen) == list(range(103))

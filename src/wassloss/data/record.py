@@ -78,6 +78,11 @@ class Dataset:
         count = self.label_count or count_labels(names, self.metric, target)
         if self.metric is not None and self.metric.size != count:
             raise ValueError(f"metric must have {count} labels, as the data, got {self.metric!r}")
+        if names and self.metric and self.metric.labels not in (None, tuple(names)):
+            raise ValueError(
+                "label_names must be those of the metric in the same order, but they differ: "
+                f"{_first_difference(tuple(names), self.metric.labels or ())}"
+            )
         read_target(target, count, torch.Size([n]), torch.empty(0))  # its errors name the example
         own = {
             "features": features,
@@ -251,6 +256,11 @@ class Dataset:
 
 def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def _first_difference(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    return next(f"label {i} is {a!r} and {b!r}" for i, (a, b) in pairs if a != b)
 
 
 def _is_class_ids(target: Target) -> bool:
