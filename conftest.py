@@ -13,3 +13,5 @@ if importlib.util.find_spec("numba") is None:
         "src/wassloss/transport/_newton_kernel.py",
         "src/wassloss/transport/_vectorized.py",
     ]
+if importlib.util.find_spec("pyarrow") is None:
+    collect_ignore += ["src/wassloss/data/streaming.py"]
