@@ -211,6 +211,8 @@ def test_svmlight_against_scikit_learn(tmp_path: Path) -> None:
         ("1 -3:2\n", "feature indices must be at least 1, got -3"),
         ("1 1:nan\n", "features must be finite"),
         ("1,1 1:1\n", "each label once"),
+        ("# wassloss [1]\n1 1:1\n", "line 1: expected a JSON object"),
+        ("# wassloss {\n1 1:1\n", "line 1: "),
     ],
 )
 def test_bad_svmlight(text: str, message: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every row once, by one process, in a known order, in little memory."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -177,6 +178,34 @@ def test_no_thread_outlives_its_loop(paths: list[Path]) -> None:
     assert threading.active_count() == before
     rows_of(stream)
     assert threading.active_count() == before
+
+
+def test_a_part_is_read_and_no_other(tmp_path: Path) -> None:
+    rows = torch.arange(103)
+    parts = {"train": rows[rows % 3 != 0], "test": rows[rows % 3 == 0][:-2]}
+    path = tmp_path / "parts.parquet"
+    parquet.write(dataclasses.replace(numbered(103), parts=parts), path, row_group_rows=10)
+    with pytest.raises(ValueError, match=r"has a column 'part': say which part to read"):
+        ParquetStream(path, 8)
+    for name, own in parts.items():
+        seen: list[int] = []
+        for rank in range(2):
+            stream = ParquetStream(
+                path, 8, part=name, buffer_rows=24, rank=rank, world_size=2, shuffle=False
+            )
+            seen += [row for batch in rows_of(stream) for row in batch]
+        assert seen == own.tolist()
+    with pytest.raises(ValueError, match="part must be one that the files have, got 'dev'"):
+        ParquetStream(path, 8, part="dev")
+
+
+def test_a_folder_stands_for_its_files(tmp_path: Path, paths: list[Path]) -> None:
+    assert rows_of(ParquetStream(tmp_path, 8)) == rows_of(ParquetStream(paths, 8))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"paths must name Parquet files, but .*empty has none"):
+        ParquetStream(tmp_path / "empty", 8)
+    with pytest.raises(ValueError, match="no column 'part' to find 'train' in"):
+        ParquetStream(paths, 8, part="train")
 
 
 def test_sparse_and_dense_targets(tmp_path: Path) -> None:

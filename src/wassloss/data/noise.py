@@ -61,14 +61,17 @@ def flip_labels(
     flips = rng.random(len(classes)) < probability
     picks = rng.random(len(classes))
     flipped = classes.clone()
-    present = classes[torch.from_numpy(flips)].unique()
+    rows = torch.from_numpy(np.flatnonzero(flips))
+    rows = rows[classes[rows].argsort(stable=True)]  # by label
+    present, counts = classes[rows].unique(return_counts=True)
+    each = iter(rows.split(counts.tolist()))
     for labels in present.split(_CHUNK):
-        distances = metric.distance_columns(labels).detach()  # (chunk, labels)
+        distances = metric.distance_columns(labels).detach().cpu()  # (chunk, labels)
         for label, row in zip(labels.tolist(), distances, strict=True):
             near = _neighbours(label, row, nearest, radius)
-            own = flips & (classes == label).numpy()
-            chosen = (picks[own] * len(near)).astype(np.int64)
-            flipped[torch.from_numpy(own)] = near[torch.from_numpy(chosen)].to(flipped)
+            own = next(each)
+            chosen = (picks[own.numpy()] * len(near)).astype(np.int64)
+            flipped[own] = near[torch.from_numpy(chosen)].to(flipped.dtype)
     return flipped
 
 

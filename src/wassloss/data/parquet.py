@@ -95,6 +95,8 @@ class Layout:
                 f"it lacks a column {label_column!r}, 'labels' or 'weights'; it has {shown}"
             )
         said = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
+        if not isinstance(said, dict):
+            raise ValueError("its metadata under 'wassloss' must be a JSON object")
         if said.get("format", _FORMAT) != _FORMAT:
             raise ValueError(f"format {said['format']} is unknown, this version reads {_FORMAT}")
         label_names = agreed_names(label_names, said.get("label_names"))

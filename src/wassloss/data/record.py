@@ -27,7 +27,7 @@ from wassloss.targets import SparseTarget, Target, is_dense, read_target, take_r
 NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)  # tensors do not compare to one truth value
 class Dataset:
     """Examples, what they should be labelled, and how far apart the labels are.
 
@@ -78,10 +78,11 @@ class Dataset:
         count = self.label_count or count_labels(names, self.metric, target)
         if self.metric is not None and self.metric.size != count:
             raise ValueError(f"metric must have {count} labels, as the data, got {self.metric!r}")
-        if names and self.metric and self.metric.labels not in (None, tuple(names)):
+        theirs = None if self.metric is None else self.metric.labels
+        if names is not None and theirs is not None and tuple(names) != theirs:
             raise ValueError(
                 "label_names must be those of the metric in the same order, but they differ: "
-                f"{_first_difference(tuple(names), self.metric.labels or ())}"
+                f"{_first_difference(tuple(names), theirs)}"
             )
         read_target(target, count, torch.Size([n]), torch.empty(0))  # its errors name the example
         own = {

@@ -15,10 +15,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.data._prefetch import prefetched
@@ -34,7 +36,8 @@ Batch = tuple[Tensor, Target]
 class _File:
     path: str
     metadata: Any  # parsed once: a footer of many columns takes longer than a row group
-    rows: tuple[int, ...]  # of each row group
+    rows: tuple[int, ...]  # of each row group, those of other parts not counted
+    masks: tuple[NDArray[np.uint8], ...] | None  # bits, which rows of a group are of the part
 
 
 class ParquetStream:
@@ -48,8 +51,10 @@ class ParquetStream:
     one row group, whatever the size of the files.
 
     Args:
-        paths: one file or several, with the columns that :mod:`wassloss.data.parquet` describes.
+        paths: one file or several, with the columns that :mod:`wassloss.data.parquet` describes;
+            a folder stands for the ``.parquet`` files in it, in the order of their names.
         batch_size: rows in a batch of this process.
+        part: the part to read, such as ``"train"``; must be given where the files have parts.
         buffer_rows: rows that are shuffled together; more mix better and take more memory.
         shuffle: whether to; otherwise the order of the files.
         seed: of the shuffle.
@@ -73,6 +78,7 @@ class ParquetStream:
         paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         batch_size: int,
         *,
+        part: str | None = None,
         buffer_rows: int = 16_384,
         shuffle: bool = True,
         seed: int = 0,
@@ -93,11 +99,9 @@ class ParquetStream:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
         self.rank, self.shuffle, self.seed = rank, shuffle, seed
         self.drop_last, self.prefetch = drop_last, prefetch
-        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        if not given:
-            raise ValueError("paths must name at least one file, got none")
+        self.part = part
         names = None if label_names is None else tuple(label_names)
-        opened = [_open(path, names, label_column) for path in given]
+        opened = [_open(path, names, label_column, part) for path in _expanded(paths)]
         self._files = [file for file, _ in opened]
         self._layout = opened[0][1]
         for file, layout in opened[1:]:
@@ -110,6 +114,8 @@ class ParquetStream:
                 "or label_count"
             )
         self.rows = sum(sum(file.rows) for file in self._files)
+        if self.rows == 0:
+            raise ValueError(f"part must be one that the files have, got {part!r}")
         self._first, end = stretch(self.rows, self.batch_size, rank, world_size, drop_last)
         own = end - self._first
         most = own if drop_last else -(-self.rows // world_size)  # rows of any process
@@ -158,6 +164,7 @@ class ParquetStream:
         """All that the order of the rows depends on; plain values, for JSON."""
         return {
             "rows": [list(file.rows) for file in self._files],
+            "part": self.part,
             "seed": self.seed,
             "shuffle": self.shuffle,
             "batch_size": self.batch_size,
@@ -216,6 +223,9 @@ class ParquetStream:
         try:
             with pa.parquet.ParquetFile(file.path, metadata=file.metadata) as opened:
                 table = opened.read_row_group(group, self._layout.columns, use_threads=False)
+            if file.masks is not None:
+                bits = np.unpackbits(file.masks[group], count=table.num_rows)
+                table = table.filter(pa.array(bits.astype(bool)))
             features, target, _ = self._layout.decode(table)
             read_target(target, self.label_count, torch.Size([len(features)]), torch.empty(0))
         except MemoryError:  # which pyarrow's is, too; the file is not to blame
@@ -225,8 +235,26 @@ class ParquetStream:
         return features, target
 
 
+def _expanded(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+) -> list[str | os.PathLike[str]]:
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files: list[str | os.PathLike[str]] = []
+    for path in given:
+        inside = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [path]
+        if not inside:
+            raise ValueError(f"paths must name Parquet files, but {os.fspath(path)} has none")
+        files += inside
+    if not files:
+        raise ValueError("paths must name at least one file, got none")
+    return files
+
+
 def _open(
-    path: str | os.PathLike[str], label_names: tuple[str, ...] | None, label_column: str
+    path: str | os.PathLike[str],
+    label_names: tuple[str, ...] | None,
+    label_column: str,
+    part: str | None,
 ) -> tuple[_File, Layout]:
     pa = import_pyarrow()
     name = os.fspath(path)
@@ -235,14 +263,27 @@ def _open(
             layout = Layout.of(file.schema_arrow, label_names, label_column)
             _check_numbered(file.schema_arrow, layout)
             metadata = file.metadata
+            groups = range(metadata.num_row_groups)
+            rows = tuple(metadata.row_group(i).num_rows for i in groups)
+            if sum(rows) == 0:
+                raise ValueError("it has no rows")
+            if not layout.has_part and part is None:
+                return _File(name, metadata, rows, masks=None), layout
+            if not layout.has_part:
+                raise ValueError(f"it has no column 'part' to find {part!r} in")
+            if part is None:
+                raise ValueError("it has a column 'part': say which part to read")
+            of_part = [_is_part(file.read_row_group(i, ["part"]), part) for i in groups]
     except FileNotFoundError:
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise ValueError(f"{name} cannot be read as data: {one_line(error)}") from error
-    rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
-    if sum(rows) == 0:
-        raise ValueError(f"{name} cannot be read as data: it has no rows")
-    return _File(name, metadata, rows), layout
+    counts = tuple(int(mask.sum()) for mask in of_part)
+    return _File(name, metadata, counts, tuple(np.packbits(mask) for mask in of_part)), layout
+
+
+def _is_part(table: Any, part: str) -> NDArray[np.bool_]:
+    return np.array([value == part for value in table["part"].to_pylist()], dtype=bool)
 
 
 def _check_numbered(schema: Any, layout: Layout) -> None:

@@ -47,7 +47,7 @@ def read(
         with open(path, encoding="utf-8") as file:
             for line, text in enumerate(file, start=1):
                 if line == 1 and text.startswith(_HEADER):
-                    header = json.loads(text.removeprefix(_HEADER))
+                    header = _header(text.removeprefix(_HEADER))
                 words = text.split("#", 1)[0].split()
                 if not words:
                     continue
@@ -116,6 +116,13 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         for row, own in zip(data.features.numpy(), np.split(labels, ends), strict=True):
             pairs = (f"{i + 1}:{row[i]}" for i in np.flatnonzero(row))
             file.write(" ".join([",".join(map(str, own)), *pairs]) + "\n")
+
+
+def _header(text: str) -> dict[str, Any]:
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise ValueError("expected a JSON object after # wassloss")
+    return header
 
 
 def _label(word: str) -> int:
