@@ -14,30 +14,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.data._layout import import_pyarrow, one_line
 from wassloss.data._prefetch import prefetched
+from wassloss.data._sources import Source, check_alike, expanded, open_source
 from wassloss.data._windows import Piece, RowGroups, batch_ends, stretch
-from wassloss.data.parquet import Layout, import_pyarrow, one_line
 from wassloss.ground._inputs import size_of
 from wassloss.targets import SparseTarget, Target, read_target, take_rows
 
 Batch = tuple[Tensor, Target]
-
-
-@dataclass(frozen=True)
-class _File:
-    path: str
-    metadata: Any  # parsed once: a footer of many columns takes longer than a row group
-    rows: tuple[int, ...]  # of each row group, those of other parts not counted
-    masks: tuple[NDArray[np.uint8], ...] | None  # bits, which rows of a group are of the part
 
 
 class ParquetStream:
@@ -101,11 +91,11 @@ class ParquetStream:
         self.drop_last, self.prefetch = drop_last, prefetch
         self.part = part
         names = None if label_names is None else tuple(label_names)
-        opened = [_open(path, names, label_column, part) for path in _expanded(paths)]
+        opened = [open_source(path, names, label_column, part) for path in expanded(paths)]
         self._files = [file for file, _ in opened]
         self._layout = opened[0][1]
         for file, layout in opened[1:]:
-            _check_alike(self._layout, layout, self._files[0].path, file.path)
+            check_alike(self._layout, layout, self._files[0].path, file.path)
         self.label_names = self._layout.label_names
         self.label_count = self._layout.label_count or label_count
         if self.label_count < 1:
@@ -218,7 +208,7 @@ class ParquetStream:
             self._cached = (key, self._decoded(file, piece.group))
         return self._cached[1]
 
-    def _decoded(self, file: _File, group: int) -> Batch:
+    def _decoded(self, file: Source, group: int) -> Batch:
         pa = import_pyarrow()
         try:
             with pa.parquet.ParquetFile(file.path, metadata=file.metadata) as opened:
@@ -233,75 +223,6 @@ class ParquetStream:
         except (pa.ArrowException, ValueError, TypeError, OSError) as error:
             raise ValueError(f"{file.path}, row group {group}: {one_line(error)}") from error
         return features, target
-
-
-def _expanded(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-) -> list[str | os.PathLike[str]]:
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    files: list[str | os.PathLike[str]] = []
-    for path in given:
-        inside = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [path]
-        if not inside:
-            raise ValueError(f"paths must name Parquet files, but {os.fspath(path)} has none")
-        files += inside
-    if not files:
-        raise ValueError("paths must name at least one file, got none")
-    return files
-
-
-def _open(
-    path: str | os.PathLike[str],
-    label_names: tuple[str, ...] | None,
-    label_column: str,
-    part: str | None,
-) -> tuple[_File, Layout]:
-    pa = import_pyarrow()
-    name = os.fspath(path)
-    try:
-        with pa.parquet.ParquetFile(name) as file:
-            layout = Layout.of(file.schema_arrow, label_names, label_column)
-            _check_numbered(file.schema_arrow, layout)
-            metadata = file.metadata
-            groups = range(metadata.num_row_groups)
-            rows = tuple(metadata.row_group(i).num_rows for i in groups)
-            if sum(rows) == 0:
-                raise ValueError("it has no rows")
-            if not layout.has_part and part is None:
-                return _File(name, metadata, rows, masks=None), layout
-            if not layout.has_part:
-                raise ValueError(f"it has no column 'part' to find {part!r} in")
-            if part is None:
-                raise ValueError("it has a column 'part': say which part to read")
-            of_part = [_is_part(file.read_row_group(i, ["part"]), part) for i in groups]
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise ValueError(f"{name} cannot be read as data: {one_line(error)}") from error
-    counts = tuple(int(mask.sum()) for mask in of_part)
-    return _File(name, metadata, counts, tuple(np.packbits(mask) for mask in of_part)), layout
-
-
-def _is_part(table: Any, part: str) -> NDArray[np.bool_]:
-    return np.array([value == part for value in table["part"].to_pylist()], dtype=bool)
-
-
-def _check_numbered(schema: Any, layout: Layout) -> None:
-    """Names seen in one row group do not number the labels of the next."""
-    kind = str(schema.field(layout.target_column).type)
-    if "string" in kind and layout.label_names is None:
-        raise ValueError(
-            f"column {layout.target_column!r} holds names, and the file does not list them: pass "
-            "label_names"
-        )
-
-
-def _check_alike(first: Layout, other: Layout, first_path: str, path: str) -> None:
-    for what in ("feature_columns", "target_column", "weighted", "label_names", "label_count"):
-        if getattr(first, what) != getattr(other, what):
-            raise ValueError(
-                f"{path} must have the {what.replace('_', ' ')} of {first_path}, but they differ"
-            )
 
 
 def _joined(targets: list[Target]) -> Target:
