@@ -133,6 +133,9 @@ def test_csv_as_people_write_it(tmp_path: Path) -> None:
     assert data.target.tolist() == [1, 2]
     data = csv_of(tmp_path, "x,grade\n1,4\n2,0\n", label_column="grade")
     assert data.label_count == 5
+    data = csv_of(tmp_path, "x,label\n1,10.0\n2,9.0\n")  # as pandas writes whole numbers
+    assert isinstance(data.target, torch.Tensor)
+    assert data.target.tolist() == [10, 9]
     data = csv_of(tmp_path, "x,labels\n1,sea; sky\n2,sky\n")
     assert data.label_names == ("sea", "sky")
     assert dense(data).tolist() == [[0.5, 0.5], [0, 1]]
@@ -156,6 +159,7 @@ def test_csv_as_people_write_it(tmp_path: Path) -> None:
         ("x,labels\n1,a;;b\n", "line 2, column 'labels': expected a label"),
         ("x,labels,weights\n1,a;b,1\n", "line 2, column 'weights': expected 2 numbers"),
         ("x,labels\n1,a;a\n", "each label once per example"),
+        ("x,label\n1,2\n1,0.5\n", "line 3: labels must be whole numbers or names, got '0.5'"),
         ("x,label\n1,-1\n", "line 2: expected a label number, got -1"),
         ("x,label,group\n1,a,b\n", "line 2, column 'group': expected an integer"),
         ('x,label\n1,"a\n', "line 2: unexpected end of data"),

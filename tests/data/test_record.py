@@ -147,6 +147,37 @@ def test_keep_labels() -> None:
         data.keep_labels(["c"])
 
 
+@pytest.mark.parametrize("kind", ["classes", "dense", "sparse"])
+def test_a_metric_brings_its_order(kind: str) -> None:
+    metric = Ordinal(4, labels=["a", "b", "c", "d"])
+    forms: dict[str, Any] = {
+        "classes": torch.tensor([0, 1]),
+        "dense": torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
+        "sparse": SparseTarget(
+            torch.tensor([[0, -1], [1, 0]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+        ),
+    }
+    data = Dataset(torch.rand(2, 1), forms[kind], label_names=("d", "b"))
+    ordered = data.with_metric(metric)
+    assert ordered.label_names == metric.labels
+    assert ordered.label_weights().tolist() == [0, 1, 0, 1]
+    assert ordered.take([0]).label_weights().tolist() == [0, 0, 0, 1]
+    with pytest.raises(ValueError, match="lacks 1: 'd'"):
+        data.with_metric(Ordinal(3, labels=["a", "b", "c"]))
+
+
+def test_a_metric_without_names_goes_by_number() -> None:
+    ids = Dataset(torch.rand(2, 1), torch.tensor([0, 3]))
+    assert ids.with_metric(Ordinal(9)).label_count == 9  # labels that no example has
+    assert ids.with_metric(Ordinal(4, labels=list("abcd"))).label_names == ("a", "b", "c", "d")
+    with pytest.raises(ValueError, match=r"metric must have 4 labels, got Ordinal\(3\)"):
+        ids.with_metric(Ordinal(3))
+    named = Dataset(torch.rand(2, 1), torch.tensor([0, 1]), label_names=("x", "y"))
+    assert named.with_metric(Ordinal(2)).label_names == ("x", "y")
+    with pytest.raises(ValueError, match="metric must have 2 labels"):
+        named.with_metric(Ordinal(3))
+
+
 def test_summary_shows_counts_labels_and_neighbours() -> None:
     text = small(name="grades", provenance="made up").summary()
     assert "Dataset('grades', 6 examples, 2 features, 3 labels, class ids, 3 train" in text

@@ -23,7 +23,8 @@ def read_labels(
     """Label ids of words in a file.
 
     Where names are known, each word is one of them or a number. Where none are, words that are all
-    numbers are ids; otherwise they are names, numbered in alphabetical order.
+    whole numbers are ids; otherwise they are names, numbered in alphabetical order. Numbers that
+    are not whole are refused: as names, 10.5 would come before 9.5.
 
     Args:
         values: the words.
@@ -36,8 +37,15 @@ def read_labels(
     array([2, 1])
     """
     if names is None:
-        if all(_is_number(value) for value in values):
-            return LabelIds(np.array([int(value) for value in values], dtype=np.int64), None)
+        numbers = _numbers(values)
+        if numbers is not None:
+            wrong = np.flatnonzero(numbers != np.floor(numbers))
+            if len(wrong):
+                place = "" if where is None else f"{where[wrong[0]]}: "
+                raise ValueError(
+                    f"{place}labels must be whole numbers or names, got {values[wrong[0]]!r}"
+                )
+            return LabelIds(numbers.astype(np.int64), None)
         found, ids = np.unique(np.array(values, dtype=np.str_), return_inverse=True)
         return LabelIds(ids.astype(np.int64).reshape(-1), tuple(found.tolist()))
     number = {name: i for i, name in enumerate(names)}
@@ -61,6 +69,15 @@ def agreed_names(given: Sequence[str] | None, own: Sequence[str] | None) -> tupl
         raise ValueError(f"label_names differ from the {len(own)} that the file itself holds")
     names = given if given is not None else own
     return None if names is None else tuple(str(name) for name in names)
+
+
+def _numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
+    """The values as numbers, 1.0 as well as 1, or None where some are not."""
+    try:
+        numbers = np.array([float(value) for value in values])
+    except ValueError:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
 
 
 def _is_number(value: str) -> bool:

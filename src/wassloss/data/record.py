@@ -18,6 +18,7 @@ from wassloss.data._inputs import (
     own_target,
     row_numbers,
 )
+from wassloss.data._relabel import relabelled
 from wassloss.data._split import draw_parts
 from wassloss.data.tags import as_sparse
 from wassloss.ground import GroundMetric
@@ -186,31 +187,49 @@ class Dataset:
         chosen = [self.label_index(label) for label in labels]
         place = torch.full((self.label_count,), -1)
         place[chosen] = torch.arange(len(chosen))
-        target = self.target
-        if isinstance(target, SparseTarget):
-            used = target.weights > 0
-            moved = place[target.indices.masked_fill(~used, 0)]
-            stays = used & (moved >= 0)
-            target = SparseTarget(moved.clamp(min=0), target.weights * stays)
-            rows = stays.any(1)
-        elif is_dense(target):
-            target = target[:, chosen]
-            rows = (target > 0).any(1)
-        else:
-            target = place[target]
-            rows = target >= 0
+        target, rows = relabelled(self.target, place, len(chosen))
         if not rows.any():
             raise ValueError("labels must leave some example with a label, got none")
         # Rows go before the labels do, for no state in between would pass the checks.
-        fewer = self.take(rows)
         return dataclasses.replace(
-            fewer,
-            target=take_rows(target, rows.nonzero().squeeze(1)),
+            self.take(rows),
+            target=take_rows(target, rows),
             label_names=None
             if self.label_names is None
             else tuple(self.label_names[i] for i in chosen),
             label_count=len(chosen),
             metric=None,
+        )
+
+    def with_metric(self, metric: GroundMetric) -> Dataset:
+        """The same data with this ground metric, its labels in the metric's order.
+
+        Labels are matched by name where both have names, so the metric may have more of them and
+        in another order; otherwise by number.
+
+        >>> import wassloss as wl
+        >>> data = Dataset([[0.0], [1.0]], [0, 1], label_names=("high", "low"))
+        >>> data.with_metric(wl.ground.Ordinal(3, labels=["low", "middle", "high"])).target
+        tensor([2, 0])
+        """
+        count, own, theirs = metric.size, self.label_names, metric.labels
+        if own is None or theirs is None:
+            if count < self.label_count or (count > self.label_count and own is not None):
+                raise ValueError(f"metric must have {self.label_count} labels, got {metric!r}")
+            place, own = torch.arange(self.label_count), own or theirs
+        else:
+            number = {name: i for i, name in enumerate(theirs)}
+            missing = [name for name in own if name not in number]
+            if missing:
+                shown = ", ".join(map(repr, missing[:3])) + (", ..." if len(missing) > 3 else "")
+                raise ValueError(
+                    f"metric must have all {self.label_count} labels of the data, but it lacks "
+                    f"{len(missing)}: {shown}"
+                )
+            place, own = torch.tensor([number[name] for name in own]), theirs
+        target, _ = relabelled(self.target, place, count)
+        return dataclasses.replace(
+            self, target=target, label_names=own, label_count=count, metric=metric
         )
 
     def label_index(self, label: str | int) -> int:
