@@ -18,3 +18,5 @@ if importlib.util.find_spec("numba") is None:
     ]
 if importlib.util.find_spec("torchmetrics") is None:
     collect_ignore += ["src/wassloss/scores/accumulators.py"]
+if importlib.util.find_spec("pyarrow") is None:
+    collect_ignore += ["src/wassloss/data/streaming.py"]

@@ -5,7 +5,7 @@
 >>> loss = loss_fn(torch.randn(32, 10), torch.randint(10, (32,)))
 """
 
-from wassloss import functional, ground, models, scores, training, transport
+from wassloss import data, functional, ground, models, scores, training, transport
 from wassloss.functional import solve, wasserstein
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import SparseTarget
@@ -21,6 +21,7 @@ __all__ = [
     "SparseTarget",
     "TrainingPlan",
     "WassersteinLoss",
+    "data",
     "functional",
     "ground",
     "models",

@@ -59,6 +59,13 @@ def dtype_of(target: Target) -> torch.dtype:
     return target.weights.dtype if isinstance(target, SparseTarget) else target.dtype
 
 
+def take_rows(target: Target, rows: Tensor) -> Target:
+    """The targets of some examples, in the order of ``rows``: integers or a mask, `(n,)`."""
+    if isinstance(target, SparseTarget):
+        return SparseTarget(target.indices[rows], target.weights[rows])
+    return target[rows]
+
+
 def read_target(
     target: Target,
     labels: int,

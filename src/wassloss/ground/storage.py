@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import zipfile
-import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._files import read_npz, write_npz
 from wassloss.ground.base import GroundMetric
 from wassloss.ground.discrete import Discrete
 from wassloss.ground.embedding import Embedding
@@ -35,9 +32,14 @@ _HEADER = ("kind", "format", "dtype", "power", "scale", "labels")
 
 
 def save(metric: GroundMetric, path: str | os.PathLike[str]) -> None:
-    """Write ``metric`` to ``path``, all or nothing: an old file stays until the new one is whole.
+    """Write ``metric`` to ``path``, all or nothing: an old file stays until this is whole."""
+    write_npz(path, to_arrays(metric))
 
-    The archive holds ``kind``, ``format``, ``dtype``, ``power``, ``scale``, ``labels`` (empty where
+
+def to_arrays(metric: GroundMetric) -> dict[str, NDArray[Any]]:
+    """The arrays that a file holds of ``metric``.
+
+    They are ``kind``, ``format``, ``dtype``, ``power``, ``scale``, ``labels`` (empty where
     there are none) and the arrays that the constructor takes. NumPy has no bfloat16: such tensors
     are written as float32, which holds them exactly.
     """
@@ -56,17 +58,7 @@ def save(metric: GroundMetric, path: str | os.PathLike[str]) -> None:
         "labels": names,
     }
     arrays |= {name: _to_numpy(field) for name, field in metric._fields().items()}
-
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type, unused-ignore]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    return arrays
 
 
 def load(path: str | os.PathLike[str]) -> GroundMetric:
@@ -83,28 +75,13 @@ def load(path: str | os.PathLike[str]) -> GroundMetric:
     Ordinal(5, power=2)
     """
     try:
-        return _from_arrays(_read(path))
+        return from_arrays(read_npz(path))
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise ValueError(f"{os.fspath(path)} is not a saved ground metric: {error}") from error
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is not a whole .npz archive")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = dict(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise ValueError(f"the archive is damaged: {error}") from error
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # a member that NumPy did not write comes as bytes
-            raise ValueError(f"its member {name!r} is not an array")
-    return arrays
-
-
-def _from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
+def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
+    """The metric that ``to_arrays`` was given."""
     _require(arrays, _HEADER)
     version, kind, dtype_name = (_scalar(arrays, name) for name in ("format", "kind", "dtype"))
     if version != _FORMAT:

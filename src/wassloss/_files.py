@@ -1,0 +1,55 @@
+"""Files: written whole or not at all, and read without pickle."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary name to write to, which takes the place of ``path`` once the block succeeds.
+
+    An old file stays until the new one is whole and on the disk; a failure leaves nothing behind.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
+    """Write arrays as .npz, all or nothing."""
+    with replacing(path) as temporary, open(temporary, "xb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type, unused-ignore]
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz archive; a ValueError says what is wrong with any other file."""
+    try:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is not a whole .npz archive")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = dict(archive)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise ValueError(f"the archive is damaged: {error}") from error
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # a member that NumPy did not write comes as bytes
+            raise ValueError(f"its member {name!r} is not an array")
+    return arrays

@@ -1,0 +1,127 @@
+"""What a data set is built from, checked: each error names the argument and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from wassloss.data.tags import as_sparse, from_lists
+from wassloss.ground import GroundMetric
+from wassloss.targets import SparseTarget, Target, is_dense
+
+
+def feature_tensor(value: Any) -> Tensor:
+    """Finite floats `(n, features)`; copied only where they must be converted."""
+    if not isinstance(value, Tensor):
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"features must hold real numbers, got dtype {array.dtype}")
+        typed = isinstance(value, np.ndarray)  # a plain list says nothing about precision
+        value = torch.from_numpy(np.ascontiguousarray(array))
+        value = value if typed else value.to(torch.get_default_dtype())
+    features: Tensor = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+    if features.dim() != 2 or features.numel() == 0:
+        raise ValueError(
+            "features must have shape (examples, features), neither of them 0, got "
+            f"{tuple(features.shape)}"
+        )
+    bad = ~torch.isfinite(features)
+    if bad.any():
+        row, column = bad.nonzero()[0].tolist()
+        raise ValueError(
+            f"features must be finite, got {features[row, column].item()} in row {row}, "
+            f"column {column}"
+        )
+    return features.detach()
+
+
+def own_target(value: Any) -> Target:
+    """Class ids, dense weights or a sparse target; other sparse matrices become the latter."""
+    if isinstance(value, SparseTarget):
+        return value
+    if sparse.issparse(value):
+        csr = sparse.csr_array(value)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        weights = csr.data if csr.data.dtype.kind == "f" else csr.data.astype(np.float32)
+        return from_lists(np.diff(csr.indptr), csr.indices, weights)
+    given = value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+    if given.layout != torch.strided:
+        return as_sparse(given, given.shape[1])
+    if given.is_floating_point():
+        return given.detach()
+    if given.dtype == torch.bool or given.dim() != 1:
+        raise TypeError(
+            "target must be integer class ids of shape (examples,), or floating weights of shape "
+            f"(examples, labels), got {given.dtype} of shape {tuple(given.shape)}"
+        )
+    return given.long()
+
+
+def count_labels(names: Sequence[str] | None, metric: GroundMetric | None, target: Target) -> int:
+    """How many labels there are, where nobody said."""
+    if names is not None:
+        return len(names)
+    if metric is not None:
+        return metric.size
+    if is_dense(target):
+        return target.shape[-1]
+    ids = target.indices[target.weights > 0] if isinstance(target, SparseTarget) else target
+    return max(1, int(ids.max()) + 1) if ids.numel() else 1
+
+
+def own_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
+    """Rows of each part, which do not overlap."""
+    checked: dict[str, Tensor] = {}
+    owner = torch.full((n,), -1)
+    for number, (name, given) in enumerate(parts.items()):
+        rows = row_numbers(f"parts[{name!r}]", given, n)
+        if len(rows) == 0:
+            raise ValueError(f"parts[{name!r}] must not be empty")
+        if len(rows.unique()) != len(rows):
+            raise ValueError(f"parts[{name!r}] must name each row once")
+        taken = owner[rows] >= 0
+        if taken.any():
+            row = int(rows[taken][0])
+            other = list(checked)[int(owner[row])]
+            raise ValueError(f"parts must not overlap, got row {row} in {other!r} and {name!r}")
+        owner[rows] = number
+        checked[name] = rows
+    return checked
+
+
+def row_numbers(name: str, given: Any, n: int) -> Tensor:
+    """Row numbers from numbers, a mask or a slice."""
+    if isinstance(given, slice):
+        return torch.arange(n)[given]
+    rows = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
+    if rows.dtype == torch.bool and rows.shape == (n,):
+        return rows.nonzero().squeeze(1)
+    if rows.numel() == 0:
+        return rows.reshape(-1).long()
+    if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
+        raise TypeError(
+            f"{name} must be a list of row numbers or a mask of {n} rows, got {rows.dtype} of "
+            f"shape {tuple(rows.shape)}"
+        )
+    if int(rows.min()) < 0 or int(rows.max()) >= n:
+        wrong = rows[(rows < 0) | (rows >= n)][0].item()
+        raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong}")
+    return rows.long()
+
+
+def group_ids(groups: Any, n: int) -> Tensor | None:
+    """One integer an example."""
+    if groups is None:
+        return None
+    ids = groups if isinstance(groups, Tensor) else torch.as_tensor(np.asarray(groups))
+    if ids.shape != (n,) or ids.is_floating_point():
+        raise ValueError(
+            f"groups must be {n} integers, got {ids.dtype} of shape {tuple(ids.shape)}"
+        )
+    return ids.long()

@@ -1,0 +1,191 @@
+"""Where a Parquet file keeps features and targets, and how they become tensors."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss.data.labels import agreed_names, read_labels
+from wassloss.data.tags import from_lists
+from wassloss.targets import Target
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+METADATA_KEY = b"wassloss"
+FORMAT = 1
+
+
+def import_pyarrow() -> Any:
+    """Pyarrow with its Parquet reader, which only Parquet files need."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install 'wassloss[data]'") from error
+    return pyarrow
+
+
+def one_line(error: BaseException) -> str:
+    """An error of pyarrow, which may run over several lines."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a file keeps what, found from its schema and metadata alone."""
+
+    feature_columns: tuple[str, ...]  # one column of lists, or one column a feature
+    target_column: str  # label, labels or weights
+    weighted: bool  # whether labels have weights beside them
+    label_names: tuple[str, ...] | None
+    label_count: int  # 0 where the file does not say
+    has_part: bool
+    has_group: bool
+    name: str = ""
+    provenance: str = ""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that training reads."""
+        weights = ["weights"] if self.weighted else []
+        return [*self.feature_columns, self.target_column, *weights]
+
+    @classmethod
+    def of(
+        cls,
+        schema: pa.Schema,
+        label_names: tuple[str, ...] | None = None,
+        label_column: str = "label",
+    ) -> Layout:
+        """Find the columns, or raise an error that says which are missing."""
+        names = schema.names
+        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        features: tuple[str, ...] = ("features",)
+        if "features" not in names:
+            numbered = (f"x{i}" for i in itertools.count())
+            features = tuple(itertools.takewhile(lambda name: name in names, numbered))
+        if not features:
+            raise ValueError(f"it lacks a column 'features', or 'x0', 'x1', ...; it has {shown}")
+        choices = (label_column, "labels", "weights")
+        target = next((name for name in choices if name in names), None)
+        if target is None:
+            raise ValueError(
+                f"it lacks a column {label_column!r}, 'labels' or 'weights'; it has {shown}"
+            )
+        said = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        if not isinstance(said, dict):
+            raise ValueError("its metadata under 'wassloss' must be a JSON object")
+        if said.get("format", FORMAT) != FORMAT:
+            raise ValueError(f"format {said['format']} is unknown, this version reads {FORMAT}")
+        label_names = agreed_names(label_names, said.get("label_names"))
+        return cls(
+            features,
+            target,
+            weighted=target == "labels" and "weights" in names,
+            label_names=label_names,
+            label_count=len(label_names) if label_names else int(said.get("label_count", 0)),
+            has_part="part" in names,
+            has_group="group" in names,
+            name=str(said.get("name", "")),
+            provenance=str(said.get("provenance", "")),
+        )
+
+    def decode(self, table: pa.Table) -> tuple[Tensor, Target, tuple[str, ...] | None]:
+        """Features and target of some rows, and the labels' names; errors name the column."""
+        return _features(table, self.feature_columns), *self._target(table)
+
+    def _target(self, table: pa.Table) -> tuple[Target, tuple[str, ...] | None]:
+        pa = import_pyarrow()
+        column = whole_column(table, self.target_column)
+        if self.target_column == "weights":
+            return torch.from_numpy(_rectangle(column, "weights")), self.label_names
+        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+            ids, names = self._ids(column)
+            return torch.from_numpy(ids), names
+        counts = np.diff(column.offsets.to_numpy())
+        ids, names = self._ids(column.flatten())
+        weights = None
+        if self.weighted:
+            masses = whole_column(table, "weights")
+            if not np.array_equal(np.diff(masses.offsets.to_numpy()), counts):
+                raise ValueError("columns 'labels' and 'weights' must have lists of equal lengths")
+            weights = _numbers(masses.flatten(), "weights")
+        return from_lists(counts, ids, weights), names
+
+    def _ids(self, values: pa.Array) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
+        pa = import_pyarrow()
+        if values.null_count:
+            raise ValueError(f"column {self.target_column!r} must hold labels, got a null")
+        if pa.types.is_integer(values.type):
+            ids = values.to_numpy(zero_copy_only=False).astype(np.int64)
+            return ids, self.label_names
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            raise ValueError(
+                f"column {self.target_column!r} must hold integers or strings, got {values.type}"
+            )
+        found = read_labels(values.to_pylist(), self.label_names)
+        return found.ids, found.names
+
+
+def whole_column(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array without nulls, but for parts, which rows may lack."""
+    column = table[name].combine_chunks()
+    pa = import_pyarrow()
+    if isinstance(column, pa.ChunkedArray):  # pyarrow gives either, by version and emptiness
+        column = pa.concat_arrays(column.chunks)
+    if column.null_count and name != "part":
+        raise ValueError(f"column {name!r} must have no nulls, got {column.null_count}")
+    return column
+
+
+def _features(table: pa.Table, columns: tuple[str, ...]) -> Tensor:
+    if columns == ("features",):
+        features = _rectangle(whole_column(table, "features"), "features")
+    else:
+        kinds = {name: _numbers(whole_column(table, name), name) for name in columns}
+        features = np.stack(list(kinds.values()), axis=1)
+    bad = ~np.isfinite(features)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            f"features must be finite, got {features[row, column]} in row {row}, column {column}"
+        )
+    return torch.from_numpy(features)
+
+
+def _rectangle(column: pa.Array, name: str) -> NDArray[Any]:
+    """Lists of numbers, all of one length, as floats `(n, length)`."""
+    pa = import_pyarrow()
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        return _numbers(column.flatten(), name).reshape(len(column), kind.list_size)
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        raise ValueError(f"column {name!r} must hold lists of numbers, got {kind}")
+    lengths = np.diff(column.offsets.to_numpy())
+    if len(set(lengths.tolist())) > 1:
+        row = int(np.flatnonzero(lengths != lengths[0])[0])
+        raise ValueError(
+            f"column {name!r} must hold lists of one length, got {lengths[0]} and, in row {row}, "
+            f"{lengths[row]}"
+        )
+    return _numbers(column.flatten(), name).reshape(len(column), -1)
+
+
+def _numbers(values: pa.Array, name: str) -> NDArray[Any]:
+    """Floats of our own, float32 unless they are given as float64 or float16."""
+    if values.null_count:
+        raise ValueError(f"column {name!r} must have no nulls, got {values.null_count}")
+    array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
+    return array.astype(array.dtype if array.dtype.kind == "f" else np.float32)

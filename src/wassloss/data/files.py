@@ -1,0 +1,75 @@
+"""Data sets in files: the suffix says the format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from wassloss.data import csv, npz, parquet, svmlight
+from wassloss.data.record import Dataset
+
+_FORMATS = {
+    ".npz": npz,
+    ".parquet": parquet,
+    ".pq": parquet,
+    ".csv": csv,
+    ".svm": svmlight,
+    ".svmlight": svmlight,
+    ".libsvm": svmlight,
+}
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    label_names: tuple[str, ...] | None = None,
+    label_column: str | None = None,
+) -> Dataset:
+    r"""Read a data set from ``.npz``, ``.parquet``, ``.csv`` or ``.svm``.
+
+    Args:
+        path: the file; docs/data.md says what it must hold.
+        label_names: the labels in their order, where the file does not say or says otherwise.
+            Give them when reading several files that do not all have every label.
+        label_column: the column of the class in a table (CSV, Parquet), by default ``label``.
+
+    Raises:
+        ValueError: one line that names the file and what is wrong with it.
+        FileNotFoundError: there is no such file.
+
+    >>> import tempfile, wassloss as wl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
+    ...     _ = path.write_text("weight,length,label\n4.1,46,cat\n31,80,dog\n")
+    ...     wl.data.read(path).label_names
+    ('cat', 'dog')
+    """
+    module = _format_of(path)
+    options: dict[str, Any] = {}
+    if label_names is not None:
+        options["label_names"] = tuple(label_names)
+    if label_column is not None:
+        if module not in (csv, parquet):
+            raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
+        options["label_column"] = label_column
+    try:
+        return module.read(path, **options)  # type: ignore[no-any-return]
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        message = " ".join(str(error).split())
+        raise ValueError(f"{os.fspath(path)} cannot be read as data: {message}") from error
+
+
+def write(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set in the format that the suffix says, all or nothing.
+
+    Only ``.npz`` holds everything; docs/data.md says what each of the others leaves out.
+    """
+    _format_of(path).write(data, path)
+
+
+def _format_of(path: str | os.PathLike[str]) -> Any:
+    suffix = Path(path).suffix.lower()
+    if suffix not in _FORMATS:
+        raise ValueError(f"path must end in one of {', '.join(_FORMATS)}, got {os.fspath(path)!r}")
+    return _FORMATS[suffix]

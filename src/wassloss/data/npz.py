@@ -1,0 +1,105 @@
+"""Data sets as .npz archives, without pickles; the only format that holds the metric as well.
+
+==============================  ============================================================
+``features``                    floats (n, features)
+``target``                      integers (n,): class ids; or floats (n, labels): weights
+``target_counts``,              instead of ``target``: labels of each example, laid end to
+``target_labels``,              end; without weights, an example's labels share a mass of 1
+``target_weights``
+``label_names``                 optional; strings
+``label_count``                 optional; an integer
+``part/NAME``                   optional; rows of a part, integers or a mask
+``groups``                      optional; integers (n,)
+``name``, ``provenance``        optional; a string each
+``metric/...``                  optional; the arrays of a saved ground metric
+==============================  ============================================================
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss._files import read_npz, write_npz
+from wassloss.data.labels import agreed_names
+from wassloss.data.record import Dataset
+from wassloss.data.tags import from_lists, to_lists
+from wassloss.ground import storage
+from wassloss.targets import SparseTarget
+
+_LISTS = ("target_counts", "target_labels", "target_weights")
+_TEXTS = ("name", "provenance")
+
+
+def write(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set, all or nothing."""
+    arrays: dict[str, NDArray[Any]] = {
+        "features": data.features.numpy(),
+        "label_count": np.array(data.label_count),
+    }
+    if isinstance(data.target, SparseTarget):
+        arrays |= dict(zip(_LISTS, to_lists(data.target), strict=True))
+    else:
+        arrays["target"] = data.target.numpy()
+    if data.label_names is not None:
+        arrays["label_names"] = np.array(data.label_names, dtype=np.str_)
+        if tuple(arrays["label_names"].tolist()) != data.label_names:
+            raise ValueError("labels that end in a NUL character cannot be saved")
+    arrays |= {f"part/{name}": rows.numpy() for name, rows in data.parts.items()}
+    if data.groups is not None:
+        arrays["groups"] = data.groups.numpy()
+    arrays |= {name: np.array(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
+    if data.metric is not None:
+        saved = storage.to_arrays(data.metric)
+        arrays |= {f"metric/{name}": array for name, array in saved.items()}
+    write_npz(path, arrays)
+
+
+def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = None) -> Dataset:
+    """Read a data set; ``label_names`` are for files that hold none."""
+    arrays = read_npz(path)
+    if "features" not in arrays:
+        raise ValueError(f"it lacks features; it has {', '.join(sorted(arrays)) or 'nothing'}")
+    own = arrays["label_names"].reshape(-1).tolist() if "label_names" in arrays else None
+    names = agreed_names(label_names, own)
+    fields: dict[str, Any] = {name: _one(arrays, name) for name in _TEXTS if name in arrays}
+    if "label_count" in arrays:
+        fields["label_count"] = int(_one(arrays, "label_count"))
+    metric = {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
+    fields |= {
+        "features": arrays["features"],
+        "target": _target(arrays),
+        "parts": {k.removeprefix("part/"): a for k, a in arrays.items() if k.startswith("part/")},
+        "groups": arrays.get("groups"),
+        "metric": storage.from_arrays(metric) if metric else None,
+    }
+    return Dataset(label_names=names, **fields)
+
+
+def _target(arrays: dict[str, NDArray[Any]]) -> Any:
+    if "target" in arrays:
+        return arrays["target"]
+    if not all(name in arrays for name in _LISTS[:2]):
+        raise ValueError(f"it lacks target, or {', '.join(_LISTS[:2])} and perhaps {_LISTS[2]}")
+    counts, labels, weights = (arrays.get(name) for name in _LISTS)
+    if counts is None or labels is None or counts.dtype.kind not in "iu" or counts.ndim != 1:
+        raise ValueError("target_counts must be integers of shape (examples,)")
+    if labels.dtype.kind not in "iu" or labels.shape != (counts.sum(),) or (counts < 0).any():
+        raise ValueError(
+            f"target_labels must be {counts.sum()} integers, the sum of target_counts, got "
+            f"{labels.dtype} of shape {labels.shape}"
+        )
+    if weights is not None and weights.shape != labels.shape:
+        raise ValueError(
+            f"target_weights must have shape {labels.shape}, as target_labels, got {weights.shape}"
+        )
+    return from_lists(counts, labels, weights)
+
+
+def _one(arrays: dict[str, NDArray[Any]], name: str) -> Any:
+    if arrays[name].ndim != 0:
+        raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
+    return arrays[name].item()

@@ -1,0 +1,149 @@
+"""Data sets as Parquet, the format to stream from when they do not fit into memory.
+
+================  ============================================================================
+``features``      lists of floats, all of one length; or one column each, ``x0``, ``x1``, ...
+``label``         the class: an integer, or a string
+``labels``        instead of ``label``: a list of integers or strings
+``weights``       beside ``labels``: a list of numbers, as long; without it, the labels of a
+                  row share a mass of 1. Without ``labels`` or ``label``: a weight for each
+                  label there is, all rows alike
+``part``          optional string: train, validation, test, ...; null for rows of no part
+``group``         optional integer
+================  ============================================================================
+
+The file's metadata hold, under the key ``wassloss``, JSON with ``label_names``, ``label_count``,
+``name`` and ``provenance``, each optional.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wassloss._files import replacing
+from wassloss.data._layout import (
+    FORMAT,
+    METADATA_KEY,
+    Layout,
+    import_pyarrow,
+    one_line,
+    whole_column,
+)
+from wassloss.data.record import Dataset
+from wassloss.data.tags import to_lists
+from wassloss.targets import SparseTarget, Target
+
+if TYPE_CHECKING:
+    pass
+
+_ROW_GROUP_BYTES = 8 << 20  # of features: small enough to shuffle, large enough to read fast
+
+
+def read(
+    path: str | os.PathLike[str],
+    label_names: tuple[str, ...] | None = None,
+    label_column: str = "label",
+) -> Dataset:
+    """Read a whole data set into memory; ``wassloss.data.ParquetStream`` reads it in batches."""
+    pa = import_pyarrow()
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            layout = Layout.of(file.schema_arrow, label_names, label_column)
+            extra = [
+                n for n, has in (("part", layout.has_part), ("group", layout.has_group)) if has
+            ]
+            table = file.read([*layout.columns, *extra])
+    except MemoryError as error:
+        raise MemoryError(
+            f"{os.fspath(path)} does not fit into memory ({one_line(error)}); "
+            "wassloss.data.ParquetStream reads it in batches"
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise ValueError(one_line(error)) from error
+    if table.num_rows == 0:
+        raise ValueError("it has no rows")
+    features, target, names = layout.decode(table)
+    parts: dict[str, list[int]] = {}
+    for i, part in enumerate(table["part"].to_pylist() if layout.has_part else []):
+        if part:
+            parts.setdefault(part, []).append(i)
+    groups = None
+    if layout.has_group:
+        groups = torch.from_numpy(
+            whole_column(table, "group").to_numpy(zero_copy_only=False).copy()
+        )
+    return Dataset(
+        features,
+        target,
+        label_names=names,
+        label_count=0 if names else layout.label_count,
+        parts={name: torch.tensor(rows) for name, rows in parts.items()},
+        groups=groups,
+        name=layout.name,
+        provenance=layout.provenance,
+    )
+
+
+def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:
+    """Write a data set, all or nothing; the metric is not held: ``metric.save(path)``.
+
+    Args:
+        data: the data set.
+        path: the file.
+        row_group_rows: rows that are read together; by default about 8 MiB of features.
+    """
+    pa = import_pyarrow()
+    said = {
+        "format": FORMAT,
+        "label_names": data.label_names,
+        "label_count": data.label_count,
+        "name": data.name,
+        "provenance": data.provenance,
+    }
+    columns = {"features": _fixed_lists(data.features), **_target_columns(data.target)}
+    if data.parts:
+        part = np.full(len(data), None, dtype=object)
+        for name, rows in data.parts.items():
+            part[rows.numpy()] = name
+        columns["part"] = pa.array(part, pa.string())
+    if data.groups is not None:
+        columns["group"] = pa.array(data.groups.numpy())
+    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(said)})
+    wide = data.features.shape[1] * data.features.element_size()
+    together = row_group_rows or max(1, _ROW_GROUP_BYTES // wide)
+    with replacing(path) as temporary:
+        # Floats hardly compress; a dictionary of them costs time and saves nothing.
+        pa.parquet.write_table(
+            table,
+            temporary,
+            row_group_size=together,
+            compression="zstd",
+            use_dictionary=[name for name in ("label", "part") if name in columns],
+        )
+
+
+def _fixed_lists(rows: Tensor) -> Any:
+    pa = import_pyarrow()
+    flat = pa.array(rows.contiguous().reshape(-1).numpy())
+    return pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+
+
+def _target_columns(target: Target) -> dict[str, Any]:
+    pa = import_pyarrow()
+    if not isinstance(target, SparseTarget):
+        if target.dim() == 1:
+            return {"label": pa.array(target.numpy())}
+        return {"weights": _fixed_lists(target)}
+    counts, labels, weights = to_lists(target)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    return {
+        "labels": pa.ListArray.from_arrays(offsets, pa.array(labels.astype(np.int32))),
+        "weights": pa.ListArray.from_arrays(offsets, pa.array(weights)),
+    }

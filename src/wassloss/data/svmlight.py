@@ -1,0 +1,132 @@
+"""Data sets in the SVMlight format: one example a line, ``3,7 1:0.5 4:2 # remark``.
+
+Labels come first, separated by commas, as ids from 0; features follow as ``index:value``, those
+that are 0 left out. The format holds neither weights nor names nor how many features there are;
+files written here say the latter two in a remark on their first line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from wassloss._files import replacing
+from wassloss.data.labels import agreed_names
+from wassloss.data.record import Dataset
+from wassloss.data.tags import as_sparse, from_lists, to_lists
+from wassloss.targets import SparseTarget
+
+_HEADER = "# wassloss "
+
+
+def read(
+    path: str | os.PathLike[str],
+    label_names: tuple[str, ...] | None = None,
+    zero_based: bool | Literal["auto"] = "auto",
+) -> Dataset:
+    """Read a data set; its features become dense.
+
+    Args:
+        path: the file.
+        label_names: the labels' names.
+        zero_based: whether the first feature has index 0; ``"auto"`` takes it to be 0 where
+            the file has an index of 0, otherwise 1. Say which when reading several files.
+    """
+    counts: list[int] = []
+    labels: list[int] = []
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    header: dict[str, Any] = {}
+    line = 0
+    try:
+        with open(path, encoding="utf-8") as file:
+            for line, text in enumerate(file, start=1):
+                if line == 1 and text.startswith(_HEADER):
+                    header = _header(text.removeprefix(_HEADER))
+                words = text.split("#", 1)[0].split()
+                if not words:
+                    continue
+                if ":" in words[0]:
+                    raise ValueError("expected a label before the features")
+                own = [_label(word) for word in words[0].split(",")]
+                labels += own
+                for word in words[1:]:
+                    index, _, value = word.partition(":")
+                    rows.append(len(counts))
+                    columns.append(int(index))
+                    values.append(float(value))
+                counts.append(len(own))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not text: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"line {line}: {error}") from error
+    if not counts:
+        raise ValueError("it is empty")
+    if not columns:
+        raise ValueError("it has no features")
+    lowest = min(columns)
+    first = header.get("first", 0 if zero_based is True or (zero_based and lowest == 0) else 1)
+    if lowest < first:
+        raise ValueError(f"feature indices must be at least {first}, got {lowest}")
+    width = header.get("features", max(columns) + 1 - first)
+    if max(columns) - first >= width:
+        raise ValueError(f"feature indices must be at most {width}, got {max(columns)}")
+    features = np.zeros((len(counts), width), dtype=np.float32)
+    features[rows, np.array(columns) - first] = values
+    names = agreed_names(label_names, header.get("label_names"))
+    ids = np.array(labels, dtype=np.int64)
+    single = header.get("classes", max(counts) == 1)
+    return Dataset(
+        torch.from_numpy(features),
+        torch.from_numpy(ids) if single else from_lists(np.array(counts), ids),
+        label_names=names,
+        label_count=0 if label_names else header.get("label_count", 0),
+    )
+
+
+def write(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set, all or nothing; parts, groups and the metric are not held.
+
+    Raises:
+        ValueError: the labels of an example weigh differently, which the format cannot say.
+    """
+    target = as_sparse(data.target, data.label_count)
+    counts, labels, weights = to_lists(target)
+    ends = np.cumsum(counts)[:-1]
+    for i, own in enumerate(np.split(weights, ends)):
+        if not np.allclose(own, own[0], rtol=1e-5, atol=0):
+            raise ValueError(
+                f"SVMlight files hold no weights, but those of example {i} differ; write .npz, "
+                ".parquet or .csv instead"
+            )
+    header = {
+        "features": data.features.shape[1],
+        "first": 1,
+        "label_count": data.label_count,
+        "label_names": data.label_names,
+        "classes": not isinstance(data.target, SparseTarget) and data.target.dim() == 1,
+    }
+    with replacing(path) as temporary, open(temporary, "x", encoding="utf-8") as file:
+        file.write(_HEADER + json.dumps(header) + "\n")
+        for row, own in zip(data.features.numpy(), np.split(labels, ends), strict=True):
+            pairs = (f"{i + 1}:{row[i]}" for i in np.flatnonzero(row))
+            file.write(" ".join([",".join(map(str, own)), *pairs]) + "\n")
+
+
+def _header(text: str) -> dict[str, Any]:
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise ValueError("expected a JSON object after # wassloss")
+    return header
+
+
+def _label(word: str) -> int:
+    value = float(word)  # LIBSVM writes 1 as +1, some tools as 1.0
+    if not value.is_integer() or value < 0:
+        raise ValueError(f"expected label ids from 0, got {word!r}")
+    return int(value)

@@ -1,0 +1,334 @@
+"""Round trips in every format, and files that are not what they should be."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+from wassloss import SparseTarget
+from wassloss.data import Dataset, read, write
+from wassloss.data.tags import as_sparse
+from wassloss.ground import Ordinal
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+SUFFIXES = [".npz", ".parquet", ".csv", ".svm"]
+N = 7
+
+
+def targets(kind: str) -> Any:
+    if kind == "classes":
+        return torch.arange(N) % 3
+    if kind == "dense":
+        return torch.rand(N, 3)
+    if kind == "tags":  # each example's labels share a mass of 1
+        return SparseTarget(torch.tensor([[0, 2]] * N), torch.full((N, 2), 0.5))
+    weights = torch.rand(N, 2) + 0.1
+    return SparseTarget(torch.tensor([[2, 1]] * (N - 1) + [[0, 0]]), weights * _one_in_last())
+
+
+def _one_in_last() -> torch.Tensor:
+    mask = torch.ones(N, 2)
+    mask[-1, 1] = 0
+    return mask
+
+
+def example(kind: str, **fields: Any) -> Dataset:
+    features = torch.randn(N, 4)
+    features[:, 3] = 0  # a column that a sparse format leaves out
+    return Dataset(features, targets(kind), **({"label_names": ("a", "b", "c")} | fields))
+
+
+def dense(data: Dataset) -> torch.Tensor:
+    target = as_sparse(data.target, data.label_count)
+    out = torch.zeros(len(data), data.label_count, dtype=target.weights.dtype)
+    return out.scatter_add(1, target.indices.clamp(min=0), target.weights)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("kind", ["classes", "dense", "tags", "weighted"])
+def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
+    data = example(kind)
+    path = tmp_path / f"data{suffix}"
+    if suffix == ".svm" and kind in ("dense", "weighted"):
+        with pytest.raises(ValueError, match=r"hold no weights, but those of example 0 differ"):
+            write(data, path)
+        assert list(tmp_path.iterdir()) == []
+        return
+    write(data, path)
+    again = read(path, label_names=data.label_names if suffix == ".csv" else None)
+    assert torch.equal(again.features, data.features)
+    assert torch.equal(dense(again), dense(data))
+    assert again.label_names == data.label_names
+    assert isinstance(again.target, torch.Tensor) == (kind == "classes") or kind == "dense"
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # no temporary is left
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
+def test_parts_and_groups_are_kept(suffix: str, tmp_path: Path) -> None:
+    data = example("classes", parts={"train": [0, 2], "test": [5]}, groups=torch.arange(N) // 2)
+    write(data, tmp_path / f"data{suffix}")
+    again = read(tmp_path / f"data{suffix}")
+    assert {k: v.tolist() for k, v in again.parts.items()} == {"train": [0, 2], "test": [5]}
+    assert again.groups is not None
+    assert again.groups.tolist() == [0, 0, 1, 1, 2, 2, 3]
+
+
+def test_npz_holds_everything(tmp_path: Path) -> None:
+    metric = Ordinal(3, power=2, labels=["a", "b", "c"])
+    data = example("tags", metric=metric, name="mine", provenance="from here")
+    write(data, tmp_path / "data.npz")
+    again = read(tmp_path / "data.npz")
+    assert again.metric is not None
+    assert torch.equal(again.metric.cost(), metric.cost())
+    assert (again.name, again.provenance) == ("mine", "from here")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_precision_is_kept(suffix: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    data = Dataset(torch.randn(5, 2, dtype=dtype), torch.arange(5))
+    write(data, tmp_path / f"data{suffix}")
+    assert torch.equal(read(tmp_path / f"data{suffix}").features, data.features)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_without_names_the_count_survives_where_the_format_can_say(
+    suffix: str, tmp_path: Path
+) -> None:
+    data = Dataset(torch.rand(3, 2), torch.tensor([0, 1, 1]), label_count=5)
+    write(data, tmp_path / f"data{suffix}")
+    again = read(tmp_path / f"data{suffix}")
+    assert again.label_names is None
+    assert again.label_count == (2 if suffix == ".csv" else 5)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".svm"])
+def test_other_names_than_the_files_are_refused(suffix: str, tmp_path: Path) -> None:
+    write(example("classes"), tmp_path / f"data{suffix}")
+    with pytest.raises(ValueError, match="label_names differ from the 3"):
+        read(tmp_path / f"data{suffix}", label_names=("c", "b", "a"))
+
+
+def csv_of(tmp_path: Path, text: str, **options: Any) -> Dataset:
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    return read(path, **options)
+
+
+def test_csv_as_people_write_it(tmp_path: Path) -> None:
+    data = csv_of(tmp_path, "\ufeffage, label ,height\n3,dog,1e2\n\n4,cat,50\n")
+    assert data.features.tolist() == [[3, 100], [4, 50]]
+    assert data.label_names == ("cat", "dog")
+    assert isinstance(data.target, torch.Tensor)
+    assert data.target.tolist() == [1, 0]
+    # A test file lacks a label, and its names are the train file's.
+    data = csv_of(tmp_path, "x,label\n1,cat\n2,2\n", label_names=("ant", "cat", "dog"))
+    assert isinstance(data.target, torch.Tensor)
+    assert data.target.tolist() == [1, 2]
+    data = csv_of(tmp_path, "x,grade\n1,4\n2,0\n", label_column="grade")
+    assert data.label_count == 5
+    data = csv_of(tmp_path, "x,label\n1,10.0\n2,9.0\n")  # as pandas writes whole numbers
+    assert isinstance(data.target, torch.Tensor)
+    assert data.target.tolist() == [10, 9]
+    data = csv_of(tmp_path, "x,labels\n1,sea; sky\n2,sky\n")
+    assert data.label_names == ("sea", "sky")
+    assert dense(data).tolist() == [[0.5, 0.5], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is empty"),
+        ("x,label\n", "a header and no rows"),
+        ("1.0,2.0\n3.0,4.0\n", "line 1 holds numbers, expected a header"),
+        ("x,y\n1,2\n", "lacks a column 'label' or 'labels'; it has x, y"),
+        ("label\na\n", "lacks a column of features"),
+        ("x,x,label\n1,2,a\n", "the column 'x' occurs twice"),
+        ("x,label\n1,a\n2\n", "line 3: expected 2 columns, as the header has, got 1"),
+        ("x,label\n1,a\ntwo,b\n", "line 3, column 'x': expected a number, got 'two'"),
+        ("x,label\n1,a\n,b\n", "line 3, column 'x': expected a number, got ''"),
+        ("x,label\nnan,a\n", "line 2, column 'x': expected a finite number, got 'nan'"),
+        ("x,label\n1e99,a\n", "line 2, column 'x': expected a finite number, got '1e99'"),
+        ("x,label\n1,\n", "line 2, column 'label': expected a label, got ''"),
+        ("x,labels\n1,a;;b\n", "line 2, column 'labels': expected a label"),
+        ("x,labels,weights\n1,a;b,1\n", "line 2, column 'weights': expected 2 numbers"),
+        ("x,labels\n1,a;a\n", "each label once per example"),
+        ("x,label\n1,2\n1,0.5\n", "line 3: labels must be whole numbers or names, got '0.5'"),
+        ("x,label\n1,-1\n", "line 2: expected a label number, got -1"),
+        ("x,label,group\n1,a,b\n", "line 2, column 'group': expected an integer"),
+        ('x,label\n1,"a\n', "line 2: unexpected end of data"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_bad_csv(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"table.csv cannot be read as data: .*{message}") as info:
+        csv_of(tmp_path, text)
+    assert "\n" not in str(info.value)
+
+
+def test_csv_labels_out_of_range(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"line 3: expected a label number below 2, got 2"):
+        csv_of(tmp_path, "x,label\n1,0\n1,2\n", label_names=("a", "b"))
+    with pytest.raises(ValueError, match=r"line 2: 'dgo' .* did you mean 'dog'"):
+        csv_of(tmp_path, "x,label\n1,dgo\n", label_names=("cat", "dog"))
+    with pytest.raises(ValueError, match="label 'a;b' cannot be written to CSV"):
+        write(example("tags", label_names=("a;b", "b", "c")), tmp_path / "out.csv")
+    (tmp_path / "table.csv").write_bytes(b"x,label\n1,\xff\n")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        read(tmp_path / "table.csv")
+
+
+def test_svmlight_against_scikit_learn(tmp_path: Path) -> None:
+    path = tmp_path / "data.svm"
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 5)).astype(np.float32) * (rng.random((20, 5)) < 0.5)
+    X[0] = 1
+    Y = rng.random((20, 4)) < 0.4
+    Y[:, 0] |= ~Y.any(1)
+    for zero_based in (True, False):
+        dump_svmlight_file(X, Y, str(path), zero_based=zero_based, multilabel=True)
+        data = read(path)
+        np.testing.assert_allclose(data.features.numpy(), X, rtol=1e-6)
+        np.testing.assert_allclose(dense(data).numpy(), Y / Y.sum(1, keepdims=True), rtol=1e-6)
+    write(data, path)
+    theirs, lists = load_svmlight_file(str(path), n_features=5, multilabel=True)
+    np.testing.assert_allclose(theirs.toarray(), X, rtol=1e-6)
+    assert [set(map(int, labels)) for labels in lists] == [set(np.flatnonzero(row)) for row in Y]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is empty"),
+        ("# only a remark\n", "it is empty"),
+        ("1\n", "it has no features"),
+        ("1 1:2\n0 2\n", "line 2: "),
+        ("1 1:2\n1:3\n", "line 2: expected a label before the features"),
+        ("a 1:2\n", "line 1: "),
+        ("-1 1:2\n", "line 1: expected label ids from 0, got '-1'"),
+        ("1 -3:2\n", "feature indices must be at least 1, got -3"),
+        ("1 1:nan\n", "features must be finite"),
+        ("1,1 1:1\n", "each label once"),
+        ("# wassloss [1]\n1 1:1\n", "line 1: expected a JSON object"),
+        ("# wassloss {\n1 1:1\n", "line 1: "),
+    ],
+)
+def test_bad_svmlight(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.svm"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"data.svm cannot be read as data: .*{message}"):
+        read(path)
+
+
+def parquet_of(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Dataset:
+    pq.write_table(pa.table(columns), tmp_path / "table.parquet")
+    return read(tmp_path / "table.parquet", **options)
+
+
+def test_parquet_as_others_write_it(tmp_path: Path) -> None:
+    data = parquet_of(tmp_path, {"x1": [1, 2], "x0": [3.0, 4.0], "label": ["b", "a"]})
+    assert data.features.tolist() == [[3, 1], [4, 2]]
+    assert data.label_names == ("a", "b")
+    lists = {"features": [[1.0, 2.0], [3.0, 4.0]], "labels": [["sea", "sky"], ["sky"]]}
+    data = parquet_of(tmp_path, lists)
+    assert dense(data).tolist() == [[0.5, 0.5], [0, 1]]
+    data = parquet_of(tmp_path, {"x0": [1.0], "kind": [2]}, label_column="kind")
+    assert data.label_count == 3
+    categories = pa.array(["b", "a"]).dictionary_encode()
+    assert parquet_of(tmp_path, {"x0": [1.0, 2.0], "label": categories}).label_names == ("a", "b")
+    halves = pa.array([[1.0], [2.0]], pa.list_(pa.float16(), 1))
+    assert parquet_of(tmp_path, {"features": halves, "label": [0, 1]}).features.dtype == torch.half
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": [1.0], "label": [0]}, "lacks a column 'features', or 'x0'"),
+        ({"x0": [1.0]}, "lacks a column 'label', 'labels' or 'weights'; it has x0"),
+        ({"x0": [1.0, None], "label": [0, 1]}, "column 'x0' must have no nulls, got 1"),
+        ({"x0": [1.0, np.nan], "label": [0, 1]}, "features must be finite, got nan in row 1"),
+        ({"x0": ["a"], "label": [0]}, "column 'x0' must hold numbers, got string"),
+        ({"features": [[1.0], [1.0, 2.0]], "label": [0, 1]}, "one length, got 1 and, in row 1, 2"),
+        ({"features": [1.0], "label": [0]}, "column 'features' must hold lists of numbers"),
+        ({"x0": [1.0], "label": [0.5]}, "column 'label' must hold integers or strings, got double"),
+        ({"x0": [1.0], "label": [-2]}, "class ids in"),
+        ({"x0": [1.0], "label": [None]}, "column 'label' must have no nulls"),
+        ({"x0": [1.0], "labels": [[None, "a"]]}, "column 'labels' must hold labels, got a null"),
+        ({"x0": [1.0], "labels": [[0, 1]], "weights": [[1.0]]}, "lists of equal lengths"),
+        ({"x0": [1.0], "labels": [[]]}, ""),
+        ({"x0": pa.array([], pa.float32()), "label": pa.array([], pa.int8())}, "it has no rows"),
+    ],
+)
+def test_bad_parquet(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"table.parquet cannot be read as data: .*{message}"):
+        parquet_of(tmp_path, columns)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": None}, "it lacks features; it has label_count, target"),
+        ({"target": None}, "it lacks target, or target_counts, target_labels"),
+        ({"target": np.array([0, 1, 9])}, r"class ids in 0\.\.2, got 9 for example 2"),
+        ({"features": np.array([["a"]])}, "features must hold real numbers"),
+        ({"features": np.array([None], dtype=object)}, "Object arrays cannot be loaded"),
+        ({"label_count": np.array([1, 2])}, "label_count must be a single value"),
+        ({"target": None, "target_counts": np.ones(3, int), "target_labels": np.ones(2, int)}, "3"),
+        ({"part/train": np.array([7])}, r"parts\['train'\] must hold rows in 0\.\.2, got 7"),
+        ({"metric/kind": np.array("Torus")}, "it lacks format"),
+    ],
+)
+def test_bad_npz(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    write(Dataset(torch.rand(3, 2), torch.tensor([0, 1, 2])), path)
+    with np.load(path) as archive:
+        arrays = dict(archive) | change
+    np.savez(path, **{k: v for k, v in arrays.items() if v is not None})
+    with pytest.raises(ValueError, match=f"data.npz cannot be read as data: .*{message}"):
+        read(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_truncated_at_any_length(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"data{suffix}"
+    write(example("tags"), path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 61):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="cannot be read as data") as info:
+            read(path)
+        assert "\n" not in str(info.value)
+
+
+def test_missing_and_unknown_files(tmp_path: Path) -> None:
+    for suffix in SUFFIXES:
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / f"none{suffix}")
+    with pytest.raises(ValueError, match=r"path must end in one of .npz, .parquet, .* 'a.txt'"):
+        read("a.txt")
+    with pytest.raises(ValueError, match="label_column is for tables"):
+        read(tmp_path / "a.npz", label_column="x")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_old_file_survives_a_failed_write(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"data{suffix}"
+    write(example("classes"), path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(example("tags"), path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]

@@ -1,0 +1,240 @@
+"""The record: what it holds together, what it refuses."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from wassloss import SparseTarget
+from wassloss.data import Dataset
+from wassloss.ground import Ordinal
+
+
+def small(**changes: Any) -> Dataset:
+    fields: dict[str, Any] = {
+        "features": torch.arange(12.0).reshape(6, 2),
+        "target": torch.tensor([0, 1, 2, 2, 1, 0]),
+        "parts": {"train": [0, 1, 2], "test": [4, 5]},
+        "metric": Ordinal(3, labels=["low", "middle", "high"]),
+        "groups": [0, 0, 1, 1, 2, 3],
+    }
+    return Dataset(**(fields | changes))
+
+
+@given(
+    st.integers(2, 60),
+    st.integers(0, 9),
+    st.lists(st.floats(0.05, 1), min_size=1, max_size=3),
+)
+def test_a_split_is_disjoint_deterministic_and_about_as_large_as_asked(
+    n: int, seed: int, fractions: list[float]
+) -> None:
+    data = Dataset(torch.rand(n, 1), torch.zeros(n, dtype=torch.long))
+    asked = {str(i): f / sum(fractions) for i, f in enumerate(fractions)}
+    try:
+        split = data.split(asked, seed)
+    except ValueError as error:
+        assert "empty" in str(error)  # noqa: PT017
+        return
+    rows = torch.cat(list(split.parts.values()))
+    assert sorted(rows.tolist()) == list(range(n))
+    for name, part in split.parts.items():
+        assert abs(len(part) - asked[name] * n) <= 1
+        assert torch.equal(part, data.split(asked, seed).parts[name])
+
+
+def test_another_seed_is_another_split() -> None:
+    data = Dataset(torch.rand(50, 1), torch.zeros(50, dtype=torch.long))
+    first, second = (data.split({"train": 0.5}, seed).parts["train"] for seed in (0, 1))
+    assert not torch.equal(first, second)
+
+
+def test_the_split_of_a_seed_does_not_change_between_releases() -> None:
+    data = Dataset(torch.rand(8, 1), torch.zeros(8, dtype=torch.long))
+    assert data.split({"train": 0.5}, seed=0).parts["train"].tolist() == [1, 2, 3, 6]
+
+
+def test_groups_are_not_divided() -> None:
+    groups = torch.arange(100) // 7
+    data = Dataset(torch.rand(100, 1), torch.zeros(100, dtype=torch.long), groups=groups)
+    for seed in range(5):
+        split = data.split({"train": 0.7, "test": 0.3}, seed)
+        owners = [set(groups[rows].tolist()) for rows in split.parts.values()]
+        assert not owners[0] & owners[1]
+        assert abs(len(split.parts["train"]) - 70) <= 7
+
+
+def test_a_part_can_be_divided() -> None:
+    data = small().split({"fit": 0.6, "validation": 0.4}, of="train")
+    assert sorted(data.parts) == ["fit", "test", "validation"]
+    assert data.parts["test"].tolist() == [4, 5]
+    both = torch.cat([data.parts["fit"], data.parts["validation"]])
+    assert sorted(both.tolist()) == [0, 1, 2]
+    with pytest.raises(ValueError, match="new parts, got 'test'"):
+        small().split({"test": 0.5}, of="train")
+    with pytest.raises(ValueError, match=r"one of the data's parts \(train, test\), got 'dev'"):
+        small().split({"fit": 0.5}, of="dev")
+
+
+def test_rows_take_everything_with_them() -> None:
+    data = small()
+    some = data.take([5, 0, 2])
+    assert some.features[:, 0].tolist() == [10, 0, 4]
+    assert isinstance(some.target, torch.Tensor)
+    assert some.target.tolist() == [0, 0, 2]
+    assert {name: rows.tolist() for name, rows in some.parts.items()} == {
+        "train": [1, 2],
+        "test": [0],
+    }
+    assert some.groups is not None
+    assert some.groups.tolist() == [3, 0, 1]
+    assert some.label_count == 3
+    mask = torch.tensor([True, False, False, False, False, True])
+    assert torch.equal(data.take(mask).features, data.take([0, 5]).features)
+    assert torch.equal(data.take(slice(1, 3)).features, data.features[1:3])
+
+
+def test_part() -> None:
+    test = small().part("test")
+    assert len(test) == 2
+    assert test.parts == {}
+    with pytest.raises(ValueError, match="part must be one of"):
+        test.part("test")
+
+
+def test_targets_of_any_form_are_the_same_data() -> None:
+    dense = torch.tensor([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
+    x = torch.rand(2, 4)
+    forms = [
+        dense,
+        dense.numpy(),
+        sparse.csr_matrix(dense.numpy()),
+        dense.to_sparse(),
+        SparseTarget(torch.tensor([[1, 2], [0, -1]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]])),
+    ]
+    for form in forms:
+        data = Dataset(x, form, label_count=3)  # type: ignore[arg-type]
+        torch.testing.assert_close(data.label_weights(), dense.double().sum(0))
+        assert data.take([1]).label_weights().tolist() == [1, 0, 0]
+
+
+def test_normalized() -> None:
+    counts = torch.tensor([[4.0, 0.0], [1.0, 3.0]])
+    for target in (counts, sparse.csr_matrix(counts.numpy())):
+        data = Dataset(torch.rand(2, 1), target, label_count=2).normalized()
+        assert data.label_weights().tolist() == [1.25, 0.75]
+
+
+def test_keep_labels() -> None:
+    kept = small().keep_labels(["high", "low"])
+    assert kept.label_names == ("high", "low")
+    assert isinstance(kept.target, torch.Tensor)
+    assert kept.target.tolist() == [1, 0, 0, 1]
+    assert kept.features[:, 0].tolist() == [0, 4, 6, 10]
+    assert kept.metric is None
+    tags = SparseTarget(torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
+    data = Dataset(torch.rand(2, 1), tags, label_names=("a", "b"))
+    only = data.keep_labels([0])
+    assert len(only) == 1
+    assert only.label_weights().tolist() == [0.5]
+    dense = Dataset(torch.rand(2, 1), torch.tensor([[1.0, 1.0], [0.0, 1.0]]))
+    assert dense.keep_labels([0]).label_weights().tolist() == [1.0]
+    with pytest.raises(ValueError, match="is not among the 2 labels"):
+        data.keep_labels(["c"])
+
+
+@pytest.mark.parametrize("kind", ["classes", "dense", "sparse"])
+def test_a_metric_brings_its_order(kind: str) -> None:
+    metric = Ordinal(4, labels=["a", "b", "c", "d"])
+    forms: dict[str, Any] = {
+        "classes": torch.tensor([0, 1]),
+        "dense": torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
+        "sparse": SparseTarget(
+            torch.tensor([[0, -1], [1, 0]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+        ),
+    }
+    data = Dataset(torch.rand(2, 1), forms[kind], label_names=("d", "b"))
+    ordered = data.with_metric(metric)
+    assert ordered.label_names == metric.labels
+    assert ordered.label_weights().tolist() == [0, 1, 0, 1]
+    assert ordered.take([0]).label_weights().tolist() == [0, 0, 0, 1]
+    with pytest.raises(ValueError, match="lacks 1: 'd'"):
+        data.with_metric(Ordinal(3, labels=["a", "b", "c"]))
+
+
+def test_a_metric_without_names_goes_by_number() -> None:
+    ids = Dataset(torch.rand(2, 1), torch.tensor([0, 3]))
+    assert ids.with_metric(Ordinal(9)).label_count == 9  # labels that no example has
+    assert ids.with_metric(Ordinal(4, labels=list("abcd"))).label_names == ("a", "b", "c", "d")
+    with pytest.raises(ValueError, match=r"metric must have 4 labels, got Ordinal\(3\)"):
+        ids.with_metric(Ordinal(3))
+    named = Dataset(torch.rand(2, 1), torch.tensor([0, 1]), label_names=("x", "y"))
+    assert named.with_metric(Ordinal(2)).label_names == ("x", "y")
+    with pytest.raises(ValueError, match="metric must have 2 labels"):
+        named.with_metric(Ordinal(3))
+
+
+def test_summary_shows_counts_labels_and_neighbours() -> None:
+    text = small(name="grades", provenance="made up").summary()
+    assert "Dataset('grades', 6 examples, 2 features, 3 labels, class ids, 3 train" in text
+    assert "low (2)" in text
+    assert "nearest to high: middle 1, low 2" in text
+    assert text.endswith("made up")
+    plain = Dataset(torch.rand(2, 2), torch.tensor([0, 2])).summary()
+    assert "labels that no example has: 1" in plain
+    assert "none suggested" in plain
+
+
+def test_label_count_is_found() -> None:
+    x = torch.rand(2, 1)
+    ids = torch.tensor([0, 4])
+    assert Dataset(x, ids).label_count == 5
+    assert Dataset(x, ids, metric=Ordinal(9)).label_count == 9
+    assert Dataset(x, ids, label_names=tuple("abcdefg")).label_count == 7
+    assert Dataset(x, ids, label_count=11).label_count == 11
+    assert Dataset(x, torch.rand(2, 6)).label_count == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"features": torch.zeros(0, 2)}, r"features must have shape .* got \(0, 2\)"),
+        ({"features": torch.zeros(6)}, "features must have shape"),
+        ({"features": np.full((6, 2), np.nan)}, "finite, got nan in row 0, column 0"),
+        ({"features": [["a"]]}, "features must hold real numbers"),
+        ({"target": torch.tensor([0, 1])}, r"class ids of shape \(6,\)"),
+        ({"target": torch.tensor([0, 1, 2, 3, 0, 0])}, r"class ids in 0\.\.2, got 3 for example 3"),
+        ({"target": torch.full((6, 3), torch.nan)}, "target must be finite"),
+        ({"target": torch.zeros(6, 3)}, "some mass in every example, got none in example 0"),
+        ({"target": torch.ones(6, 4)}, r"weights of shape \(6, 3\)"),
+        ({"target": torch.ones(6, 3, dtype=torch.long)}, "target must be integer class ids"),
+        ({"label_names": ("a", "b")}, "metric must have 2 labels, as the data, got Ordinal"),
+        ({"label_names": ("a", "a", "b"), "metric": None}, "labels must differ"),
+        ({"label_names": ("low", "high", "middle")}, "label 1 is 'high' and 'middle'"),
+        ({"label_count": 5}, "metric must have 5 labels"),
+        ({"parts": {"train": [0, 6]}}, r"parts\['train'\] must hold rows in 0\.\.5, got 6"),
+        ({"parts": {"train": [0, 0]}}, "must name each row once"),
+        ({"parts": {"train": []}}, "must not be empty"),
+        ({"parts": {"a": [0, 1], "b": [1]}}, "overlap, got row 1 in 'a' and 'b'"),
+        ({"parts": {"a": [0.5]}}, "must be a list of row numbers"),
+        ({"groups": [1, 2]}, "groups must be 6 integers"),
+    ],
+)
+def test_bad_input(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        small(**changes)
+
+
+@pytest.mark.parametrize("fractions", [{}, {"a": 0.0}, {"a": 0.8, "b": 0.3}, {"a": -1.0}])
+def test_bad_fractions(fractions: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="fractions must be positive and sum to at most 1"):
+        small().split(fractions)
+
+
+def test_an_empty_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="leave the part 'b' empty"):
+        small().split({"a": 0.9, "b": 0.01})
