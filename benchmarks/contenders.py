@@ -34,6 +34,7 @@ class Contender:
         most_iterations: where to stop if the tolerance does not stop it.
         iterations_at_once: the fewest it can be made to run.
         suits: whether it makes sense for a case at all.
+        device: the only kind of device it runs on, if there is one.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Contender:
     most_iterations: int = MOST_ITERATIONS
     iterations_at_once: int = 1
     suits: Callable[[Case], bool] = lambda case: True
+    device: str | None = None
 
 
 def marginal_error(work: Work, f: Tensor, g: Tensor) -> float:

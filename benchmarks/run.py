@@ -68,31 +68,49 @@ def full() -> Iterator[Group]:
         yield _entropic(replace(HEADLINE, epsilon=epsilon))
     yield _entropic(replace(HEADLINE, labels=100, support=100))
     yield from _others()
+    yield _many_labels()
 
 
 def _others() -> Iterator[Group]:
     yield Group("exact", replace(HEADLINE, epsilon=0.0), exact.CONTENDERS)
     single = replace(HEADLINE, dtype="float32", tol=1e-5)
-    kind = f"{training.PASSES} × forward and backward, class ids"
-    yield Group(kind, replace(single, support=1), training.ONE_HOT)
+    kind = f"{training.PASSES} × forward and backward"
+    for batch in (single.batch, 1024):
+        case = replace(single, batch=batch)
+        yield from _each_way(f"{kind}, class ids", replace(case, support=1), training.ONE_HOT)
+        yield from _each_way(f"{kind}, tags", case, training.TAGS)
     kind = f"{training.PASSES} training steps, linear model of {training.FEATURES} features"
-    yield Group(kind, single, training.STEP)
-    yield Group(kind, replace(single, epsilon=0.1), training.STEP)
+    yield from _each_way(kind, single, training.STEP)
+    yield from _each_way(kind, replace(single, epsilon=0.1), training.STEP)
+
+
+def _each_way(kind: str, case: Case, ways: dict[str, training.Contenders]) -> Iterator[Group]:
+    for way, contenders in ways.items():
+        yield Group(kind + way, case, contenders)
+
+
+def _many_labels() -> Group:
+    case = replace(HEADLINE, dtype="float32", tol=1e-5, labels=100_000, batch=256)
+    kind = f"{training.PASSES} × forward and backward, tags"
+    return Group(kind, case, training.MANY_LABELS)
 
 
 def _entropic(case: Case) -> Group:
     return Group("entropic", case, entropic.CONTENDERS)
 
 
-def run(group: Group, device: str, limits: Limits) -> dict[str, Any]:
+def run(group: Group, device: str, limits: Limits) -> dict[str, Any] | None:
+    """Measure everyone who takes part; None where nobody does."""
+    here = [c for c in group.contenders if c.suits(group.case) and c.device in (None, device)]
+    if not here:
+        return None
     _say(f"\n{group.title}")
     work = Work.of(group.case, device)
     measurements = []
-    for contender in group.contenders:
-        if contender.suits(group.case):
-            measurement = measure(contender, work, limits)
-            measurements.append(measurement)
-            _say(f"  {contender.name:42} {_summary(measurement)}")
+    for contender in here:
+        measurement = measure(contender, work, limits)
+        measurements.append(measurement)
+        _say(f"  {contender.name:42} {_summary(measurement)}")
     return {
         "kind": group.kind,
         "title": group.title,
@@ -161,7 +179,10 @@ def main() -> int:
     }
     path = arguments.out / f"{arguments.device}.json"
     for group in {"quick": quick, "full": full}[arguments.suite]():
-        results["groups"].append(run(group, arguments.device, limits))
+        measured = run(group, arguments.device, limits)
+        if measured is None:
+            continue
+        results["groups"].append(measured)
         output.write(path, (json.dumps(results, indent=1) + "\n").encode())
         table.write(results, path)
     _say(f"\n{path.with_suffix('.md')}")
