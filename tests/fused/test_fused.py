@@ -251,10 +251,11 @@ def test_an_unfinished_solve_is_marked_and_warned_of(use, kernels):
 def test_digits_that_single_precision_lacks(use, kernels, tabulated):
     metric = table_of(random_metric(LABELS).to(dtype=F32), tabulated)
     logits, target = some_logits(F32), few_labels(F32)
-    fused = run(kernels, metric, logits, target, epsilon=1e-3)
+    fused = run(kernels, metric, logits, target, epsilon=1e-3, max_iterations=40)
     # With a table that is known before; without, the kernel finds out and says so.
     assert fused.status.max() == (FINE if tabulated else UNCONVERGED)
-    compare(use, kernels, metric, logits, target, epsilon=1e-3)
+    if tabulated:
+        compare(use, kernels, metric, logits, target, epsilon=1e-3)
 
 
 @each_kernels

@@ -23,7 +23,7 @@ from wassloss.transport.entropic import Equations, conclude, default_tolerance, 
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 
-FIRST_EXPONENT = 10.0  # the largest M/ε of the first stage: no probability is negligible there
+FIRST_EXPONENT = 20.0  # the largest M/ε of the first stage: hardly a share is negligible there
 STAGE_FACTOR = 4.0  # how much ε shrinks from one stage to the next
 STAGE_TOLERANCE = 0.3  # the first stage only has to bring g near enough for the next one
 # How near that is shrinks with ε. Once ε is below the gaps between costs the objective is all but
