@@ -138,6 +138,15 @@ class GroundMetric(ABC):
         """All costs, shape (K, K)."""
         return cost_of(self.distance(), self._power, self._scale)
 
+    def axis_costs(self) -> tuple[Tensor, ...] | None:
+        """Costs along each axis, where labels form a grid and costs are sums over its axes.
+
+        Returns:
+            A tensor of shape (cells, cells) for each axis, labels being numbered in row-major
+            order; None for other costs.
+        """
+        return None
+
     def max_cost(self) -> float:
         """The largest cost."""
         return float(cost_of(self._max_distance(), self._power, self._scale))
