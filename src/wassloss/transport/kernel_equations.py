@@ -9,7 +9,7 @@ from torch import Tensor
 
 from wassloss._checks import checking
 from wassloss.transport.entropic import Conditions
-from wassloss.transport.log_sums import LogSums, axis_costs, log_sums_of
+from wassloss.transport.log_sums import LogSums, axis_costs, log_sums_of, shares_kernel
 from wassloss.transport.problem import Problem
 
 
@@ -50,10 +50,14 @@ class KernelEquations(Conditions):
 
 def largest_cost(problem: Problem) -> Tensor:
     """The largest cost of a problem, a scalar in its dtype; no matrix is built for a grid."""
-    axes = axis_costs(problem) if checking() else None
+    if not checking():
+        return problem.cost().max()
+    axes = axis_costs(problem)
     if axes is not None:
         return torch.stack([axis.max() for axis in axes]).sum().to(problem.log_h.dtype)
-    if problem.support.shape[0] == 1:
-        return problem.shared_cost().max()
     table = problem.metric.known_costs
-    return problem.cost().max() if table is None else table.max().to(problem.log_h.dtype)
+    if not shares_kernel(problem):
+        return problem.cost().max()
+    if problem.columns is not None or problem.support.shape[0] == 1 or table is None:
+        return problem.shared_cost().max()
+    return table.max().to(problem.log_h.dtype)

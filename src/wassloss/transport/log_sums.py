@@ -239,7 +239,7 @@ def log_sums_of(problem: Problem, dtype: torch.dtype = torch.float64) -> LogSums
         return AxisProducts(kernels, exponent <= LARGEST_PLAIN_EXPONENT[dtype], support)
     if not shares_kernel(problem):
         return BlockLogSums(problem.cost(), epsilon)
-    shared = problem.support.shape[0] == 1
+    shared = problem.columns is not None or problem.support.shape[0] == 1
     cost = problem.shared_cost() if shared else problem.costs_of(_all_labels(problem))
     exponent = float(cost.max()) / epsilon
     if not exponent <= LARGEST_EXPONENT[dtype]:
@@ -261,6 +261,8 @@ def axis_costs(problem: Problem) -> tuple[Tensor, ...] | None:
 
 def shares_kernel(problem: Problem) -> bool:
     """Whether one kernel serves the whole batch, and takes no more memory than blocks would."""
+    if problem.columns is not None:
+        return problem.columns.stride(0) == 0 or problem.batch == 1
     table = problem.metric.known_costs
     if problem.support.shape[0] == 1 or table is None:
         return problem.support.shape[0] == 1

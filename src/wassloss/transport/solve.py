@@ -21,6 +21,7 @@ from wassloss.transport.one_hot import OneHot
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
+from wassloss.transport.symmetric import Symmetric
 from wassloss.transport.tree import TreeFlow
 from wassloss.transport.zero_one import ZeroOne
 
@@ -103,14 +104,14 @@ def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> 
 
 
 def _elements_per_example(problem: Problem, solver: Solver) -> int:
-    if isinstance(solver, Sinkhorn) and (axis_costs(problem) or shares_kernel(problem)):
+    if isinstance(solver, Sinkhorn | Symmetric) and (axis_costs(problem) or shares_kernel(problem)):
         return problem.log_h.shape[1] + problem.log_y.shape[1]  # its costs are the batch's
     return problem.block_size
 
 
 def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
     asked = problem
-    if isinstance(solver, Sinkhorn):  # which looks after its own costs and precision
+    if isinstance(solver, Sinkhorn | Symmetric):  # which look after their costs and precision
         if not (axis_costs(problem) or (shares_kernel(problem) and problem.support.shape[0] > 1)):
             problem = problem.with_columns()
         return solver.solve(problem, start).to(asked)
