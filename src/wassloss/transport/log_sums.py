@@ -12,7 +12,9 @@ label, and the same over labels for the support. Four ways to take them, cheapes
 ================  ==========================================================================
 
 Only the last holds a number for every example, target and label; only `Products` one for every
-pair of labels.
+pair of labels. Products can also be tried beyond their range, with the kernel cut off where it
+would underflow, and what that neglects be bounded afterwards: a steep cost, such as the paper's
+`power=13`, has a wide range of which the plan only uses the lower end.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ from wassloss.transport.problem import Problem
 # Each sum has a term of at least e^{−max M/ε} beside its largest factor, so below these exponents
 # whatever underflows is less than 1e-46 of the sum (1e-11 in single precision).
 LARGEST_EXPONENT = {torch.float64: 600.0, torch.float32: 60.0}
+# The logarithm of a factor beside the largest of its row that is not made smaller: no sum within
+# the range above feels it, and its products stay clear of denormal numbers, which are slow.
+LEAST_LOG_FACTOR = {torch.float64: -690.0, torch.float32: -85.0}
 # Below these, products need not be scaled by their row's largest factor. A plain update gives
 # potentials (in units of ε) that differ by at most `max M/ε` beyond what the masses' logarithms
 # do, and those are kept above `LEAST_LOG_MASS`: both together stay clear of the 708 (87 in single
@@ -222,8 +227,14 @@ class AxisLogSums:
         return self if self.support is None else replace(self, support=self.support[rows])
 
 
-def log_sums_of(problem: Problem, dtype: torch.dtype = torch.float64) -> LogSums:
-    """The cheapest way to take a problem's sums, products being taken in `dtype`."""
+def log_sums_of(
+    problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
+) -> LogSums:
+    """The cheapest way to take a problem's sums, products being taken in `dtype`.
+
+    With `cut`, kernels that are beyond the range of products are cut off at its end: whoever asks
+    for that has to look at `neglected` in the end.
+    """
     epsilon = problem.objective.epsilon
     # Looking at the range would break a trace; and there is no double precision on mps.
     if not checking() or (problem.log_h.device.type == "mps" and dtype == torch.float64):
@@ -232,21 +243,36 @@ def log_sums_of(problem: Problem, dtype: torch.dtype = torch.float64) -> LogSums
     if axes is not None:
         support = None if _is_everything(problem) else problem.support.expand_as(problem.log_y)
         exponent = sum(float(axis.max()) for axis in axes) / epsilon
-        if not exponent <= LARGEST_EXPONENT[dtype]:
+        if not cut and not exponent <= LARGEST_EXPONENT[dtype]:
             wide = problem.log_h.dtype
             return AxisLogSums(tuple(axis.to(wide) / -epsilon for axis in axes), support)
-        kernels = tuple((axis / -epsilon).exp().to(dtype) for axis in axes)
+        kernels = tuple(_kernel(axis, epsilon, dtype) for axis in axes)
         return AxisProducts(kernels, exponent <= LARGEST_PLAIN_EXPONENT[dtype], support)
     if not shares_kernel(problem):
         return BlockLogSums(problem.cost(), epsilon)
     shared = problem.columns is not None or problem.support.shape[0] == 1
     cost = problem.shared_cost() if shared else problem.costs_of(_all_labels(problem))
     exponent = float(cost.max()) / epsilon
-    if not exponent <= LARGEST_EXPONENT[dtype]:
+    if not cut and not exponent <= LARGEST_EXPONENT[dtype]:
         return BlockLogSums(problem.cost(), epsilon)
-    kernel = (cost.double() / -epsilon).exp_().to(dtype)
+    kernel = _kernel(cost, epsilon, dtype)
     plain = exponent <= LARGEST_PLAIN_EXPONENT[dtype]
     return Products(kernel, plain, None if shared else problem.support)
+
+
+def neglected(sums: LogSums, log_u: Tensor, log_v: Tensor) -> Tensor:
+    """A bound on the relative error of every sum by what a cut kernel leaves out, `(batch,)`.
+
+    A term beyond the cut is at most the largest factor times the kernel there.
+    """
+    worst = []
+    for factors, results in (
+        (log_v, sums.over_support(log_v)),
+        (log_u, sums.over_labels(log_u).where(log_v > -torch.inf, torch.inf)),
+    ):
+        largest = factors.amax(1) - LARGEST_EXPONENT[torch.float64] + math.log(factors.shape[1])
+        worst.append((largest - results.amin(1)).exp())
+    return worst[0] + worst[1]
 
 
 def axis_costs(problem: Problem) -> tuple[Tensor, ...] | None:
@@ -270,6 +296,12 @@ def shares_kernel(problem: Problem) -> bool:
     return within and len(table) <= problem.log_y.numel()
 
 
+def _kernel(cost: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
+    exponent = cost.double() / -epsilon
+    kernel = exponent.exp().masked_fill_(exponent < -LARGEST_EXPONENT[torch.float64], 0)
+    return kernel.to(dtype)
+
+
 def _is_everything(problem: Problem) -> bool:
     return problem.support.shape[0] == 1 and torch.equal(problem.support[0], _all_labels(problem))
 
@@ -285,8 +317,8 @@ def _exponentials(
     if plain and x.dtype == dtype:
         return torch.exp(x, out=out), None
     largest = x.amax(1, keepdim=True)
-    shifted = torch.sub(x, largest, out=out if x.dtype == dtype else None)
-    return shifted.to(dtype).exp_(), largest
+    shifted = torch.sub(x, largest, out=out if x.dtype == dtype else None).to(dtype)
+    return shifted.clamp_(min=LEAST_LOG_FACTOR[dtype]).exp_(), largest
 
 
 def _log(sums: Tensor, largest: Tensor | None, dtype: torch.dtype) -> Tensor:

@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 
 from wassloss.transport.entropic import conclude, default_tolerance, initial_potential
-from wassloss.transport.kernel_equations import KernelEquations, largest_cost
+from wassloss.transport.kernel_equations import (
+    CutTooShortError,
+    KernelEquations,
+    largest_cost,
+    solved_by_products,
+)
 from wassloss.transport.log_sums import LARGEST_PLAIN_EXPONENT
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
@@ -17,6 +22,8 @@ from wassloss.transport.walk import Walk, repeated
 # Iterations between looks at the error: few at first, for easy problems are done in twenty.
 FIRST_STRIDE, FIRST_STRIDES = 5, 8
 STRIDE = 20
+# Iterations at which a walk with a cut kernel is given up, should it have come to need the rest.
+LOOKS = (10, 40, 200, 1000, 4000)
 # Iterations after which single precision is given up: noise may be what keeps the error up.
 SINGLE_ITERATIONS = 200
 # The share of finished examples at which the batch is made smaller. On a GPU the time of a step
@@ -59,7 +66,20 @@ class Sinkhorn:
         self, problem: Problem, start: Tensor | None, tol: float, max_iterations: int
     ) -> Solution:
         """Solve in the problem's own precision."""
-        equations = KernelEquations.of(problem, problem.log_h.dtype)
+
+        def iterate(equations: KernelEquations) -> Solution:
+            return self._iterate(problem, equations, start, tol, max_iterations)
+
+        return solved_by_products(problem, tol, iterate)
+
+    def _iterate(
+        self,
+        problem: Problem,
+        equations: KernelEquations,
+        start: Tensor | None,
+        tol: float,
+        max_iterations: int,
+    ) -> Solution:
         result = initial_potential(equations, start)
         n_iterations = torch.full((problem.batch,), max_iterations, device=result.device)
         worth_leaving = WORTH_LEAVING.get(result.device.type, 0.1)
@@ -82,6 +102,8 @@ class Sinkhorn:
                     left = ~finished
                     active, finished, walk = active[left], finished[left], walk[left]
                     gone, replay = 0, None
+            if equations.cut and iteration in LOOKS and bool((walk.neglected() > tol).any()):
+                raise CutTooShortError
             stride = FIRST_STRIDE if iteration < FIRST_STRIDE * FIRST_STRIDES else STRIDE
             stride = min(stride, max_iterations - iteration)
             if stride == STRIDE:

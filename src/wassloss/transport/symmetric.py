@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss.transport.entropic import conclude, default_tolerance
-from wassloss.transport.kernel_equations import KernelEquations
+from wassloss.transport.kernel_equations import KernelEquations, solved_by_products
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import fits_single_precision
 from wassloss.transport.solution import Solution
@@ -47,7 +47,13 @@ class Symmetric:
 
     def _solve(self, problem: Problem, tol: float) -> Solution:
         """Solve in the problem's own precision."""
-        equations = KernelEquations.of(problem, problem.log_h.dtype)
+
+        def iterate(equations: KernelEquations) -> Solution:
+            return self._iterate(problem, equations, tol)
+
+        return solved_by_products(problem, tol, iterate)
+
+    def _iterate(self, problem: Problem, equations: KernelEquations, tol: float) -> Solution:
         log_h, mass = equations.log_h, equations.log_h.exp()
         total, least = mass.sum(1), LEAST_LOG_SCALING[log_h.dtype]
         log_u = 0.5 * log_h

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss.transport.kernel_equations import KernelEquations
-from wassloss.transport.log_sums import LEAST_LOG_MASS, AxisProducts, Products
+from wassloss.transport.log_sums import LEAST_LOG_MASS, AxisProducts, Products, neglected
 from wassloss.transport.over_relaxation import OverRelaxation
 
 # The log-scaling of padding: no sum feels it, and unlike −inf it can be subtracted from itself.
@@ -58,6 +58,11 @@ class Walk:
         equations = self.equations
         g = equations.epsilon * (self._log_v - equations.beta)
         return g.where(equations.present, 0)
+
+    def neglected(self) -> Tensor:
+        """See `log_sums.neglected`; at the best `u` for the present `v`, `(batch,)`."""
+        log_v = self._log_v.where(self.equations.present, -torch.inf)
+        return neglected(self.equations.sums, self._best_u, log_v)
 
     def step(self, count: int) -> None:
         """Go `count` iterations, measure the error, and adapt the relaxation to it."""
