@@ -15,6 +15,8 @@ SHORTEST_MEASURE = 20  # iterations
 SLACK = 0.1  # of 2 − ω, by which a rate must exceed ω − 1 to be told from it
 FAR = 0.1  # an error above which the linear theory is not to be trusted …
 LARGEST_WHILE_FAR = 1.5  # … and what is tried at most there
+LONGEST_JUMP = 4.0  # the factor by which one measurement may bring ω nearer to 2 …
+PROBE = 2.0  # … and by which ω goes back, as long as all that is known is that it is large enough
 TOO_MUCH = 0.7  # what is left of the excess over 1 where the error grew
 BURST = 100.0  # the growth of the error that no settling explains
 
@@ -37,6 +39,7 @@ class OverRelaxation:
         self.omega = ones.clone()  # (batch, 1), as all below
         self.reference = torch.full_like(ones, math.inf)  # the error when measuring began
         self.waited = torch.zeros_like(ones)  # iterations since then, or since ω changed
+        self.sure = torch.zeros_like(ones, dtype=torch.bool)  # ω was told from a smaller one
         self.least = torch.full_like(ones, math.inf)  # the smallest error since ω changed
 
     def __getitem__(self, rows: Tensor) -> OverRelaxation:
@@ -64,11 +67,15 @@ class OverRelaxation:
         theta = ((rate + omega - 1) ** 2 / (rate * omega**2)).clamp(max=1 - 1e-6)
         best = (2 / (1 + (1 - theta).sqrt())).clamp(max=LARGEST)
         best = torch.where(error > FAR, best.clamp(max=LARGEST_WHILE_FAR), best)
+        best = torch.minimum(best, 2 - (2 - omega) / LONGEST_JUMP)
         slow = rate > omega - 1 + SLACK * (2 - omega)
-        told = torch.where(slow, torch.maximum(best, omega), omega)
+        # Any ω beyond the best has the rate ω − 1, and nothing but a smaller one tells how far.
+        less = torch.where(self.sure, omega, 2 - (2 - omega) * PROBE).clamp(min=1)
+        told = torch.where(slow, torch.maximum(best, omega), less)
         told = torch.where(burst | (rate > 1), 1 + (omega - 1) * TOO_MUCH, told)
         told = torch.where(ends | burst, told, omega)
 
+        self.sure.logical_or_(ends & slow & (omega > 1))
         changed = told != omega
         good = ~burst & (changed | (error <= self.least))
         self.least.copy_(torch.where(good, error, self.least))

@@ -122,12 +122,15 @@ def repeated(walk: Walk, count: int) -> Callable[[], None]:
         return step
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(walk.error.device)
     stream.wait_stream(torch.cuda.current_stream(walk.error.device))
-    # torch.cuda.graph would collect garbage first, which takes longer than most solves.
-    with torch.cuda.stream(stream):
-        graph.capture_begin(capture_error_mode="thread_local")
-        try:
-            step()
-        finally:
-            graph.capture_end()
+    try:
+        # torch.cuda.graph would collect garbage first, which takes longer than most solves.
+        with torch.cuda.stream(stream):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                step()
+            finally:
+                graph.capture_end()
+    except RuntimeError:  # a library that cannot be captured: launch call by call
+        return step
     torch.cuda.current_stream(walk.error.device).wait_stream(stream)
     return graph.replay
