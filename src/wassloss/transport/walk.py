@@ -22,7 +22,8 @@ class Walk:
     they are and nothing waits for the device, so that a CUDA graph can hold many steps.
 
     Attributes:
-        error: of the target's marginal at `g` and the best `f` for it, `(batch,)`.
+        error: of the target's marginal at `g` and the best `f` for it, `(batch,)`; infinite before
+            the first step.
     """
 
     def __init__(self, equations: KernelEquations, g: Tensor) -> None:
@@ -35,13 +36,12 @@ class Walk:
         self._log_v = (g / epsilon + equations.beta).clamp(min=NOTHING)
         self._best_u = torch.empty_like(self._offset_u)  # for the present v; scratch in between
         self._scratch_v = torch.empty_like(self._log_v)
-        self.error = torch.empty_like(g[:, 0])
+        self.error = torch.full_like(g[:, 0], torch.inf)
         self._centre()
         self._find_best_u()
         self._log_u = self._best_u.clone()
         self._kept = self._log_u.clone(), self._log_v.clone()
         self._relaxation = OverRelaxation(self._log_v)
-        self.step(0)
 
     def __getitem__(self, rows: Tensor) -> Walk:
         """The same walk of some examples."""
