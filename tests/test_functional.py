@@ -48,7 +48,7 @@ EMBEDDING = METRICS["embedding"]
 
 @metrics
 @pytest.mark.parametrize(
-    "mode", [{}, {"epsilon": 0.1, "debiased": True}], ids=["exact", "debiased"]
+    "mode", [{}, {"epsilon": 0.1, "debiased": True, "tol": 1e-11}], ids=["exact", "debiased"]
 )
 def test_nothing_is_as_near_as_oneself(metric: GroundMetric, mode: dict[str, Any]) -> None:
     h, y = simplex(4, K), simplex(4, K)

@@ -8,7 +8,10 @@ import torch
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
 from wassloss import ConvergenceWarning
-from wassloss.transport import AlgorithmOne, Newton, Sinkhorn, Status
+from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Sinkhorn, Status
+from wassloss.transport import sinkhorn as module
+from wassloss.transport import solve as dispatcher
+from wassloss.transport.over_relaxation import LARGEST, OverRelaxation
 
 F64 = torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -76,3 +79,97 @@ def test_balanced_steps_are_those_of_algorithm_one() -> None:
             start=wl.solve(**given, solver=AlgorithmOne(1)),
         )
     torch.testing.assert_close(ours.f, paper.f)
+
+
+def dense(
+    labels: int, batch: int, epsilon: float, dtype: torch.dtype = F64, **objective: Any
+) -> Problem:
+    h, y = random_masses(batch, labels, seed=1), random_masses(batch, labels, seed=2)
+    everything = torch.arange(labels).unsqueeze(0)
+    metric = random_metric(labels)
+    asked = Objective(epsilon, **objective)
+    return Problem.from_log(h.log().to(dtype), y.to(dtype), everything, metric, asked)
+
+
+def test_over_relaxation_cuts_iterations_severalfold() -> None:
+    # Algorithm 1 takes plain steps: count those that Sinkhorn's tolerance would need.
+    problem = dense(30, 4, 0.02)
+    relaxed = int(Sinkhorn(1e-8).solve(problem).n_iterations.max())
+    plain_error = AlgorithmOne(3 * relaxed).solve(problem).error.max()
+    assert plain_error > 1e-8
+
+
+@pytest.mark.parametrize("theta", [0.9, 0.99, 0.9999])
+def test_the_best_relaxation_is_learned_from_the_rate(theta: float) -> None:
+    relaxation = OverRelaxation(torch.ones(1, 1, dtype=F64))
+    best = min(LARGEST, 2 / (1 + (1 - theta) ** 0.5))
+    error = torch.tensor([0.01], dtype=F64)
+    for _ in range(30):  # Young's formula, the other way round
+        omega = float(relaxation.omega)
+        root = max(0.0, omega**2 * theta - 4 * (omega - 1)) ** 0.5
+        rate = max(omega - 1, ((omega * theta**0.5 + root) / 2) ** 2)
+        error = (error * rate**20).clamp(min=1e-200)
+        relaxation.judge(error, 20)
+    assert float(relaxation.omega) == pytest.approx(best, rel=0.01)
+
+
+def test_an_error_that_bursts_goes_back_to_the_best_potentials() -> None:
+    relaxation = OverRelaxation(torch.ones(3, 1, dtype=F64))
+    relaxation.omega.fill_(1.9)
+    good, burst = relaxation.judge(torch.tensor([1e-3, 1e-3, 1e-3], dtype=F64), 5)
+    assert good.all()
+    assert not burst.any()
+    good, burst = relaxation.judge(torch.tensor([5e-3, 1.0, torch.nan], dtype=F64), 5)
+    assert burst.squeeze(1).tolist() == [False, True, True]
+    assert not good.any()
+    assert relaxation.omega.squeeze(1).tolist() == pytest.approx([1.9, 1.63, 1.63])
+    assert relaxation.least.squeeze(1).tolist() == [1e-3] * 3
+
+
+@pytest.mark.parametrize("gamma", [(float("inf"), float("inf")), (0.5, 2.0)])
+def test_examples_that_finish_early_keep_what_they_had(
+    gamma: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = dense(40, 9, 0.02, gamma=gamma)
+    alone = [Sinkhorn(1e-9).solve(problem[i : i + 1]) for i in range(9)]
+    for share in (0.01, 0.5, 2.0):  # leave at once, when half have finished, never
+        monkeypatch.setattr(module, "WORTH_LEAVING", {"cpu": share})
+        together = Sinkhorn(1e-9).solve(problem)
+        for i, one in enumerate(alone):
+            assert together.n_iterations[i] == one.n_iterations[0]
+            torch.testing.assert_close(together.value[i], one.value[0], rtol=1e-11, atol=1e-12)
+            torch.testing.assert_close(together.f[i], one.f[0], rtol=1e-6, atol=1e-8)
+
+
+def test_single_precision_is_used_where_it_has_the_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = dense(30, 2, 0.5, torch.float32)
+    largest = float(problem.cost().max())
+    assert module.fits_single_precision(problem, 1e-5)
+    assert not module.fits_single_precision(problem, 1e-7)
+    assert not module.fits_single_precision(dense(30, 2, largest / 40), 1e-3)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    assert not module.fits_single_precision(problem, 1e-5)
+
+
+@pytest.mark.parametrize("budget", [1, 20, 10_000])
+def test_double_precision_takes_over_where_single_gets_stuck(
+    budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SINGLE_ITERATIONS", 5)
+    problem = dense(30, 3, 0.1, torch.float32)
+    solution = Sinkhorn(1e-5, max_iterations=budget).solve(problem)
+    assert solution.value.dtype == torch.float32
+    assert solution.n_iterations.max() <= budget
+    if budget == 10_000:
+        assert solution.converged.all()
+        expected = Newton(1e-10).solve(dense(30, 3, 0.1)).value
+        torch.testing.assert_close(solution.value.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_pieces_of_a_shared_support_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = dense(150, 7, 0.1)
+    whole = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
+    monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", 2 * 300)  # two examples at a time
+    pieces = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
+    assert pieces.n_iterations.tolist() == whole.n_iterations.tolist()
+    torch.testing.assert_close(pieces.value, whole.value, rtol=1e-12, atol=1e-12)

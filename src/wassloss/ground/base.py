@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+LARGEST_BLOCK = 2**24  # elements of costs held at once on the way to a few of them
+
+
 class GroundMetric(ABC):
     r"""K labels, the distance between any two, and the cost of moving mass between them.
 
@@ -166,6 +169,37 @@ class GroundMetric(ABC):
             return self._known_costs[self._pairs(first, second)]
         return cost_of(self.distance_between(first, second), self._power, self._scale)
 
+    def costs_among(self, indices: Numbers) -> Tensor:
+        """Costs among a few labels.
+
+        Args:
+            indices: integers of shape ``(..., n)``, each in 0..K-1.
+
+        Returns:
+            Tensor of shape ``(..., n, n)``.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(9).costs_among([0, 5, 8])
+        tensor([[0., 5., 8.],
+                [5., 0., 3.],
+                [8., 3., 0.]])
+        """
+        checked = label_indices(indices, self._size, self.device)
+        groups = checked.reshape(-1, checked.shape[-1])
+        if self._known_costs is not None:
+            among = self._known_costs[groups.unsqueeze(2), groups.unsqueeze(1)]
+        else:
+            # Whole columns are K long: a few groups at a time.
+            at_once = max(1, LARGEST_BLOCK // max(1, groups.shape[1] * self._size))
+            parts = [
+                self.cost_columns(group).gather(
+                    2, group.unsqueeze(1).expand(-1, group.shape[1], -1)
+                )
+                for group in groups.split(at_once)
+            ]
+            among = torch.cat(parts)
+        return among.reshape(*checked.shape, checked.shape[-1])
+
     def distance(self) -> Tensor:
         """All distances, shape (K, K)."""
         return self._distance_columns(torch.arange(self._size, device=self.device))
@@ -173,6 +207,15 @@ class GroundMetric(ABC):
     def cost(self) -> Tensor:
         """All costs, shape (K, K)."""
         return cost_of(self.distance(), self._power, self._scale)
+
+    def axis_costs(self) -> tuple[Tensor, ...] | None:
+        """Costs along each axis, where labels form a grid and costs are sums over its axes.
+
+        Returns:
+            A tensor of shape (cells, cells) for each axis, labels being numbered in row-major
+            order; None for other costs.
+        """
+        return None
 
     def max_cost(self) -> float:
         """The largest cost."""

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground._cost import Scale
+from wassloss.ground._cost import Scale, cost_of
 from wassloss.ground._inputs import Numbers, float_tensor, int_array, size_of
 from wassloss.ground.base import GroundMetric
 
@@ -81,6 +81,22 @@ class Grid(GroundMetric):
         """The width of a cell along each axis, shape (axes,)."""
         return self._spacing
 
+    def axis_costs(self) -> tuple[Tensor, ...] | None:
+        """Costs along each axis, for the square of the Euclidean and for the Manhattan distance.
+
+        >>> [costs.tolist() for costs in Grid((2, 3), power=2).axis_costs()]
+        [[[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]]]
+        >>> Grid((2, 3)).axis_costs() is None
+        True
+        """
+        if self._power != {"euclidean": 2, "manhattan": 1}[self._norm]:
+            return None
+        lines = zip(self._shape, self._spacing, strict=True)
+        return tuple(
+            cost_of(_steps(cells).to(width) * width, self._power, self._scale)
+            for cells, width in lines
+        )
+
     def _distance_columns(self, indices: Tensor) -> Tensor:
         axes = len(self._shape)
         # Half precision cannot hold a squared index; the sum is taken in float32 at least.
@@ -131,6 +147,12 @@ class Grid(GroundMetric):
 
     def _summary(self) -> str:
         return str(self._shape) + ("" if self._norm == "euclidean" else f", norm={self._norm!r}")
+
+
+def _steps(cells: int) -> Tensor:
+    """How many cells apart the cells of an axis are, `(cells, cells)`."""
+    positions = torch.arange(cells)
+    return (positions.unsqueeze(1) - positions).abs()
 
 
 def _spacing(spacing: float | Numbers, axes: int) -> Tensor:

@@ -12,6 +12,7 @@ from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
 from wassloss.transport.solve import Solver, choose_solver, solve_problem
+from wassloss.transport.symmetric import Symmetric
 from wassloss.transport.tree import TreeFlow
 from wassloss.transport.zero_one import ZeroOne
 
@@ -32,6 +33,7 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
+    "Symmetric",
     "TreeFlow",
     "ZeroOne",
     "choose_solver",

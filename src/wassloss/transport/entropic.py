@@ -7,7 +7,9 @@ taken of a difference from its row's maximum, so nothing overflows or underflows
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,34 +20,47 @@ from wassloss.transport.solution import Solution, Status
 
 
 @dataclass(frozen=True)
-class Equations:
-    """The optimality conditions of a batch; `epsilon` is a number or `(batch, 1)`."""
+class Conditions(ABC):
+    """The optimality conditions of a batch; `epsilon` is a number or `(batch, 1)`.
+
+    How the two sums over the kernel are taken is left open: see `Equations` and `log_sums.py`.
+    """
 
     log_h: Tensor  # (batch, labels)
     log_y: Tensor  # (batch, support)
     alpha: Tensor  # (batch, labels)
     beta: Tensor  # (batch, support)
-    cost: Tensor  # (batch, support, labels)
     least_mass: Tensor  # (batch,), of the prediction or the target, whichever has less
     epsilon: float | Tensor
     objective: Objective
 
-    @classmethod
-    def of(cls, problem: Problem) -> Equations:
+    @staticmethod
+    def parts_of(problem: Problem) -> dict[str, Any]:
+        """What the conditions of a problem consist of, by name."""
         log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
         alpha, beta = objective.log_reference(log_h, log_y)
         least_mass = torch.minimum(*problem.masses()).squeeze(1)
-        return cls(
-            log_h, log_y, alpha, beta, problem.cost(), least_mass, objective.epsilon, objective
-        )
+        return {
+            "log_h": log_h,
+            "log_y": log_y,
+            "alpha": alpha,
+            "beta": beta,
+            "least_mass": least_mass,
+            "epsilon": objective.epsilon,
+            "objective": objective,
+        }
 
-    def __getitem__(self, rows: Tensor) -> Equations:
-        epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
-        log_h, log_y = self.log_h[rows], self.log_y[rows]
-        shared = self.cost.stride(0) == 0  # one cost, seen by every example: keep it so
-        cost = self.cost[:1].expand(len(log_h), -1, -1) if shared else self.cost[rows]
-        alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
-        return Equations(log_h, log_y, alpha, beta, cost, least_mass, epsilon, self.objective)
+    @abstractmethod
+    def largest_cost(self) -> Tensor:
+        """A scalar, in the dtype of the masses."""
+
+    @abstractmethod
+    def column_log_sum(self, f: Tensor) -> Tensor:
+        """`log Σ_i exp(α_i + (f_i − M_ij)/ε)`, the paper's `log Kᵀu`, `(batch, support)`."""
+
+    @abstractmethod
+    def _row_log_sum(self, g: Tensor) -> Tensor:
+        """`log Σ_j exp(β_j + (g_j − M_ij)/ε)`, the paper's `log Kv`, `(batch, labels)`."""
 
     @property
     def present(self) -> Tensor:
@@ -58,18 +73,6 @@ class Equations:
         Proposition 4.2 (i): `f = ρ_a ε (log h − log K v)`.
         """
         return self._f(self._row_log_sum(g))
-
-    def f_and_conditional(self, g: Tensor) -> tuple[Tensor, Tensor]:
-        """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
-        terms = self._row_terms(g)
-        log_sum = log_sum_exp(terms, dim=1)
-        share = (terms - log_sum.unsqueeze(1)).clamp_(min=negligible_exponent(terms.dtype)).exp_()
-        return self._f(log_sum), share
-
-    def column_log_sum(self, f: Tensor) -> Tensor:
-        """`log Σ_i exp(α_i + (f_i − M_ij)/ε)`, the paper's `log Kᵀu`, `(batch, support)`."""
-        terms = (f / self.epsilon + self.alpha).unsqueeze(1) - self._scaled_cost()
-        return log_sum_exp(terms, dim=2)
 
     def column_mass(self, log_sum: Tensor, g: Tensor) -> Tensor:
         """`Tᵀ1` of the plan whose columns sum to `log_sum` before they are scaled by `g`."""
@@ -91,14 +94,6 @@ class Equations:
         scale = torch.maximum(wanted.sum(1), self.least_mass)
         return (mass - wanted).abs().sum(1) / scale
 
-    def row_error(self, f: Tensor, best: Tensor) -> Tensor:
-        """ℓ1 violation of the prediction's marginal by `f`, relative to the mass, `(batch,)`.
-
-        `best` is the `f` of the same `g` that would violate nothing.
-        """
-        rows = self.objective.marginal(self.log_h, best, 0)
-        return (rows * torch.expm1((f - best) / self.epsilon)).abs().sum(1) / rows.sum(1)
-
     def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:
         """The dual objective `D(f, g)`, `(batch,)`, given the plan's total mass `(batch,)`."""
         epsilon = self.epsilon.squeeze(1) if isinstance(self.epsilon, Tensor) else self.epsilon
@@ -111,6 +106,39 @@ class Equations:
     def _f(self, log_sum: Tensor) -> Tensor:
         damping = self.objective.damping(self.epsilon, 0)
         return damping * self.epsilon * (self.log_h - self.alpha - log_sum)
+
+
+@dataclass(frozen=True)
+class Equations(Conditions):
+    """Sums taken term by term over the costs of each example, as Newton's method needs them."""
+
+    cost: Tensor  # (batch, support, labels)
+
+    @classmethod
+    def of(cls, problem: Problem) -> Equations:
+        return cls(**cls.parts_of(problem), cost=problem.cost())
+
+    def __getitem__(self, rows: Tensor) -> Equations:
+        epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
+        log_h, log_y = self.log_h[rows], self.log_y[rows]
+        shared = self.cost.stride(0) == 0  # one cost, seen by every example: keep it so
+        cost = self.cost[:1].expand(len(log_h), -1, -1) if shared else self.cost[rows]
+        alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
+        return Equations(log_h, log_y, alpha, beta, least_mass, epsilon, self.objective, cost)
+
+    def largest_cost(self) -> Tensor:
+        return self.cost.max()
+
+    def f_and_conditional(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
+        terms = self._row_terms(g)
+        log_sum = log_sum_exp(terms, dim=1)
+        share = (terms - log_sum.unsqueeze(1)).clamp_(min=negligible_exponent(terms.dtype)).exp_()
+        return self._f(log_sum), share
+
+    def column_log_sum(self, f: Tensor) -> Tensor:
+        terms = (f / self.epsilon + self.alpha).unsqueeze(1) - self._scaled_cost()
+        return log_sum_exp(terms, dim=2)
 
     def _row_log_sum(self, g: Tensor) -> Tensor:
         return log_sum_exp(self._row_terms(g), dim=1)
@@ -140,7 +168,7 @@ def log_sum_exp(x: Tensor, dim: int) -> Tensor:
 
 
 def conclude(
-    problem: Problem, equations: Equations, g: Tensor, n_iterations: Tensor, tol: float
+    problem: Problem, equations: Conditions, g: Tensor, n_iterations: Tensor, tol: float
 ) -> Solution:
     """The solution at target potentials `g`, with its error measured, not assumed."""
     f = equations.f_of(g)
@@ -149,7 +177,7 @@ def conclude(
     converged = error <= tol
     if bool(converged.all()):
         status = Status.CONVERGED
-    elif tol < rounding_error(equations.cost, problem.objective.epsilon):
+    elif tol < rounding_error(equations.largest_cost(), problem.objective.epsilon):
         status = Status.PRECISION_EXHAUSTED
     else:
         status = Status.ITERATIONS_EXHAUSTED
@@ -177,7 +205,7 @@ def default_tolerance(dtype: torch.dtype) -> float:
     return 1e-8 if dtype == torch.float64 else 1e-5
 
 
-def initial_potential(equations: Equations, start: Tensor | None) -> Tensor:
+def initial_potential(equations: Conditions, start: Tensor | None) -> Tensor:
     """Where `g` starts: at an earlier solution's, or at zero."""
     zero = torch.zeros_like(equations.log_y)
     return zero if start is None else torch.where(equations.present, start.to(zero), zero)

@@ -82,8 +82,15 @@ class Problem:
         """Costs `(batch, support, labels)` between the support and every label."""
         if self.columns is not None:
             return self.columns
-        columns = self.metric.cost_columns(self.support).detach().to(self.log_h.dtype)
-        return self.checked(columns).expand(self.batch, -1, -1)
+        return self.costs_of(self.support).expand(self.batch, -1, -1)
+
+    def shared_cost(self) -> Tensor:
+        """Costs `(support, labels)` where all examples have one support."""
+        return self.costs_of(self.support[0]) if self.columns is None else self.columns[0]
+
+    def costs_of(self, labels: Tensor) -> Tensor:
+        """Costs `(*labels.shape, all labels)` between some labels and every one."""
+        return self.checked(self.metric.cost_columns(labels).detach().to(self.log_h.dtype))
 
     def checked(self, costs: Tensor) -> Tensor:
         """The costs as they are, if they are finite."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.entropic import default_tolerance, rounding_of
 from wassloss.transport.line import LineArea, LineQuantiles
+from wassloss.transport.log_sums import axis_costs, shares_kernel
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
 from wassloss.transport.newton_cpu import NewtonCPU
@@ -20,6 +21,7 @@ from wassloss.transport.one_hot import OneHot
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
+from wassloss.transport.symmetric import Symmetric
 from wassloss.transport.tree import TreeFlow
 from wassloss.transport.zero_one import ZeroOne
 
@@ -36,7 +38,7 @@ CLOSED_FORMS = (OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow)
 TRACEABLE = (AlgorithmOne, *CLOSED_FORMS)  # no data-dependent control flow
 
 # A Newton step solves a system the size of the support: beyond this, many cheap steps win; sooner
-# where the support is shared, for then a cheap step is a matrix product (see shared_kernel.py).
+# where the support is shared, for then a cheap step is a matrix product (see log_sums.py).
 LARGEST_NEWTON_SUPPORT = 512
 LARGEST_SHARED_NEWTON_SUPPORT = 128
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
@@ -78,7 +80,8 @@ def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None)
             f"{problem.metric!r}"
         )
     if not problem.batch:
-        value, plan = problem.log_h.sum(1), problem.cost().clone()
+        value = problem.log_h.sum(1)
+        plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])
         return Solution.exact(problem, value, problem.log_h, problem.log_y, plan)
     # Mixed precision is for networks: a product in half precision has too few digits for a solver.
     with torch.autocast(problem.log_h.device.type, enabled=False):
@@ -92,7 +95,7 @@ def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None)
 
 
 def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
-    size = max(1, largest_block(problem.log_h.device) // problem.block_size)
+    size = max(1, largest_block(problem.log_h.device) // _elements_per_example(problem, solver))
     pieces = [slice(i, i + size) for i in range(0, problem.batch, size)]
     parts = [_solve_piece(problem[p], solver, None if start is None else start[p]) for p in pieces]
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
@@ -106,11 +109,21 @@ def largest_block(device: torch.device) -> int:
     return LARGEST_BLOCK_ON_GPU if device.type == "cuda" else LARGEST_BLOCK
 
 
+def _elements_per_example(problem: Problem, solver: Solver) -> int:
+    if isinstance(solver, Sinkhorn | Symmetric) and (axis_costs(problem) or shares_kernel(problem)):
+        return problem.log_h.shape[1] + problem.log_y.shape[1]  # its costs are the batch's
+    return problem.block_size
+
+
 def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
     asked = problem
+    if isinstance(solver, Sinkhorn | Symmetric):  # which look after their costs and precision
+        if not (axis_costs(problem) or (shares_kernel(problem) and problem.support.shape[0] > 1)):
+            problem = problem.with_columns()
+        return solver.solve(problem, start).to(asked)
     if not isinstance(solver, NewtonCPU | NewtonGPU):  # which read a table of costs in place
         problem = problem.with_columns()
-    if isinstance(solver, Newton | NewtonGPU | Sinkhorn):
+    if isinstance(solver, Newton | NewtonGPU):
         tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
         solver = replace(solver, tol=tol)
         if _needs_double(problem, tol):

@@ -1,0 +1,116 @@
+"""The optimality conditions with their sums taken the cheapest way: see `log_sums.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from wassloss._checks import checking
+from wassloss.transport.entropic import Conditions
+from wassloss.transport.log_sums import (
+    AxisLogSums,
+    AxisProducts,
+    BlockLogSums,
+    LogSums,
+    Products,
+    axis_costs,
+    log_sums_of,
+    neglected,
+    shares_kernel,
+)
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution
+
+
+class CutTooShortError(Exception):
+    """A cut kernel neglects what this problem needs."""
+
+
+@dataclass(frozen=True)
+class KernelEquations(Conditions):
+    """The conditions at one fixed `epsilon`; no costs are kept but those `sums` needs."""
+
+    epsilon: float
+    sums: LogSums
+    largest: Tensor  # a scalar
+    cut: bool = False  # whether `sums` may neglect something
+
+    @classmethod
+    def of(
+        cls, problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
+    ) -> KernelEquations:
+        """The equations of a problem; for `dtype` and `cut` see `log_sums_of`."""
+        sums, largest = log_sums_of(problem, dtype, cut=cut), largest_cost(problem)
+        return cls(**cls.parts_of(problem), sums=sums, largest=largest, cut=cut)
+
+    def __getitem__(self, rows: Tensor) -> KernelEquations:
+        return replace(
+            self,
+            log_h=self.log_h[rows],
+            log_y=self.log_y[rows],
+            alpha=self.alpha[rows],
+            beta=self.beta[rows],
+            least_mass=self.least_mass[rows],
+            sums=self.sums[rows],
+        )
+
+    def neglected(self, f: Tensor, g: Tensor) -> Tensor:
+        """What a cut kernel may have added to the error at these potentials, `(batch,)`."""
+        log_u, log_v = f / self.epsilon + self.alpha, g / self.epsilon + self.beta
+        return neglected(self.sums, log_u, log_v)
+
+    def largest_cost(self) -> Tensor:
+        return self.largest
+
+    def column_log_sum(self, f: Tensor) -> Tensor:
+        return self.sums.over_labels(f / self.epsilon + self.alpha)
+
+    def _row_log_sum(self, g: Tensor) -> Tensor:
+        return self.sums.over_support(g / self.epsilon + self.beta)
+
+
+def solved_by_products(
+    problem: Problem, tol: float, iterate: Callable[[KernelEquations], Solution]
+) -> Solution:
+    """What `iterate` makes of a problem's equations, with products wherever they will do.
+
+    Beyond the range of products they are tried with a cut kernel, and the answer is kept if what
+    was neglected is bounded by a fraction of the tolerance; the bound is part of its error.
+    """
+    equations = KernelEquations.of(problem, problem.log_h.dtype)
+    by_terms = isinstance(equations.sums, BlockLogSums | AxisLogSums)
+    if by_terms and problem.log_h.dtype == torch.float64:
+        cut = KernelEquations.of(problem, cut=True)
+        if isinstance(cut.sums, Products | AxisProducts):
+            with suppress(CutTooShortError):
+                return _admitted(iterate(cut), cut, tol)
+    return iterate(equations)
+
+
+def _admitted(solution: Solution, cut: KernelEquations, tol: float) -> Solution:
+    """The solution with all of its error, if what was neglected does not matter."""
+    bound = cut.neglected(solution.f, solution.g)
+    error = solution.error + bound
+    fine = (bound <= 0.1 * tol) & ((error <= tol) == solution.converged)
+    if not bool(fine.all()):
+        raise CutTooShortError
+    return replace(solution, error=error)
+
+
+def largest_cost(problem: Problem) -> Tensor:
+    """The largest cost of a problem, a scalar in its dtype; no matrix is built for a grid."""
+    if not checking():
+        return problem.cost().max()
+    axes = axis_costs(problem)
+    if axes is not None:
+        return torch.stack([axis.max() for axis in axes]).sum().to(problem.log_h.dtype)
+    table = problem.metric.known_costs
+    if not shares_kernel(problem):
+        return problem.cost().max()
+    if problem.columns is not None or problem.support.shape[0] == 1 or table is None:
+        return problem.shared_cost().max()
+    return table.max().to(problem.log_h.dtype)

@@ -1,0 +1,136 @@
+"""Sinkhorn's updates as a walk of both potentials, with as little as possible around each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from wassloss.transport.kernel_equations import KernelEquations
+from wassloss.transport.log_sums import LEAST_LOG_MASS, AxisProducts, Products, neglected
+from wassloss.transport.over_relaxation import OverRelaxation
+
+# The log-scaling of padding: no sum feels it, and unlike −inf it can be subtracted from itself.
+NOTHING = -1e30
+
+
+class Walk:
+    """The logs of both scalings of a batch, `log u = f/ε + α` and `log v = g/ε + β`.
+
+    A half-step is a sum over the kernel and two calls on `(batch, labels)`. All tensors stay where
+    they are and nothing waits for the device, so that a CUDA graph can hold many steps.
+
+    Attributes:
+        error: of the target's marginal at `g` and the best `f` for it, `(batch,)`; infinite before
+            the first step.
+    """
+
+    def __init__(self, equations: KernelEquations, g: Tensor) -> None:
+        objective, epsilon = equations.objective, equations.epsilon
+        self.equations, self.balanced = equations, objective.balanced
+        self._damping = tuple(float(objective.damping(epsilon, side)) for side in (0, 1))
+        # Proposition 4.2: log u = offset_u − ρ_a log K v, and likewise for v.
+        self._offset_u = _offset(equations.log_h, equations.alpha, self._damping[0], equations)
+        self._offset_v = _offset(equations.log_y, equations.beta, self._damping[1], equations)
+        self._log_v = (g / epsilon + equations.beta).clamp(min=NOTHING)
+        self._best_u = torch.empty_like(self._offset_u)  # for the present v; scratch in between
+        self._scratch_v = torch.empty_like(self._log_v)
+        self.error = torch.full_like(g[:, 0], torch.inf)
+        self._centre()
+        self._find_best_u()
+        self._log_u = self._best_u.clone()
+        self._kept = self._log_u.clone(), self._log_v.clone()
+        self._relaxation = OverRelaxation(self._log_v)
+
+    def __getitem__(self, rows: Tensor) -> Walk:
+        """The same walk of some examples."""
+        other = Walk.__new__(Walk)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor | KernelEquations | OverRelaxation):
+                value = value[rows]
+            setattr(other, name, value)
+        other._kept = self._kept[0][rows], self._kept[1][rows]
+        return other
+
+    def g(self) -> Tensor:
+        """The target's potentials, `(batch, support)`; 0 on padding."""
+        equations = self.equations
+        g = equations.epsilon * (self._log_v - equations.beta)
+        return g.where(equations.present, 0)
+
+    def neglected(self) -> Tensor:
+        """See `log_sums.neglected`; at the best `u` for the present `v`, `(batch,)`."""
+        log_v = self._log_v.where(self.equations.present, -torch.inf)
+        return neglected(self.equations.sums, self._best_u, log_v)
+
+    def step(self, count: int) -> None:
+        """Go `count` iterations, measure the error, and adapt the relaxation to it."""
+        for _ in range(count):
+            self.equations.sums.over_labels(self._log_u, self._best_u, self._scratch_v)
+            torch.sub(self._offset_v, self._scratch_v, alpha=self._damping[1], out=self._scratch_v)
+            self._log_v.lerp_(self._scratch_v, self._relaxation.omega)
+            self._find_best_u()
+            self._log_u.lerp_(self._best_u, self._relaxation.omega)
+        self._measure()
+        self._restore(*self._relaxation.judge(self.error, count))
+        self._centre()
+
+    def _find_best_u(self) -> None:
+        self.equations.sums.over_support(self._log_v, self._scratch_v, self._best_u)
+        torch.sub(self._offset_u, self._best_u, alpha=self._damping[0], out=self._best_u)
+
+    def _measure(self) -> None:
+        # The best u meets the prediction's marginal exactly: what is left is the target's.
+        g, sums = self.g(), self.equations.sums.over_labels(self._best_u)
+        mass = (sums + self._log_v).exp()
+        self.error.copy_(self.equations.error(mass, g))
+
+    def _restore(self, good: Tensor, burst: Tensor) -> None:
+        """Keep what is good; go back to that where a longer step left the range of numbers."""
+        for kept, now in zip(self._kept, (self._log_u, self._log_v), strict=True):
+            kept.copy_(torch.where(good, now, kept))
+            now.copy_(torch.where(burst, kept, now))
+
+    def _centre(self) -> None:
+        """Balanced scalings are defined up to a factor: let the largest `v` be 1."""
+        if not self.balanced:
+            return
+        shift = self._log_v.amax(1, keepdim=True)
+        self._log_v.sub_(shift)
+        if hasattr(self, "_log_u"):
+            self._log_u.add_(shift)
+
+
+def _offset(log_mass: Tensor, log_reference: Tensor, damping: float, of: KernelEquations) -> Tensor:
+    offset = damping * (log_mass - log_reference) + log_reference
+    offset = offset.where(log_mass > -torch.inf, NOTHING)
+    if isinstance(of.sums, Products | AxisProducts):
+        # A mass that no sum can feel must not lead to denormal numbers, which are slow.
+        least = offset.amax(1, keepdim=True) + LEAST_LOG_MASS[offset.dtype]
+        offset = torch.where(log_mass > -torch.inf, torch.maximum(offset, least), offset)
+    return offset
+
+
+def repeated(walk: Walk, count: int) -> Callable[[], None]:
+    """`walk.step(count)`, on a GPU as one CUDA graph instead of some hundred launches."""
+
+    def step() -> None:
+        walk.step(count)
+
+    if walk.error.device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        return step
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(walk.error.device)
+    stream.wait_stream(torch.cuda.current_stream(walk.error.device))
+    try:
+        # torch.cuda.graph would collect garbage first, which takes longer than most solves.
+        with torch.cuda.stream(stream):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                step()
+            finally:
+                graph.capture_end()
+    except RuntimeError:  # a library that cannot be captured: launch call by call
+        return step
+    torch.cuda.current_stream(walk.error.device).wait_stream(stream)
+    return graph.replay
