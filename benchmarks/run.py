@@ -31,7 +31,11 @@ from measure import Limits, Measurement, measure
 from problems import Case, Work
 
 HEADLINE = Case()
-SECONDS = {"quick": 10.0, "full": 60.0}  # for one contender, unless told otherwise
+SECONDS = {
+    "quick": 10.0,
+    "reference": 60.0,
+    "full": 60.0,
+}  # for one contender, unless told otherwise
 MEMORY_SHARE = 0.5  # of the machine's, for the largest arrays of one contender
 
 
@@ -54,6 +58,19 @@ def quick() -> Iterator[Group]:
     yield from _others()
 
 
+def reference() -> Iterator[Group]:
+    """The cases that are quoted, with the sparse ones in both precisions and two sizes of batch."""
+    yield from _others()
+    yield _many_labels()
+    single = replace(HEADLINE, dtype="float32", tol=1e-5)
+    yield _entropic(single)
+    yield _entropic(replace(single, batch=1024))
+    yield _entropic(replace(single, support=HEADLINE.labels, epsilon=0.1))
+    yield _entropic(replace(HEADLINE, support=HEADLINE.labels))
+    yield _entropic(HEADLINE)
+    yield _entropic(replace(single, labels=10_000))
+
+
 def full() -> Iterator[Group]:
     """Around the headline case, one quantity at a time."""
     yield _entropic(HEADLINE)
@@ -66,9 +83,13 @@ def full() -> Iterator[Group]:
         yield _entropic(replace(HEADLINE, support=support))
     for epsilon in (0.1, 0.002):
         yield _entropic(replace(HEADLINE, epsilon=epsilon))
+    yield _entropic(replace(HEADLINE, support=HEADLINE.labels, epsilon=0.1))
     yield _entropic(replace(HEADLINE, labels=100, support=100))
     yield from _others()
     yield _many_labels()
+
+
+SUITES = {"quick": quick, "reference": reference, "full": full}
 
 
 def _others() -> Iterator[Group]:
@@ -153,7 +174,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--suite", choices=("quick", "full"), default="quick")
+    parser.add_argument("--suite", choices=SUITES, default="quick")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--limit", type=float, help="seconds for one contender")
     parser.add_argument("--memory", type=float, help="gigabytes for one contender")
@@ -178,7 +199,7 @@ def main() -> int:
         "groups": [],
     }
     path = arguments.out / f"{arguments.device}.json"
-    for group in {"quick": quick, "full": full}[arguments.suite]():
+    for group in SUITES[arguments.suite]():
         measured = run(group, arguments.device, limits)
         if measured is None:
             continue

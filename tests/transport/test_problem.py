@@ -119,3 +119,15 @@ def test_an_empty_label_costs_what_a_convex_solver_says_without_it() -> None:
     h, y = (torch.cat([x, torch.zeros(1, 2)], 1).float() for x in (h, y))
     solution = wl.solve(h, y, cost.float(), epsilon=100.0, gamma=1.0)
     assert solution.value.item() == pytest.approx(value, rel=1e-5)
+
+
+def test_a_shared_cost_stays_shared_in_another_precision():
+    y = torch.rand(5, 20, dtype=torch.float32)
+    log_h = torch.rand(5, 20).log_softmax(1)
+    everything = torch.arange(20).unsqueeze(0)
+    metric = wl.ground.Ordinal(20)
+    problem = Problem.from_log(log_h, y, everything, metric, Objective(0.1)).with_columns()
+    wide = problem.to(torch.float64).cost()
+    assert wide.dtype == torch.float64
+    assert wide.stride(0) == 0
+    torch.testing.assert_close(wide, problem.cost().double())

@@ -128,7 +128,11 @@ class Problem:
         )
 
     def to(self, dtype: torch.dtype) -> Problem:
-        columns = None if self.columns is None else self.columns.to(dtype)
+        columns = self.columns
+        if columns is not None and columns.stride(0) == 0:  # one for all: converted, it stays so
+            columns = columns[:1].to(dtype).expand_as(columns)
+        elif columns is not None:
+            columns = columns.to(dtype)
         log_h, log_y = self.log_h.to(dtype), self.log_y.to(dtype)
         same = replace(self, log_h=log_h, log_y=log_y, columns=columns)
         return same._with_equal_masses()
