@@ -18,8 +18,10 @@ import torch
 from contenders import OURS, Attempt, Contender, marginal_error
 from problems import Case, Work
 from torch import Tensor
+from training import replayed
 
 import wassloss as wl
+from wassloss.transport.newton_gpu import LARGEST_SUPPORT
 
 CHECK_EVERY = 10  # iterations between looks at the error, as POT and OTT do by default
 # GeomLoss has no tolerance. It cools ε over the iterations it is given, so that more of them
@@ -40,6 +42,32 @@ def wassloss(work: Work, iterations: int) -> Attempt:
         return marginal_error(work, solution.f + alpha, solution.g + beta)
 
     return Attempt(run, error)
+
+
+def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attempt:
+    """The loss and its gradient in the logits, forward and backward: what training calls."""
+    case = work.case
+    loss_fn = wl.WassersteinLoss(work.metric, epsilon=case.epsilon, tol=case.tol, reduction="sum")
+    target = work.dense_target if case.dense else work.target
+    logits = work.h.log().requires_grad_()
+    logits.grad = torch.zeros_like(logits)
+
+    def run() -> Tensor:
+        logits.grad.zero_()
+        loss_fn(logits, target).backward()
+        return logits.grad
+
+    def error(_: object) -> float:
+        # In the logits the gradient is h (f − Σ h f), and the best g follows from f.
+        f = logits.grad.double() / work.h.double()
+        g = []
+        for example, potential in enumerate(f):
+            cost = work.metric.cost_columns(work.target.indices[example]).double()
+            log_sum = ((potential - cost) / case.epsilon).logsumexp(1)
+            g.append(case.epsilon * (work.target.weights[example].double().log() - log_sum))
+        return marginal_error(work, f, torch.stack(g))
+
+    return Attempt(replayed(run) if graph else run, error)
 
 
 def gemm_sinkhorn(work: Work, iterations: int) -> Attempt:
@@ -240,6 +268,13 @@ def _peer(
 
 CONTENDERS = (
     Contender(OURS, wassloss),
+    Contender(f"{OURS}, loss and gradient", wassloss_loss),
+    Contender(
+        f"{OURS}, loss and gradient, CUDA graph",
+        partial(wassloss_loss, graph=True),
+        suits=lambda case: not case.dense and 1 < case.support <= LARGEST_SUPPORT,
+        device="cuda",
+    ),
     *_peer("POT sinkhorn, loop", pot_loop, partial(_matrices, 4), one_by_one=True),
     *_peer("POT solve_batch", pot_batch, partial(_blocks, 4)),
     *_peer(

@@ -28,7 +28,7 @@ import table
 import training
 from contenders import Contender
 from measure import Limits, Measurement, measure
-from problems import Case, Work
+from problems import MANY_DIMENSIONS, WORD_VECTORS, Case, Work
 
 HEADLINE = Case()
 SECONDS = {
@@ -60,14 +60,16 @@ def quick() -> Iterator[Group]:
 
 def reference() -> Iterator[Group]:
     """The cases that are quoted, with the sparse ones in both precisions and two sizes of batch."""
-    yield from _others()
-    yield _many_labels()
     single = replace(HEADLINE, dtype="float32", tol=1e-5)
     yield _entropic(single)
     yield _entropic(replace(single, batch=1024))
-    yield _entropic(replace(single, support=HEADLINE.labels, epsilon=0.1))
-    yield _entropic(replace(HEADLINE, support=HEADLINE.labels))
+    yield _many_labels()
+    yield from _others()
+    dense = replace(HEADLINE, support=HEADLINE.labels, dimensions=MANY_DIMENSIONS)
+    yield _entropic(replace(dense, dtype="float32", tol=1e-5, epsilon=0.1))
+    yield _entropic(dense)
     yield _entropic(HEADLINE)
+    yield _entropic(replace(single, dimensions=MANY_DIMENSIONS))
     yield _entropic(replace(single, labels=10_000))
 
 
@@ -85,6 +87,7 @@ def full() -> Iterator[Group]:
         yield _entropic(replace(HEADLINE, epsilon=epsilon))
     yield _entropic(replace(HEADLINE, support=HEADLINE.labels, epsilon=0.1))
     yield _entropic(replace(HEADLINE, labels=100, support=100))
+    yield _entropic(replace(HEADLINE, dimensions=MANY_DIMENSIONS))
     yield from _others()
     yield _many_labels()
 
@@ -111,7 +114,8 @@ def _each_way(kind: str, case: Case, ways: dict[str, training.Contenders]) -> It
 
 
 def _many_labels() -> Group:
-    case = replace(HEADLINE, dtype="float32", tol=1e-5, labels=100_000, batch=256)
+    single = replace(HEADLINE, dtype="float32", tol=1e-5)
+    case = replace(single, labels=100_000, batch=256, dimensions=WORD_VECTORS)
     kind = f"{training.PASSES} × forward and backward, tags"
     return Group(kind, case, training.MANY_LABELS)
 

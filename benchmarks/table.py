@@ -17,7 +17,7 @@ of the first row. *Error* is the largest ℓ1 error of both marginals in the bat
 from each one's potentials in double precision, the same way for all; the tolerance is handed to
 each in its own norm. *Support only*: the user drops by hand, outside the timing, the columns of the
 cost without target mass. K labels, B examples, s labels in a target; costs are squared distances
-between random unit vectors, scaled to median 1.
+between random unit vectors of two dimensions (or more, where said), scaled to median 1.
 
 † ended above the tolerance. ‡ met it in its own norm, ℓ2, but not in ℓ1 (which is at most √K times
 as large): its time is for the easier work."""

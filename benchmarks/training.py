@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 from contenders import Attempt, Contender
-from problems import DIMENSIONS, Work, random_target
+from problems import Work, random_target
 from torch import Tensor
 
 import wassloss as wl
@@ -64,7 +64,7 @@ def step(
     return Attempt(replayed(run) if graph else run, lambda _: None)
 
 
-def replayed(run: Callable[[], None]) -> Callable[[], None]:
+def replayed(run: Callable[[], object]) -> Callable[[], None]:
     """The same work, launched by the GPU itself: a CUDA graph, as `wl.train` uses for small models.
 
     Whatever Python costs is left out of it, for either side.
@@ -111,7 +111,7 @@ def _cross_entropy(work: Work) -> Loss:
 
 def _cross_entropy_and_product(work: Work) -> Loss:
     """Cross-entropy, and the product that any way to a target's columns of costs begins with."""
-    vectors = torch.randn(work.case.labels, DIMENSIONS).to(work.h)
+    vectors = torch.randn(work.case.labels, work.case.dimensions).to(work.h)
     chosen, loss_fn = vectors[work.target.indices.reshape(-1)], torch.nn.CrossEntropyLoss()
 
     def loss(logits: Tensor, target: object) -> Tensor:
