@@ -17,6 +17,7 @@ from tests.training.problems import (
     LABELS,
     grades,
     linear,
+    perceptron,
     perceptron_without_dropout,
     same,
     tags,
@@ -155,6 +156,28 @@ def test_other_models_targets_and_optimisers(optimizer: Any, rates: list[float] 
         own = optimizer if rates is None else type(optimizer)(rates[r])
         train(alone[r], loss, data, plan_with(own))
     close(models, alone, rtol=1e-3, atol=1e-4)
+
+
+def test_pixels_and_dense_targets() -> None:
+    images = torch.rand(40, 2, 6, 6)
+    of_pixels = torch.randint(LABELS, (40, 6, 6))
+    of_images = torch.rand(40, LABELS).softmax(1)
+
+    def pixel_model(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return nn.Conv2d(2, LABELS, 3, padding=1)
+
+    def image_model(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Flatten(), nn.Linear(72, LABELS))
+
+    for make, target in ((pixel_model, of_pixels), (image_model, of_images)):
+        models, alone = [make(0), make(1)], [make(0), make(1)]
+        plan, loss = plan_with(iterations=10, batch_size=8), wasserstein()
+        train_many(models, loss, (images, target), plan)
+        for model in alone:
+            train(model, loss, (images, target), plan)
+        close(models, alone)
 
 
 def test_losses_that_weigh_or_ignore_examples_are_called_model_by_model() -> None:
@@ -411,6 +434,20 @@ def test_a_run_cut_short_goes_on(kind: Any, tmp_path: Path, monkeypatch: Any) ->
     assert all(same(one, other) for one, other in zip(models, undisturbed, strict=True))
     assert torch.equal(result.losses, expected.losses)
     assert torch.equal(result.log_iterations, expected.log_iterations)
+
+
+def test_random_numbers_are_resumed(tmp_path: Path) -> None:
+    plan, loss, undisturbed = (
+        plan_with(schedule=Step(50)),
+        wasserstein(),
+        [perceptron(), perceptron(1)],
+    )
+    train_many(undisturbed, loss, tags(), plan)
+    for iterations in (20, 60):
+        models = [perceptron(), perceptron(1)]
+        part = plan_with(schedule=Step(50), iterations=iterations)
+        train_many(models, loss, tags(), part, directory=tmp_path, resume=True)
+    assert all(same(one, other) for one, other in zip(models, undisturbed, strict=True))
 
 
 def test_ctrl_c_saves_first(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ class ManyData:
 
 def bytes_of(tensor: Tensor) -> bytes:
     """The numbers of a tensor as they lie in memory."""
-    raw: bytes = tensor.detach().cpu().contiguous().numpy().tobytes()
+    flat = tensor.detach().cpu().contiguous().flatten()
+    raw: bytes = flat.view(torch.uint8).numpy().tobytes()  # NumPy knows no bfloat16
     return raw
 
 

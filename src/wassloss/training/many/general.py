@@ -82,7 +82,7 @@ class GeneralSteps:
             return False
         loss = outputs.new_zeros(len(self.models))
         for share in self.shares:
-            loss = loss + share(outputs, rest)
+            loss = loss.index_add(0, share.models, share(outputs, rest))
         if not self._all_finite(loss.detach().isfinite(), t):
             return False
         for parameter in self.trained:
@@ -164,15 +164,16 @@ class _SharedLoss:
     def __call__(self, outputs: Tensor, rest: list[Any]) -> Tensor:
         mine = outputs[self.models]
         target = _flat(_pick(rest[0], self.models))
-        values = self.loss(mine.flatten(0, 1), target).view(*mine.shape[:2])
-        return outputs.new_zeros(len(outputs)).index_add(0, self.models, values.mean(1))
+        values: Tensor = self.loss(mine.flatten(0, 1), target)
+        return values.reshape(len(mine), -1).mean(1)
 
 
 class _OwnLoss:
     """The loss of one model, called as `train` calls it."""
 
-    def __init__(self, loss: Loss, model: int) -> None:
+    def __init__(self, loss: Loss, model: int, device: torch.device) -> None:
         self.loss, self.model = loss, model
+        self.models = torch.tensor([model], device=device)
 
     def __call__(self, outputs: Tensor, rest: list[Any]) -> Tensor:
         value = self.loss(outputs[self.model], *(_pick(column, self.model) for column in rest))
@@ -180,9 +181,7 @@ class _OwnLoss:
             raise ValueError(
                 f'losses must return one number (reduction="mean"), got {tuple(value.shape)}'
             )
-        place = torch.zeros_like(outputs[:, 0].flatten(1)[:, 0])
-        place[self.model] = 1
-        return place * value
+        return value.unsqueeze(0)
 
 
 def _shares(
@@ -199,7 +198,7 @@ def _shares(
         if _takes_each_example_for_itself(loss, data):
             shares.append(_SharedLoss(loss, torch.tensor(models, device=device)))
         else:
-            shares += [_OwnLoss(loss, r) for r in models]
+            shares += [_OwnLoss(loss, r, device) for r in models]
     return shares
 
 
