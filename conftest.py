@@ -13,6 +13,7 @@ if importlib.util.find_spec("triton") is None:
 if importlib.util.find_spec("numba") is None:
     collect_ignore += [
         "src/wassloss/fused/_kernels_numba.py",
+        "src/wassloss/training/many/_kernel.py",
         "src/wassloss/transport/_newton_kernel.py",
         "src/wassloss/transport/_vectorized.py",
     ]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
     [
         ("README.md", 6, "taxonomy.npz"),
         ("docs/scores.md", 2, None),
-        ("docs/training.md", 1, "run"),
+        ("docs/training.md", 2, "study"),
     ],
 )
 def test_blocks_run(

@@ -15,7 +15,20 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
-from wassloss.training import SGD, Adam, AdamW, Cosine, DivergedError, TrainingPlan, train
+from wassloss.training import (
+    SGD,
+    Adam,
+    AdamW,
+    Constant,
+    Cosine,
+    DivergedError,
+    TrainingPlan,
+    train,
+    train_many,
+)
+from wassloss.training.many.cuda_graph import GraphSteps as ManyGraphSteps
+from wassloss.training.many.data import ManyData
+from wassloss.training.many.train import choose_steps
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -98,3 +111,47 @@ def test_a_graph_says_when_the_loss_was_not_finite() -> None:
 def test_a_graph_refuses_streams() -> None:
     with pytest.raises(ValueError, match=r"cuda_graph needs data as tensors"):
         train(linear().cuda(), nn.CrossEntropyLoss(), Stream(grades(), 30), cuda_graph=True)
+
+
+@pytest.mark.parametrize("log_every", [7, 20, 50])  # fewer steps than a graph has, as many, more
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_many_models_on_a_gpu_are_as_on_the_cpu(log_every: int, nesterov: bool) -> None:
+    losses = [wasserstein(), nn.CrossEntropyLoss(), wasserstein()]
+    xs, ys = zip(*(grades(seed=r) for r in range(3)), strict=True)
+    plan = plan_with(SGD(0.1, nesterov=nesterov), log_every=log_every)
+    models, on_cpu = [linear(r).cuda() for r in range(3)], [linear(r) for r in range(3)]
+    settings: Any = {"seeds": [0, 1, 0], "learning_rates": [0.1, 0.2, 0.05]}
+    expected = train_many(on_cpu, losses, (xs, ys), plan, **settings)
+    result = train_many(models, losses, (xs, ys), plan, **settings)
+    assert next(models[0].parameters()).is_cuda
+    for model, other in zip(models, on_cpu, strict=True):
+        close(model, other)
+    torch.testing.assert_close(result.losses, expected.losses, rtol=1e-3, atol=1e-4)
+
+
+def test_many_models_on_a_gpu_are_replayed_from_a_graph() -> None:
+    data, loss = ManyData(grades(), 2), wasserstein().cuda()
+    steps = choose_steps([linear(0).cuda(), linear(1).cuda()], [loss, loss], data, plan_with(SGD()))
+    assert type(steps) is ManyGraphSteps
+    steps.advance(torch.zeros(1, 45, 30).long(), torch.zeros(2).long(), torch.ones(45, 2))
+    assert steps._graph is not None
+    assert steps.bad.tolist() == [-1, -1]
+
+
+def test_one_of_many_on_a_gpu_that_diverges_is_named() -> None:
+    models = [linear(r).cuda() for r in range(3)]
+    plan = plan_with(SGD(0.1), log_every=50)
+    with pytest.raises(DivergedError, match="the loss of model 1 is not finite at iteration"):
+        train_many(models, wasserstein(), grades(), plan, learning_rates=[0.1, 1e38, 0.1])
+
+
+def test_many_models_on_a_gpu_resume(tmp_path: Path) -> None:
+    loss = wasserstein()
+    for iterations in (30, 60):
+        models = [linear(r).cuda() for r in range(2)]
+        part = plan_with(SGD(0.1), iterations=iterations, schedule=Constant())
+        train_many(models, loss, grades(), part, directory=tmp_path, resume=True)
+    expected = [linear(r).cuda() for r in range(2)]
+    train_many(expected, loss, grades(), plan_with(SGD(0.1), schedule=Constant()))
+    for model, other in zip(models, expected, strict=True):
+        close(model, other)

@@ -44,3 +44,12 @@ def test_other_data_are_not_resumed() -> None:
     state = Sampler(10, 2, 0).state_dict()
     with pytest.raises(ValueError, match=r"data must be the run's own 10 examples.* got 9 with"):
         Sampler(9, 2, 0).load_state_dict(state)
+
+
+@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (1, 3)])
+def test_a_few_batches_at_once_are_the_next_ones(rank: int, world_size: int) -> None:
+    one, many = (Sampler(17, 5, 3, rank, world_size) for _ in range(2))
+    for count in (1, 4, 11):
+        expected = torch.stack([one.next() for _ in range(count)])
+        assert torch.equal(many.next_few(count), expected)
+    assert one.state_dict() == many.state_dict()

@@ -17,6 +17,7 @@ from wassloss.training.checkpoints import (
 from wassloss.training.lbfgs import Convergence, train_full_batch
 from wassloss.training.log import Record, read_log
 from wassloss.training.loop import TrainingResult, train
+from wassloss.training.many import ManyResult, train_many
 from wassloss.training.meter import DivergedError
 from wassloss.training.optimizers import SGD, Adam, AdamW
 from wassloss.training.plan import TrainingPlan
@@ -35,6 +36,7 @@ __all__ = [
     "Convergence",
     "Cosine",
     "DivergedError",
+    "ManyResult",
     "Record",
     "Sampler",
     "Step",
@@ -47,4 +49,5 @@ __all__ = [
     "read_log",
     "train",
     "train_full_batch",
+    "train_many",
 ]

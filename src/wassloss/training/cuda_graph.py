@@ -56,8 +56,7 @@ class GraphSteps:
         lr = None
         for first in range(start, stop, BATCHES_AT_ONCE):
             count = min(BATCHES_AT_ONCE, stop - first)
-            rows = torch.stack([self.batches.sampler.next() for _ in range(count)])
-            self.rows[:count].copy_(rows)
+            self.rows[:count].copy_(self.batches.sampler.next_few(count))
             self.place.zero_()
             for iteration in range(first, first + count):
                 if lr != self.plan.learning_rate(iteration):

@@ -47,6 +47,13 @@ class Sampler:
         self._drawn += self.world_size * self.batch_size
         return self._rows(start, start + self.batch_size)
 
+    def next_few(self, batches: int) -> Tensor:
+        """The rows of the next batches, `(batches, batch_size)`, in one go."""
+        start, whole = self._drawn, self.world_size * self.batch_size
+        self._drawn += batches * whole
+        rows = self._rows(start, self._drawn).view(batches, self.world_size, self.batch_size)
+        return rows[:, self.rank]
+
     def _rows(self, start: int, stop: int) -> Tensor:
         parts = []
         while start < stop:

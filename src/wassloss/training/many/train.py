@@ -1,0 +1,294 @@
+"""Many small models of one shape, trained at once."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wassloss._checks import check_strength
+from wassloss.ground import GroundMetric
+from wassloss.losses import LARGEST_TABLE
+from wassloss.training.checkpoints import (
+    discard_after,
+    has_checkpoints,
+    load_newest,
+    save_checkpoint,
+)
+from wassloss.training.interrupt import waiting_for_interrupt
+from wassloss.training.many.closed_form import LinearSteps
+from wassloss.training.many.compiled import CompiledSteps
+from wassloss.training.many.cuda_graph import GraphSteps
+from wassloss.training.many.data import ManyColumn, ManyData, bytes_of
+from wassloss.training.many.general import GeneralSteps
+from wassloss.training.many.problem import linear_problem
+from wassloss.training.many.run import ManyRun, ManySteps
+from wassloss.training.optimizers import SGD
+from wassloss.training.plan import TrainingPlan
+from wassloss.training.processes import own_random_numbers
+from wassloss.training.progress import ProgressBar
+from wassloss.training.steps import Loss
+from wassloss.training.unconverged import counting_unconverged
+
+
+@dataclass(frozen=True)
+class ManyResult:
+    """What came of training many models.
+
+    Attributes:
+        models: the models, trained.
+        iterations: steps that each has taken.
+        log_iterations: after which steps the losses were written down, `(lines,)`.
+        losses: of each model, the mean since the line before, `(lines, models)`.
+        seconds: spent training, over all resumptions.
+    """
+
+    models: Sequence[nn.Module]
+    iterations: int
+    log_iterations: Tensor
+    losses: Tensor
+    seconds: float
+
+    @torch.no_grad()
+    def outputs(self, features: ManyColumn) -> Tensor:
+        """What every model makes of features, `(models, examples, …)`; of one set or of its own."""
+        models = self.models
+        each = features if isinstance(features, list | tuple) else [features] * len(models)
+        if len(each) != len(models):
+            raise ValueError(
+                f"features must be one tensor, or one for each of the {len(models)} models, got "
+                f"{len(each)}"
+            )
+        found = []
+        for model, x in zip(models, each, strict=True):
+            was_training = model.training
+            model.eval()
+            try:
+                found.append(model(x))
+            finally:
+                model.train(was_training)
+        return torch.stack(found)
+
+
+def train_many(
+    models: Sequence[nn.Module],
+    losses: Loss | Sequence[Loss],
+    data: Sequence[ManyColumn],
+    plan: TrainingPlan | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    learning_rates: Sequence[float] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> ManyResult:
+    """Train models of one shape in place, each as :func:`~wassloss.training.train` would.
+
+    :class:`~wassloss.models.LinearSoftmax` models on class ids with SGD, under
+    `CrossEntropyLoss` or :class:`~wassloss.WassersteinLoss` (in any mixture; not debiased, without
+    class weights), take steps in closed form: compiled on a CPU where Numba is there, as a CUDA
+    graph on a GPU, as batched products elsewhere. Other models, targets, losses and optimisers take
+    the same steps through autograd, side by side in `torch.func.vmap`.
+
+    Args:
+        models: all of the same class and shape, on one device, without buffers.
+        losses: one for all models, or one for each; means over the batch. Models that have the
+            very same loss object are faster than with equal ones.
+        data: `(features, target, …)`, each a tensor (or sparse target) for all models or a list of
+            one for each, all with as many examples.
+        plan: how, by default the paper's Algorithm 2; without `patience`.
+        seeds: of the order of the examples, for each model; by default the plan's for all. Orders
+            are drawn once for all models of a seed.
+        learning_rates: for each model, in place of the optimiser's; the schedule multiplies them.
+        directory: where checkpoints go; None for none.
+        resume: go on from the newest checkpoint in `directory`, bit for bit on a CPU; from the
+            beginning where there is none yet.
+        progress: show a bar; None for only on a terminal.
+
+    Raises:
+        DivergedError: the loss of a model is not finite; the message names it. No model is changed.
+        CheckpointError: every checkpoint to resume from is damaged.
+        KeyboardInterrupt: on Ctrl-C, once some steps are done and, with a directory, saved.
+
+    >>> import wassloss as wl
+    >>> x = torch.randn(200, 4)
+    >>> y = (x @ torch.randn(4, 3)).argmax(1)
+    >>> models = [wl.models.LinearSoftmax(features=4, labels=3) for _ in range(3)]
+    >>> ordered = wl.ground.Ordinal(3)
+    >>> losses = [wl.WassersteinLoss(ordered, kl_weight=weight) for weight in (0.0, 0.1, 1.0)]
+    >>> result = train_many(models, losses, (x, y), TrainingPlan(iterations=200))
+    >>> result.outputs(x).shape
+    torch.Size([3, 200, 3])
+    """
+    plan = TrainingPlan() if plan is None else plan
+    folder = None if directory is None else Path(directory)
+    if resume and folder is None:
+        raise ValueError("directory must be given where resume=True, got None")
+    if plan.patience is not None:
+        raise ValueError(f"plan must have patience=None for many models, got {plan.patience}")
+    models = list(models)
+    _check_models(models)
+    device = next(models[0].parameters()).device
+    each_loss = _one_each("losses", losses, len(models))
+    read = ManyData(data, len(models))
+
+    with own_random_numbers(device, plan.seed, 0):
+        run = ManyRun(
+            plan=plan,
+            steps=choose_steps(models, each_loss, read, plan),
+            seeds=_seeds(seeds, plan, len(models)),
+            rates=_rates(learning_rates, plan, len(models)),
+            examples=read.size,
+            fingerprint="" if folder is None else _fingerprint(read, each_loss),
+        )
+        if folder is not None:
+            _open(folder, run, resume)
+        _follow(run, folder, progress)
+    run.steps.write_back()
+    return ManyResult(
+        models,
+        run.iteration,
+        torch.tensor(run.logged, dtype=torch.int64),
+        torch.stack(run.lines) if run.lines else torch.empty(0, len(models), dtype=torch.float64),
+        run.seconds,
+    )
+
+
+def choose_steps(
+    models: Sequence[nn.Module], losses: Sequence[Loss], data: ManyData, plan: TrainingPlan
+) -> ManySteps:
+    """The cheapest way to take the steps of these models."""
+    problem = linear_problem(models, losses, data) if type(plan.optimizer) is SGD else None
+    if problem is None:
+        return GeneralSteps(models, losses, data, plan)
+    if CompiledSteps.applies(problem):
+        return CompiledSteps(models, problem, plan)
+    kind = GraphSteps if problem.features.is_cuda else LinearSteps
+    return kind(models, problem, plan)
+
+
+def _follow(run: ManyRun, folder: Path | None, progress: bool | None) -> None:
+    """Take the steps, stopping where a line of the log or a checkpoint is due."""
+    plan = run.plan
+    intervals = [plan.log_every] + ([plan.checkpoint_every] if folder is not None else [])
+    with (
+        waiting_for_interrupt(folder is not None) as interrupt,
+        counting_unconverged(),
+        ProgressBar(plan.iterations, run.iteration, progress) as bar,
+    ):
+        while run.iteration < plan.iterations:
+            began = time.perf_counter()
+            ahead = [(run.iteration // every + 1) * every for every in intervals]
+            stop = min(plan.iterations, *ahead)
+            while run.iteration < stop and not interrupt.asked:
+                bar.advance(run.advance(stop))
+            finished = run.iteration == plan.iterations
+            if finished or (run.iteration % plan.log_every == 0 and run.since_line):
+                bar.show(run.write_line(), None)
+            run.seconds += time.perf_counter() - began
+            due = finished or run.iteration % plan.checkpoint_every == 0 or interrupt.asked
+            if folder is not None and due:
+                _save(folder, run)
+            if interrupt.asked:
+                raise KeyboardInterrupt
+
+
+def _save(folder: Path, run: ManyRun) -> None:
+    try:
+        save_checkpoint(folder, run.checkpoint(), run.plan.keep_checkpoints)
+    except OSError as error:
+        raise OSError(
+            f"cannot write the checkpoint of iteration {run.iteration} to {folder}: {error}; "
+            "those before it are whole: make room, then resume"
+        ) from error
+
+
+def _open(folder: Path, run: ManyRun, resume: bool) -> None:
+    """Begin in a directory, or take up what is there."""
+    if has_checkpoints(folder) and not resume:
+        raise ValueError(
+            f"directory must be new, or resume=True, got {folder} with checkpoints of a run in it"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint = load_newest(folder) if resume else None
+    if checkpoint is not None:
+        run.restore(checkpoint)
+    discard_after(folder, run.iteration)
+
+
+def _check_models(models: list[nn.Module]) -> None:
+    if not models or not all(isinstance(model, nn.Module) for model in models):
+        raise TypeError("models must be a list of modules, at least one")
+    if len({id(model) for model in models}) < len(models):
+        raise ValueError("models must be objects of their own, got the same one several times")
+
+    def shape(model: nn.Module) -> tuple[Any, ...]:
+        found = [(n, tuple(p.shape), p.dtype, p.device) for n, p in model.named_parameters()]
+        return type(model), *found
+
+    first = shape(models[0])
+    if len(first) == 1:
+        raise ValueError("models must have parameters to train, got none")
+    for r, model in enumerate(models):
+        if shape(model) != first:
+            raise ValueError(
+                "models must all be of one class, shape, dtype and device, got model "
+                f"{r} unlike model 0: {model} and {models[0]}"
+            )
+        model.train()
+
+
+def _one_each(name: str, given: Any, count: int) -> list[Any]:
+    if not isinstance(given, list | tuple):
+        return [given] * count
+    if len(given) != count:
+        raise ValueError(
+            f"{name} must be one, or one for each of the {count} models, got {len(given)}"
+        )
+    return list(given)
+
+
+def _seeds(seeds: Sequence[int] | None, plan: TrainingPlan, count: int) -> list[int]:
+    if seeds is None:
+        return [plan.seed] * count
+    each = _one_each("seeds", list(seeds), count)
+    for seed in each:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ValueError(f"seeds must be integers, at least 0, got {seed!r}")
+    return each
+
+
+def _rates(rates: Sequence[float] | None, plan: TrainingPlan, count: int) -> Tensor:
+    each = [plan.optimizer.lr] * count
+    if rates is not None:
+        given = rates.tolist() if isinstance(rates, Tensor) else list(rates)
+        each = [
+            check_strength("learning_rates", rate)
+            for rate in _one_each("learning_rates", given, count)
+        ]
+    if not all(0 < rate < math.inf for rate in each):
+        raise ValueError(f"learning_rates must be positive, got {min(each)}")
+    return torch.tensor(each, dtype=torch.float64)
+
+
+def _fingerprint(data: ManyData, losses: Sequence[Loss]) -> str:
+    """Of the data and, as far as they say what they are, of the losses."""
+    described = {id(loss): _describe(loss) for loss in losses}
+    return data.fingerprint([described[id(loss)] for loss in losses])
+
+
+def _describe(loss: Loss) -> str:
+    if not isinstance(loss, nn.Module):
+        return str(getattr(loss, "__qualname__", ""))
+    metric, costs = getattr(loss, "metric", None), ""
+    if isinstance(metric, GroundMetric) and metric.size <= LARGEST_TABLE:
+        costs = hashlib.sha256(bytes_of(metric.cost())).hexdigest()
+    return f"{loss!r} {costs}"
