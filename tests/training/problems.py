@@ -1,5 +1,7 @@
 """Small problems to train on."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -43,8 +45,8 @@ def perceptron_without_dropout(seed: int = 0) -> wl.models.MLP:
     return wl.models.MLP(FEATURES, [16], LABELS)
 
 
-def wasserstein() -> wl.WassersteinLoss:
-    return wl.WassersteinLoss(wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2)
+def wasserstein(**keywords: Any) -> wl.WassersteinLoss:
+    return wl.WassersteinLoss(wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2, **keywords)
 
 
 class Stream:

@@ -15,6 +15,7 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
+from wassloss import ConvergenceWarning
 from wassloss.training import (
     SGD,
     Adam,
@@ -155,3 +156,11 @@ def test_many_models_on_a_gpu_resume(tmp_path: Path) -> None:
     train_many(expected, loss, grades(), plan_with(SGD(0.1), schedule=Constant()))
     for model, other in zip(models, expected, strict=True):
         close(model, other)
+
+
+def test_what_does_not_converge_inside_a_graph_is_counted_and_said_once() -> None:
+    plan = plan_with(SGD(0.1))
+    loss_fn = wasserstein(epsilon=0.01, max_iterations=1)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        result = train(linear().cuda(), loss_fn, tags(), plan, cuda_graph=True)
+    assert sum(record.unconverged for record in result.log) > 0

@@ -182,7 +182,7 @@ def test_unconverged_solves_are_reported_once_and_counted_in_the_log() -> None:
         wl.ground.Ordinal(5, power=2), epsilon=0.001, solver=wl.transport.Sinkhorn(max_iterations=1)
     )
     plan = TrainingPlan(iterations=6, log_every=3)
-    with pytest.warns(wl.ConvergenceWarning, match="6 batches had solves that did not") as caught:
+    with pytest.warns(wl.ConvergenceWarning, match="6 solves did not converge") as caught:
         result = train(linear(), loss_fn, tags(), plan)
     assert len(caught) == 1
     assert [record.unconverged for record in result.log] == [3, 3]
