@@ -26,7 +26,6 @@ from wassloss.transport._newton_kernel import (
     Terms,
     ascend,
     exponentials,
-    exponentiate,
     largest_cost,
 )
 from wassloss.transport._vectorized import compiled, exp, kept_on_disk, log, summing
@@ -58,8 +57,8 @@ def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
 
 
 @summing
-def log_softmax(x: Reals, lowest: float, top: Reals, out: Reals) -> bool:
-    """Write `log softmax(x)`, but no less than `lowest`; False where `x` has no softmax."""
+def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> float:
+    """Write `softmax(x)` and its log, no less than `lowest`; its sum, or −1 where it has none."""
     real = x.dtype.type
     low, largest, total = real(lowest), real(-math.inf), 0.0
     for i in range(BLOCK):
@@ -72,19 +71,26 @@ def log_softmax(x: Reals, lowest: float, top: Reals, out: Reals) -> bool:
     for i in range(BLOCK):
         largest = max(largest, top[i])
     for first in range(0, x.size, BLOCK):
-        part, rest, sum_ = x[first:], out[first:], real(0)
+        part, logs, powers, sum_ = x[first:], log_h[first:], h[first:], real(0)
         for i in range(min(BLOCK, x.size - first)):
             v = part[i] - largest  # NaN where x is NaN, +inf, or −inf throughout
-            rest[i] = v
-            sum_ += exp(low if v < low else v)
+            e = exp(low if v < low else v)
+            logs[i], powers[i] = v, e
+            sum_ += e
         total += sum_
     if not total < math.inf:
-        return False
-    shift = real(math.log(total))
-    for i in range(x.size):
-        v = out[i] - shift
-        out[i] = low if v < low else v
-    return True
+        return -1.0
+    shift, share, least, mass = real(math.log(total)), real(1 / total), real(math.exp(lowest)), 0.0
+    for first in range(0, x.size, BLOCK):
+        logs, powers, sum_ = log_h[first:], h[first:], real(0)
+        for i in range(min(BLOCK, x.size - first)):
+            v, e = logs[i] - shift, powers[i] * share
+            e = least if e < least else e
+            logs[i] = low if v < low else v
+            powers[i] = e
+            sum_ += e
+        mass += sum_
+    return mass
 
 
 @summing
@@ -131,10 +137,9 @@ def class_id_rows(
             nothing(b, IGNORED, value, gradient, status)
             continue
         known = 0 <= label < h.size
-        if not known or not log_softmax(logits[b], rule.lowest, top, log_h):
+        if not known or softmax(logits[b], rule.lowest, top, log_h, h) < 0:
             nothing(b, INVALID, value, gradient, status)
             continue
-        exponentiate(log_h, rule.lowest, h)
         column = cost[label if tabulated else b]
         total = cost_of_one(log_h, h, column, epsilon, gradient[b])
         through_softmax(h, total, rule.kl_weight, gradient[b])
@@ -206,10 +211,10 @@ def sparse_rows(
     h = solving.h
     for b in range(start, stop):
         n, mass = read_target(b, indices, weights, h.size, tabulated, rule, solving)
-        if n < 0 or not log_softmax(logits[b], rule.lowest, top, log_h):
+        total = softmax(logits[b], rule.lowest, top, log_h, h)
+        if n < 0 or total < 0:
             nothing(b, INVALID, value, gradient, status)
             continue
-        total = exponentiate(log_h, rule.lowest, h)
         to_total = math.log(total / mass)  # balanced masses are equal to the last digit
         for j in range(n):
             solving.vectors[LOG_Y, j] += to_total
