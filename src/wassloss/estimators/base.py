@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     # Set by the constructors of the estimators, and untouched until `fit`.
     kl_weight: float | None
     epsilon: float | None
-    hidden: tuple[int, ...]
+    hidden: Sequence[int]
     solver: str
     max_iter: int | None
     tol: float
@@ -84,11 +85,21 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
         return load(cls, path, device)
 
+    def _own_state(self) -> dict[str, Any]:
+        """What `fit` learned beside the metric, the scaler and the model, as JSON holds it."""
+        raise NotImplementedError
+
+    def _set_own_state(self, state: dict[str, Any]) -> None:
+        """Take up `_own_state`, once `metric_` is there."""
+        raise NotImplementedError
+
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = True, y_numeric: bool = False
     ) -> tuple[NDArray[Any], Any, NDArray[np.float64] | None]:
         """Checked features, `y` of any form, and weights."""
-        X, y = validate_data(self, X, y, reset=reset, multi_output=True, dtype=_FLOATS)
+        X, y = validate_data(
+            self, X, y, reset=reset, multi_output=True, y_numeric=y_numeric, dtype=_FLOATS
+        )
         weight = None if sample_weight is None else read_weight(sample_weight, len(X))
         return X, y, weight
 

@@ -198,11 +198,12 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def predict(self, X: Any) -> NDArray[Any]:
         """One class for each example, by the rule of `decision`; also where `y` was a matrix."""
         self._check_decision()
-        if self.decision == "probable":
-            logits = self._outputs(X).numpy()[:, self._labels.places]
-            return self.classes_[logits.argmax(1)]
-        labels = least_cost_label(self._outputs(X).softmax(1).numpy(), self.metric_)
-        return self._named(labels)
+        if self.decision == "least_cost":
+            p = self._outputs(X).softmax(1).numpy()
+            return self._named(least_cost_label(p, self.metric_))
+        logits = self._outputs(X).numpy()[:, self._labels.places]
+        classes: NDArray[Any] = self.classes_[logits.argmax(1)]
+        return classes
 
     def predict_top(self, X: Any, k: int) -> NDArray[Any]:
         """`k` classes for each example, best first, `(n, k)`.
@@ -212,9 +213,10 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         """
         self._check_decision()
         p = self._outputs(X).softmax(1).numpy()
-        if self.decision == "probable":
-            return self.classes_[top_labels(p[:, self._labels.places], k)]
-        return self._named(least_cost_labels(p, self.metric_, k))
+        if self.decision == "least_cost":
+            return self._named(least_cost_labels(p, self.metric_, k))
+        classes: NDArray[Any] = self.classes_[top_labels(p[:, self._labels.places], k)]
+        return classes
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for a matrix `y`, how often the answer is a label of the row's top weight.
@@ -237,9 +239,16 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         weight = None if sample_weight is None else read_weight(sample_weight, len(y))
         return float(np.average(right, weights=weight))
 
+    def _own_state(self) -> dict[str, Any]:
+        return self._labels.state()
+
+    def _set_own_state(self, state: dict[str, Any]) -> None:
+        self._take_labels(Labels.from_state(self.metric_, state))
+
     def _named(self, labels: NDArray[np.int64]) -> NDArray[Any]:
         """The classes of labels of the metric."""
-        return self.classes_[np.argsort(self._labels.places)[labels]]
+        classes: NDArray[Any] = self.classes_[np.argsort(self._labels.places)[labels]]
+        return classes
 
     def _checked_plan(self) -> FitPlan:
         self._check_decision()

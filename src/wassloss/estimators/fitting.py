@@ -34,7 +34,7 @@ _LBFGS_ITERATIONS = 1000
 _STEPS, _PASSES = 1000, 5  # take as many small steps, but at least so many passes over the data
 
 
-class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):
+class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
     """`fit` stopped before it converged: wassloss's and scikit-learn's `ConvergenceWarning`."""
 
 

@@ -43,6 +43,34 @@ class Labels:
         place = order[np.searchsorted(self.classes, found, sorter=order)]
         return self.places[place][inverse]
 
+    def state(self) -> dict[str, Any]:
+        """Classes and places as JSON holds them.
+
+        Raises:
+            ValueError: the classes are neither numbers nor strings.
+        """
+        listed = self.classes.tolist()
+        named = self.classes.dtype.kind == "O" and all(isinstance(each, str) for each in listed)
+        if self.classes.dtype.kind not in "biufU" and not named:
+            raise ValueError(
+                f"classes must be numbers or strings to be saved, got {self.classes[0]!r}"
+            )
+        return {
+            "classes": listed,
+            "dtype": self.classes.dtype.str,
+            "places": self.places.tolist(),
+        }
+
+    @classmethod
+    def from_state(cls, metric: GroundMetric, state: dict[str, Any]) -> Labels:
+        """The labels that `state` was taken of."""
+        classes = np.array(state["classes"], dtype=np.dtype(state["dtype"]))
+        places = np.array(state["places"], dtype=np.int64)
+        every = np.arange(metric.size)
+        if classes.shape != every.shape or not np.array_equal(np.sort(places), every):
+            raise ValueError(f"it has no class for each of the {metric.size} labels")
+        return cls(metric, classes, places)
+
 
 def labels_of_classes(
     found: NDArray[Any], metric: Metric, classes: Classes, power: float | None

@@ -12,9 +12,11 @@ from sklearn.base import RegressorMixin
 from torch import nn
 
 from wassloss import models
-from wassloss._checks import check_number
+from wassloss._checks import check_number, check_strength
 from wassloss.estimators.base import TransportEstimator, weighted_rows
 from wassloss.estimators.labels import Metric, labels_of_columns
+from wassloss.ground import GroundMetric
+from wassloss.ground._spread import blocks
 from wassloss.losses import RelaxedWassersteinLoss
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
 
     Attributes:
         mass_unit_: what masses are divided by before the loss sees them, so that their unit does
-            not matter.
+            not matter and the entropy neither adds mass nor takes any away on the whole.
 
     >>> import numpy as np, wassloss as wl
     >>> X = np.linspace(0, 1, 20)[:, None]
@@ -100,16 +102,16 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         """
         self._forget()
         plan = self._plan()
-        X, y, weight = self._read(X, y, sample_weight)
+        X, y, weight = self._read(X, y, sample_weight, y_numeric=True)
         y = _read_masses(y)
         power = None if self.power is None else check_number("power", self.power)
         self.metric_ = labels_of_columns(y.shape[1], self.metric, None, power).metric
         X, y, weight = weighted_rows(X, y, weight)
-        mean = np.average(y, axis=0, weights=weight)
-        self.mass_unit_ = float(mean.mean())
         self._standardize(X, weight)
         objective = self._objective()
-        self._start(self._build(plan.seed), plan.dtype(*y.shape, not self.hidden))
+        mean = np.average(y, axis=0, weights=weight)
+        self.mass_unit_ = _mass_unit(y, weight, self.metric_, self.epsilon_)
+        self._start(self._build(plan.seed), plan.dtype(len(y), y.shape[1], not self.hidden))
         self._begin_at(mean / self.mass_unit_)
         target = torch.from_numpy(y / self.mass_unit_)
         self.n_iter_ = plan.fit(self.model_, objective, self._columns(X, target, weight))
@@ -119,6 +121,12 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         """Masses `(n, labels)`, all positive."""
         masses: NDArray[np.float64] = self._outputs(X).exp().numpy()
         return self.mass_unit_ * masses
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"mass_unit": self.mass_unit_}
+
+    def _set_own_state(self, state: dict[str, Any]) -> None:
+        self.mass_unit_ = check_strength("mass_unit", state["mass_unit"])
 
     def _build(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -156,3 +164,25 @@ def _read_masses(y: Any) -> NDArray[np.float64]:
     if len(empty):
         raise ValueError(f"y must have some mass in every row, got none in row {empty[0]}")
     return masses
+
+
+def _mass_unit(
+    y: NDArray[np.float64], weight: NDArray[np.float64] | None, metric: GroundMetric, epsilon: float
+) -> float:
+    r"""The unit in which the entropy favours neither more mass nor less.
+
+    The relaxed loss of a target `y` is least where label j sends `y_j^{1-ρ} c_j^ρ`, with
+    `ρ = ε / (ε + γ_b)` and `c_j = Σ_i exp(−M_ij / ε − 1)`: masses are drawn towards `c`. In the
+    unit `exp(Σ y log(y / c) / Σ y)` that changes the total mass by nothing, to first order in `ρ`.
+    """
+    every = torch.arange(metric.size, device=metric.device)
+    reach = torch.cat(
+        [
+            (-metric.cost_columns(some).detach().double() / epsilon - 1).exp().sum(1)
+            for some in blocks(every, metric.size)
+        ]
+    ).cpu()
+    ratio = y / reach.numpy()
+    log_ratio = np.log(ratio, out=np.zeros_like(ratio), where=y > 0)
+    share = y if weight is None else weight[:, None] * y
+    return float(np.exp((share * log_ratio).sum() / share.sum()))

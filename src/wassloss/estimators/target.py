@@ -13,7 +13,7 @@ from wassloss.targets import SparseTarget, Target, padded
 
 def is_matrix(y: Any) -> bool:
     """Whether `y` is weights over labels rather than class ids."""
-    return sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1)
+    return bool(sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1))
 
 
 def check_weights(y: Any) -> Any:
