@@ -290,10 +290,10 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     def _build(self, seed: int) -> nn.Module:
         features, labels = self.n_features_in_, self.metric_.size
-        if not self.hidden:
-            return models.LinearSoftmax(features, labels)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
+            if not self.hidden:
+                return models.LinearSoftmax(features, labels)
             return models.MLP(features, self.hidden, labels)
 
     def _loss(self) -> WassersteinLoss:

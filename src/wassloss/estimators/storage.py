@@ -143,7 +143,7 @@ def _scaler(state: dict[str, Any], tensors: dict[str, Tensor]) -> StandardScaler
     scaler = StandardScaler()
     for name in _SCALER:
         setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
-    scaler.n_samples_seen_ = state["examples_seen"]
+    scaler.n_samples_seen_ = np.float64(state["examples_seen"])
     scaler.n_features_in_ = state["features"]
     return scaler
 
