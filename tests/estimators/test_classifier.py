@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -251,6 +252,23 @@ def test_bad_targets(y: Any, message: str) -> None:
 def test_bad_weights(weight: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         wl.WassersteinClassifier().fit(X, Y, sample_weight=weight)
+
+
+def test_a_fit_that_failed_is_no_fit() -> None:
+    estimator = wl.WassersteinClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match="epsilon"):
+        estimator.set_params(epsilon=-1).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
+
+
+def test_the_exact_loss_can_be_fitted() -> None:
+    tags = np.abs(np.arange(10) - Y[:, None]) <= 1
+    # Between sets of labels it has kinks, which L-BFGS stumbles over.
+    for y, solver in ((Y, "auto"), (tags, "adam")):
+        fitted = wl.WassersteinClassifier("ordinal", epsilon=0, solver=solver).fit(X, y)
+        assert fitted.epsilon_ == 0
+        assert np.abs(fitted.predict(X) - Y).mean() < 2
 
 
 def test_sparse_features_are_refused() -> None:

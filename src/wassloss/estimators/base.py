@@ -67,7 +67,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         """
         from wassloss.estimators.storage import save
 
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         save(self, path)
 
     @classmethod
@@ -165,7 +165,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     @torch.no_grad()
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         X = validate_data(self, X, reset=False, dtype=_FLOATS)
         self.model_.eval()
         device = next(self.model_.parameters()).device

@@ -115,7 +115,7 @@ class FitPlan:
             warnings.warn(
                 f"fit did not converge in {report.iterations} iterations: the largest component "
                 f"of the gradient is {report.gradient:.1e}, tol={self.tol:g}; raise max_iter, "
-                "weight_penalty or tol",
+                "weight_penalty or tol, or take small steps with solver='adam'",
                 FitWarning,
                 stacklevel=4,
             )

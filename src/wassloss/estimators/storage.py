@@ -38,8 +38,7 @@ Estimator = TypeVar("Estimator", bound="TransportEstimator")
 
 def save(estimator: TransportEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to `path`, all or nothing: an old file stays until this is whole."""
-    from safetensors.torch import save as pack
-
+    pack = _safetensors().torch.save
     tensors = {f"model.{name}": t for name, t in estimator.model_.state_dict().items()}
     scaler = estimator.scaler_
     if scaler is not None:
@@ -70,8 +69,7 @@ def save(estimator: TransportEstimator, path: str | os.PathLike[str]) -> None:
 
 def load(cls: type[Estimator], path: str | os.PathLike[str], device: str) -> Estimator:
     """Read what `save` wrote, of one class."""
-    from safetensors import SafetensorError
-
+    failure = _safetensors().SafetensorError
     try:
         state, tensors = _read(path)
         if state["format"] != _FORMAT:
@@ -86,18 +84,16 @@ def load(cls: type[Estimator], path: str | os.PathLike[str], device: str) -> Est
         AttributeError,
         OverflowError,
         RuntimeError,
-        SafetensorError,
+        failure,
     ) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{os.fspath(path)} is not a saved {cls.__name__}: {reason}") from error
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    from safetensors import safe_open
-
     with open(path, "rb"):  # a missing file is said to be missing, by name
         pass
-    with safe_open(os.fspath(path), "pt") as file:
+    with _safetensors().safe_open(os.fspath(path), "pt") as file:
         metadata = file.metadata() or {}
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     text = metadata.get("wassloss")
@@ -125,6 +121,16 @@ def _restored(
     estimator.epsilon_, estimator.kl_weight_ = state["epsilon"], state["kl_weight"]
     estimator._set_own_state(state["own"])
     return estimator
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError(
+            'files of estimators need safetensors: pip install "wassloss[train]"'
+        ) from error
+    return safetensors
 
 
 def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> nn.Module:
