@@ -138,6 +138,16 @@ def test_partial_fit_learns_and_goes_on_from_fit() -> None:
     assert np.array_equal(proba(whole.fit(X, Y)), before)  # begins anew
 
 
+def test_a_weight_of_two_takes_a_step_twice_as_long() -> None:
+    step = {"solver": "sgd", "batch_size": 200, "weight_penalty": 0.0}
+    heavy = wl.WassersteinClassifier(**step, learning_rate=0.1)
+    heavy.partial_fit(X, Y, range(10), sample_weight=np.full(200, 2.0))
+    fast = wl.WassersteinClassifier(**step, learning_rate=0.2).partial_fit(X, Y, range(10))
+    np.testing.assert_allclose(proba(heavy), proba(fast), rtol=1e-5)
+    light = wl.WassersteinClassifier(**step, learning_rate=0.1).partial_fit(X, Y, range(10))
+    assert np.abs(proba(heavy) - proba(light)).max() > 1e-4
+
+
 @pytest.mark.parametrize("metric", [None, "ordinal"])
 def test_partial_fit_asks_for_the_classes_first(metric: str | None) -> None:
     estimator = wl.WassersteinClassifier(metric)
@@ -258,6 +268,20 @@ def test_a_fit_that_failed_is_no_fit() -> None:
     estimator = wl.WassersteinClassifier().fit(X, Y)
     with pytest.raises(ValueError, match="epsilon"):
         estimator.set_params(epsilon=-1).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
+def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wassloss.estimators.fitting.train", interrupted)
+    monkeypatch.setattr("wassloss.estimators.fitting.train_full_batch", interrupted)
+    estimator = wl.WassersteinClassifier(solver=solver)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(X, Y)
     with pytest.raises(NotFittedError):
         estimator.predict(X)
 

@@ -105,7 +105,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Nothing of an earlier fit is gone on from."""
-        for name in ("model_", "scaler_", "_optimizer"):
+        for name in ("model_", "scaler_", "_steps"):
             self.__dict__.pop(name, None)
 
     def _plan(self) -> FitPlan:
@@ -141,6 +141,22 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             for parameter in model.parameters():
                 nn.init.zeros_(parameter)
         self.model_ = model.to(self._device(), dtype)
+
+    def _train(
+        self,
+        plan: FitPlan,
+        objective: Objective,
+        X: NDArray[Any],
+        target: Target,
+        weight: NDArray[np.float64] | None,
+    ) -> None:
+        """Train the model, or have none."""
+        mean_one = None if weight is None else weight / weight.mean()
+        try:
+            self.n_iter_ = plan.fit(self.model_, objective, self._columns(X, target, mean_one))
+        except BaseException:
+            self._forget()
+            raise
 
     def _columns(
         self, X: NDArray[Any], target: Target, weight: NDArray[np.float64] | None
@@ -195,12 +211,11 @@ def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:
     return weight
 
 
-def weighted_rows(
+def counting_rows(
     X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None
 ) -> tuple[NDArray[Any], Any, NDArray[np.float64] | None]:
-    """The examples that count, with weights of mean 1."""
+    """The examples that count."""
     if weight is None:
         return X, y, None
     used = np.flatnonzero(weight)
-    kept = weight[used]
-    return X[used], y[used], kept / kept.mean()
+    return X[used], y[used], weight[used]

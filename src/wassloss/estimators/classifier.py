@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 from torch import nn
 
 from wassloss import models
 from wassloss._checks import check_number
-from wassloss.estimators.base import TransportEstimator, read_weight, weighted_rows
-from wassloss.estimators.fitting import FitPlan, take_pass
+from wassloss.estimators.base import TransportEstimator, counting_rows, read_weight
+from wassloss.estimators.fitting import FitPlan, SmallSteps
 from wassloss.estimators.labels import (
     Classes,
     Labels,
@@ -141,11 +140,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         X, y, weight = self._read(X, y, sample_weight)
         y = _read_y(y)
         self._learn_labels(y, None if is_matrix(y) else np.unique(y))
-        X, y, weight = weighted_rows(X, y, weight)
+        X, y, weight = counting_rows(X, y, weight)
         self._standardize(X, weight)
         objective = self._objective()
         self._start(self._build(plan.seed), plan.dtype(len(X), self.metric_.size, not self.hidden))
-        self.n_iter_ = plan.fit(self.model_, objective, self._columns(X, self._target(y), weight))
+        self._train(plan, objective, X, self._target(y), weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -154,7 +153,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         Args:
             X: as in `fit`.
             y: as in `fit`.
-            sample_weight: as in `fit`.
+            sample_weight: as in `fit`, but against a weight of 1: heavy batches take larger steps.
             classes: all there will ever be; needed in the first call with class ids, unless the
                 metric or the keyword `classes` tells them.
         """
@@ -169,19 +168,15 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
                 f"classes must be those of the first call to partial_fit, {self.classes_.tolist()},"
                 f" got {list(classes)}"
             )
-        X, y, weight = weighted_rows(X, y, weight)
+        X, y, weight = counting_rows(X, y, weight)
         target = self._target(y)
         self._standardize(X, weight)
-        objective = self._objective()
         if first:
             self._start(self._build(plan.seed), torch.float32)
             self.n_iter_ = 0
-        if getattr(self, "_optimizer", None) is None:
-            self._random = check_random_state(plan.seed)
-            self._optimizer = plan.optimizer().build(self.model_.parameters(), plan.weight_penalty)
-        order = torch.from_numpy(self._random.permutation(len(X))).split(plan.batch_size)
-        columns = self._columns(X, target, weight)
-        take_pass(self.model_, objective, columns, self._optimizer, order)
+        if not hasattr(self, "_steps"):
+            self._steps = SmallSteps(plan, self.model_, self._objective())
+        self._steps.take(self._columns(X, target, weight))
         self.n_iter_ += 1
         return self
 

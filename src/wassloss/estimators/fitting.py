@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from torch import Tensor, nn
@@ -41,7 +41,7 @@ class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore
 class Objective(nn.Module):
     """The weighted mean of a loss in a unit of cost, so that the weight penalty has no units.
 
-    Weights have mean 1 over all data: a batch of heavy examples takes a larger step.
+    A mean over the batch, not over its weight: heavy examples make for a larger step.
     """
 
     def __init__(self, loss: nn.Module, unit: float) -> None:
@@ -117,7 +117,7 @@ class FitPlan:
                 f"of the gradient is {report.gradient:.1e}, tol={self.tol:g}; raise max_iter, "
                 "weight_penalty or tol, or take small steps with solver='adam'",
                 FitWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return max(1, report.iterations)
 
@@ -139,26 +139,32 @@ class FitPlan:
         return passes
 
 
-def take_pass(
-    model: nn.Module,
-    objective: Objective,
-    data: tuple[Target, ...],
-    optimizer: torch.optim.Optimizer,
-    order: Iterable[Tensor],
-) -> None:
-    """One step for each batch of rows in `order`, with an optimiser that outlives them.
+class SmallSteps:
+    """Passes over one batch of data after another, with an optimiser that outlives them."""
 
-    Raises:
-        DivergedError: the loss is not finite; the weights are as they were before it.
-    """
-    device = next(model.parameters()).device
-    examples = Examples(data).to(device)
-    model.train()
-    for rows in order:
-        features, *rest = examples.take(rows.to(device))
-        optimizer.zero_grad()
-        loss = objective(model(features), *rest)
-        if not loss.isfinite():
-            raise DivergedError(f"the loss is {loss.item()} in partial_fit: lower learning_rate")
-        loss.backward()
-        optimizer.step()
+    def __init__(self, plan: FitPlan, model: nn.Module, objective: Objective) -> None:
+        self.model, self.objective = model, objective
+        self.optimizer = plan.optimizer().build(model.parameters(), plan.weight_penalty)
+        self.batch_size = plan.batch_size
+        self.random = np.random.default_rng(plan.seed)
+
+    def take(self, data: tuple[Target, ...]) -> None:
+        """Go once over the data.
+
+        Raises:
+            DivergedError: the loss is not finite; the weights are as they were before it.
+        """
+        device = next(self.model.parameters()).device
+        examples = Examples(data).to(device)
+        self.model.train()
+        order = torch.from_numpy(self.random.permutation(len(examples)))
+        for rows in order.split(self.batch_size):
+            features, *rest = examples.take(rows.to(device))
+            self.optimizer.zero_grad()
+            loss = self.objective(self.model(features), *rest)
+            if not loss.isfinite():
+                raise DivergedError(
+                    f"the loss is {loss.item()} in partial_fit: lower learning_rate"
+                )
+            loss.backward()
+            self.optimizer.step()

@@ -13,7 +13,7 @@ from torch import nn
 
 from wassloss import models
 from wassloss._checks import check_number, check_strength
-from wassloss.estimators.base import TransportEstimator, weighted_rows
+from wassloss.estimators.base import TransportEstimator, counting_rows
 from wassloss.estimators.labels import Metric, labels_of_columns
 from wassloss.ground import GroundMetric
 from wassloss.ground._spread import blocks
@@ -106,7 +106,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         y = _read_masses(y)
         power = None if self.power is None else check_number("power", self.power)
         self.metric_ = labels_of_columns(y.shape[1], self.metric, None, power).metric
-        X, y, weight = weighted_rows(X, y, weight)
+        X, y, weight = counting_rows(X, y, weight)
         self._standardize(X, weight)
         objective = self._objective()
         mean = np.average(y, axis=0, weights=weight)
@@ -114,7 +114,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         self._start(self._build(plan.seed), plan.dtype(len(y), y.shape[1], not self.hidden))
         self._begin_at(mean / self.mass_unit_)
         target = torch.from_numpy(y / self.mass_unit_)
-        self.n_iter_ = plan.fit(self.model_, objective, self._columns(X, target, weight))
+        self._train(plan, objective, X, target, weight)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
