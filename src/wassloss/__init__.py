@@ -51,3 +51,7 @@ def __getattr__(name: str) -> Any:
 
     estimators = import_module("wassloss.estimators")
     return estimators if name == "estimators" else getattr(estimators, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

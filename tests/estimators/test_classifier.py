@@ -224,6 +224,9 @@ def test_features_of_a_data_frame_keep_their_names() -> None:
         ({"learning_rate": 0}, "learning_rate must be positive, got 0"),
         ({"weight_penalty": float("nan")}, "weight_penalty must be"),
         ({"hidden": 10}, "hidden must be a sequence"),
+        ({"hidden": 0}, "hidden must be a sequence .* got 0"),
+        ({"hidden": (0,)}, "hidden must be at least 1, got 0"),
+        ({"metric": torch.zeros(10, 10, requires_grad=True)}, "metric must not require grad"),
         ({"device": "abacus"}, "device must be one that torch has, got 'abacus'"),
     ],
 )

@@ -120,5 +120,6 @@ def test_scikit_learn_is_not_imported_before_it_is_used() -> None:
 
 
 def test_unknown_names_are_still_unknown() -> None:
+    assert "WassersteinClassifier" in dir(wl)
     with pytest.raises(AttributeError, match="no attribute 'WassersteinFoo'"):
         wl.WassersteinFoo  # noqa: B018

@@ -119,6 +119,13 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
 
+    def _linear(self) -> bool:
+        if not hasattr(self.hidden, "__len__") or isinstance(self.hidden, str):
+            raise TypeError(
+                f"hidden must be a sequence of widths, such as (128,), got {self.hidden!r}"
+            )
+        return len(self.hidden) == 0
+
     def _kl_weight(self) -> float:
         if self.kl_weight is None:
             return 0.1 * typical_cost(self.metric_)
@@ -137,7 +144,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _start(self, model: nn.Module, dtype: torch.dtype) -> None:
         """Take a model, which begins at zero where it has no hidden layers to break a symmetry."""
-        if not self.hidden:
+        if self._linear():
             for parameter in model.parameters():
                 nn.init.zeros_(parameter)
         self.model_ = model.to(self._device(), dtype)

@@ -143,7 +143,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         X, y, weight = counting_rows(X, y, weight)
         self._standardize(X, weight)
         objective = self._objective()
-        self._start(self._build(plan.seed), plan.dtype(len(X), self.metric_.size, not self.hidden))
+        self._start(self._build(plan.seed), plan.dtype(len(X), self.metric_.size, self._linear()))
         self._train(plan, objective, X, self._target(y), weight)
         return self
 
@@ -287,7 +287,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         features, labels = self.n_features_in_, self.metric_.size
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            if not self.hidden:
+            if self._linear():
                 return models.LinearSoftmax(features, labels)
             return models.MLP(features, self.hidden, labels)
 

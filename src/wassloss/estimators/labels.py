@@ -89,7 +89,7 @@ def labels_of_classes(
                 f"{found[0]!r}; pass classes=[...] in their order"
             )
         return _sorted(_resolved(metric, found, power), found)
-    ground = _with_power(as_ground_metric(metric), power)
+    ground = _with_power(_fixed(metric), power)
     if ground.labels is not None:
         names = np.array(ground.labels)
         if not all(isinstance(name, str) for name in found.tolist()):
@@ -158,7 +158,7 @@ def _resolved(
         numbers = classes.dtype.kind in "iuf"
         ground = Ordinal(classes.astype(np.float64)) if numbers else Ordinal(len(classes))
     else:
-        ground = as_ground_metric(metric)
+        ground = _fixed(metric)
         if ground.size != len(classes):
             raise ValueError(
                 f"{what} must have {ground.size} {unit}, as the ground metric has labels, got "
@@ -174,6 +174,13 @@ def _is_ordinal(metric: str) -> bool:
             f"0-1 metric, got {metric!r}"
         )
     return True
+
+
+def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
+    ground = as_ground_metric(metric)
+    if ground.requires_grad:
+        raise ValueError("metric must not require grad, for an estimator does not learn it")
+    return ground
 
 
 def _with_power(ground: GroundMetric, power: float | None) -> GroundMetric:

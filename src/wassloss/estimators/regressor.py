@@ -111,7 +111,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         objective = self._objective()
         mean = np.average(y, axis=0, weights=weight)
         self.mass_unit_ = _mass_unit(y, weight, self.metric_, self.epsilon_)
-        self._start(self._build(plan.seed), plan.dtype(len(y), y.shape[1], not self.hidden))
+        self._start(self._build(plan.seed), plan.dtype(len(y), y.shape[1], self._linear()))
         self._begin_at(mean / self.mass_unit_)
         target = torch.from_numpy(y / self.mass_unit_)
         self._train(plan, objective, X, target, weight)
