@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     ("page", "blocks", "made"),
     [
-        ("README.md", 6, "taxonomy.npz"),
+        ("README.md", 7, "taxonomy.npz"),
+        ("docs/estimators.md", 4, "grades.model"),
         ("docs/scores.md", 2, None),
         ("docs/training.md", 2, "study"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import zipfile
@@ -9,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +39,27 @@ def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> 
         np.savez(file, **arrays)  # type: ignore[arg-type, unused-ignore]
 
 
+def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Arrays as the bytes of an .npz archive."""
+    packed = io.BytesIO()
+    np.savez(packed, **arrays)  # type: ignore[arg-type, unused-ignore]
+    return packed.getvalue()
+
+
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """All arrays of an .npz archive; a ValueError says what is wrong with any other file."""
+    with open(path, "rb") as file:
+        return unpack_npz(file)
+
+
+def unpack_npz(file: IO[bytes]) -> dict[str, NDArray[Any]]:
+    """`read_npz` of an open file."""
     try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is not a whole .npz archive")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = dict(archive)
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is not a whole .npz archive")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = dict(archive)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"the archive is damaged: {error}") from error
     for name, array in arrays.items():

@@ -1,0 +1,16 @@
+"""scikit-learn estimators: `fit` and `predict` with a Wasserstein loss inside.
+
+>>> from sklearn.datasets import load_iris
+>>> import wassloss as wl
+>>> X, y = load_iris(return_X_y=True)
+>>> wl.WassersteinClassifier().fit(X, y).score(X, y) > 0.9
+True
+
+They are imported when first used, for `import wassloss` not to wait for scikit-learn.
+"""
+
+from wassloss.estimators.classifier import WassersteinClassifier
+from wassloss.estimators.fitting import FitWarning
+from wassloss.estimators.regressor import WassersteinMeasureRegressor
+
+__all__ = ["FitWarning", "WassersteinClassifier", "WassersteinMeasureRegressor"]

@@ -1,0 +1,311 @@
+"""The classifier: limits, laws, and forms of y that say the same."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+import wassloss as wl
+
+
+def ordered(n: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ten grades of a sum of features and heavy noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 10))
+    grade = 5 + 1.25 * (x @ np.linspace(1, 0, 10) + rng.standard_t(3, size=n))
+    return x, np.clip(np.round(grade), 0, 9).astype(int)
+
+
+X, Y = ordered(200, seed=0)
+
+
+def proba(estimator: Any) -> NDArray[Any]:
+    return estimator.predict_proba(X)
+
+
+def test_equals_logistic_regression_for_high_kl_weight() -> None:
+    # The mean over n examples with the penalty c‖θ‖² is scikit-learn's sum with C = 1 / (2 n c).
+    ours = wl.WassersteinClassifier("ordinal", kl_weight=1e7, weight_penalty=0.01, tol=1e-7)
+    theirs = LogisticRegression(C=1 / (2 * len(X) * 0.01), tol=1e-8, max_iter=1000)
+    scaled = StandardScaler().fit_transform(X)
+    np.testing.assert_allclose(
+        proba(ours.fit(X, Y)), theirs.fit(scaled, Y).predict_proba(scaled), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mistakes_are_milder_than_those_of_logistic_regression(seed: int) -> None:
+    (x, y), (x_new, y_new) = ordered(300, seed), ordered(2000, seed + 100)
+
+    def off(estimator: Any) -> float:
+        return float(np.abs(estimator.fit(x, y).predict(x_new) - y_new).mean())
+
+    logistic = off(LogisticRegression(max_iter=1000))
+    assert off(wl.WassersteinClassifier("ordinal")) < 0.95 * logistic
+    assert off(wl.WassersteinClassifier("ordinal", decision="least_cost")) < 0.9 * logistic
+
+
+def test_forms_of_y_that_say_the_same_train_the_same_model() -> None:
+    metric = wl.ground.Ordinal(10)
+    one_hot = np.eye(10)[Y]
+    expected = proba(wl.WassersteinClassifier(metric).fit(X, Y))
+    for same in (
+        one_hot,
+        3 * one_hot,
+        one_hot.astype(int),
+        one_hot.astype(bool),
+        sparse.csr_array(one_hot),
+        sparse.coo_matrix(one_hot.astype(int)),
+    ):
+        fitted = wl.WassersteinClassifier(metric).fit(X, same)
+        np.testing.assert_array_equal(proba(fitted), expected)
+        assert fitted.score(X, same) == fitted.score(X, one_hot)
+
+
+def test_many_labels_dense_sparse_or_as_distributions() -> None:
+    rng = np.random.default_rng(0)
+    tags = (rng.random((200, 10)) < 0.15) | (np.eye(10)[Y] > 0)
+    metric = wl.ground.Ordinal(10)
+    expected = proba(wl.WassersteinClassifier(metric).fit(X, tags))
+    for same in (sparse.csr_matrix(tags), tags / tags.sum(1, keepdims=True)):
+        np.testing.assert_allclose(
+            proba(wl.WassersteinClassifier(metric).fit(X, same)), expected, atol=1e-6
+        )
+
+
+def test_dense_distributions_are_learned() -> None:
+    softened = np.exp(-np.abs(np.arange(10) - Y[:, None]))
+    fitted = wl.WassersteinClassifier("ordinal").fit(X, softened)
+    assert proba(fitted).shape == (200, 10)
+    # The answer is to be the label of most weight.
+    assert fitted.score(X, softened) == np.mean(fitted.predict(X) == Y) > 0.3
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adam", "sgd"])
+def test_each_solver_comes_near_the_same_model(solver: str) -> None:
+    expected = proba(wl.WassersteinClassifier("ordinal", solver="lbfgs").fit(X, Y))
+    fitted = wl.WassersteinClassifier("ordinal", solver=solver, random_state=0).fit(X, Y)
+    assert np.abs(proba(fitted) - expected).mean() < 0.02
+
+
+@pytest.mark.parametrize(
+    "keywords", [{"solver": "adam"}, {"hidden": (8, 8)}, {"hidden": (8,), "solver": "lbfgs"}]
+)
+@pytest.mark.filterwarnings("ignore:fit did not converge")
+def test_the_same_random_state_gives_the_same_model(keywords: dict[str, Any]) -> None:
+    before = torch.get_rng_state()
+    first, same, other = (
+        wl.WassersteinClassifier(max_iter=5, random_state=seed, **keywords).fit(X, Y)
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(proba(first), proba(same))
+    assert not np.array_equal(proba(first), proba(other))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_units_of_features_and_distances_do_not_matter() -> None:
+    metric, long = wl.ground.Ordinal(10), wl.ground.Ordinal(1000 * np.arange(10.0))
+    expected = proba(wl.WassersteinClassifier(metric).fit(X, Y))
+    np.testing.assert_allclose(proba(wl.WassersteinClassifier(long).fit(X, Y)), expected, atol=1e-4)
+    shifted = wl.WassersteinClassifier(metric).fit(1e4 * X + 3e5, Y)
+    np.testing.assert_allclose(shifted.predict_proba(1e4 * X + 3e5), expected, atol=1e-4)
+
+
+def test_weights_are_repeated_rows() -> None:
+    weight = np.random.default_rng(0).integers(0, 4, size=len(X))
+    weighted = wl.WassersteinClassifier("ordinal").fit(X, Y, sample_weight=weight)
+    repeated = wl.WassersteinClassifier("ordinal").fit(X.repeat(weight, 0), Y.repeat(weight))
+    np.testing.assert_allclose(proba(weighted), proba(repeated), atol=1e-7)
+
+
+def test_partial_fit_learns_and_goes_on_from_fit() -> None:
+    small_steps = wl.WassersteinClassifier("ordinal", batch_size=20, random_state=0)
+    for _ in range(20):
+        for part in np.array_split(np.arange(len(X)), 4):
+            small_steps.partial_fit(X[part], Y[part], classes=np.arange(10))
+    whole = wl.WassersteinClassifier("ordinal").fit(X, Y)
+    assert small_steps.n_iter_ == 80
+    assert np.abs(proba(small_steps) - proba(whole)).mean() < 0.03
+    before = proba(whole)
+    whole.partial_fit(X, Y)
+    assert 0 < np.abs(proba(whole) - before).max() < 0.2
+    assert np.array_equal(proba(whole.fit(X, Y)), before)  # begins anew
+
+
+def test_a_weight_of_two_takes_a_step_twice_as_long() -> None:
+    step = {"solver": "sgd", "batch_size": 200, "weight_penalty": 0.0}
+    heavy = wl.WassersteinClassifier(**step, learning_rate=0.1)
+    heavy.partial_fit(X, Y, range(10), sample_weight=np.full(200, 2.0))
+    fast = wl.WassersteinClassifier(**step, learning_rate=0.2).partial_fit(X, Y, range(10))
+    np.testing.assert_allclose(proba(heavy), proba(fast), rtol=1e-5)
+    light = wl.WassersteinClassifier(**step, learning_rate=0.1).partial_fit(X, Y, range(10))
+    assert np.abs(proba(heavy) - proba(light)).max() > 1e-4
+
+
+@pytest.mark.parametrize("metric", [None, "ordinal"])
+def test_partial_fit_asks_for_the_classes_first(metric: str | None) -> None:
+    estimator = wl.WassersteinClassifier(metric)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        estimator.partial_fit(X, Y)
+    estimator.partial_fit(X[:5], Y[:5], classes=range(10)).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        estimator.partial_fit(X, Y, classes=range(9))
+    with pytest.raises(ValueError, match="got 11"):
+        estimator.partial_fit(X[:1], [11])
+
+
+def test_partial_fit_takes_classes_from_the_metric() -> None:
+    estimator = wl.WassersteinClassifier(wl.ground.Ordinal(10)).partial_fit(X[:3], [1, 2, 1])
+    assert estimator.classes_.tolist() == list(range(10))
+    matrix = wl.WassersteinClassifier().partial_fit(X, np.eye(10)[Y])
+    assert matrix.predict(X).shape == (200,)
+
+
+def test_the_least_cost_decision_charges_the_metric() -> None:
+    fitted = wl.WassersteinClassifier(wl.ground.Ordinal(10), decision="least_cost").fit(X, Y)
+    median = (proba(fitted).cumsum(1) < 0.5).sum(1)
+    np.testing.assert_array_equal(fitted.predict(X), median)
+
+
+def test_top_labels() -> None:
+    fitted = wl.WassersteinClassifier("ordinal").fit(X, Y + 1)
+    top = fitted.predict_top(X, 3)
+    assert top.shape == (200, 3)
+    np.testing.assert_array_equal(top[:, 0], fitted.predict(X))
+    np.testing.assert_array_equal(top, fitted.classes_[proba(fitted).argsort(1)[:, :-4:-1]])
+    spread = fitted.set_params(decision="least_cost").predict_top(X, 2)
+    np.testing.assert_array_equal(spread[:, 0], fitted.predict(X))
+
+
+def test_the_score_of_an_indicator_takes_any_of_its_labels() -> None:
+    fitted = wl.WassersteinClassifier("ordinal").fit(X, Y)
+    near = np.abs(np.arange(10) - Y[:, None]) <= 1
+    right = np.abs(fitted.predict(X) - Y) <= 1
+    weight = np.arange(1.0, 201)
+    assert fitted.score(X, near) == right.mean()
+    assert fitted.score(X, near, weight) == pytest.approx(np.average(right, weights=weight))
+
+
+def test_decision_function_of_two_classes_is_a_difference() -> None:
+    fitted = wl.WassersteinClassifier().fit(X, Y > 4)
+    p = proba(fitted)
+    np.testing.assert_allclose(fitted.decision_function(X), np.log(p[:, 1] / p[:, 0]))
+
+
+def test_features_of_a_data_frame_keep_their_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=[f"x{i}" for i in range(10)])
+    fitted = wl.WassersteinClassifier().fit(frame, Y)
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(frame.rename(columns={"x0": "y0"}))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"metric": "euclid"}, "metric must be .* got .euclid."),
+        ({"metric": 3}, "metric must be a GroundMetric"),
+        ({"metric": np.ones((2, 3))}, "distance must be square"),
+        ({"solver": "newton"}, "solver must be one of .* got 'newton'"),
+        ({"decision": "best"}, "decision must be one of .* got 'best'"),
+        ({"kl_weight": -1}, "kl_weight must be a finite number, at least 0, got -1"),
+        ({"epsilon": "small"}, "epsilon must be a number, got 'small'"),
+        ({"power": -1}, "power"),
+        ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
+        ({"tol": -1}, "tol must be"),
+        ({"batch_size": 2.5}, "batch_size must be an integer, got 2.5"),
+        ({"learning_rate": 0}, "learning_rate must be positive, got 0"),
+        ({"weight_penalty": float("nan")}, "weight_penalty must be"),
+        ({"hidden": 10}, "hidden must be a sequence"),
+        ({"hidden": 0}, "hidden must be a sequence .* got 0"),
+        ({"hidden": (0,)}, "hidden must be at least 1, got 0"),
+        ({"metric": torch.zeros(10, 10, requires_grad=True)}, "metric must not require grad"),
+        ({"device": "abacus"}, "device must be one that torch has, got 'abacus'"),
+    ],
+)
+def test_bad_keywords(keywords: dict[str, Any], message: str) -> None:
+    estimator = wl.WassersteinClassifier(**keywords)  # says nothing, as scikit-learn wants
+    with pytest.raises((ValueError, TypeError), match=message):
+        estimator.fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (-np.eye(10)[Y], "y must not be negative, got -1.0"),
+        (2 * np.eye(10, dtype=int)[Y], "indicator of 0 and 1 .* got 2"),
+        (np.zeros((200, 10)), "y must give every example a label, got none in row 0"),
+        (sparse.csr_array((200, 10)), "y must give every example a label, got none in row 0"),
+        (np.full((200, 10), "a"), "y must hold numbers"),
+        (np.full((200, 10), np.nan), "contains NaN"),
+        (Y + 0.5, "Unknown label type"),
+        (Y[:-1], "inconsistent numbers of samples"),
+    ],
+)
+def test_bad_targets(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        wl.WassersteinClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.zeros(200), "only zeros"),
+        (-np.ones(200), "not negative, got -1.0"),
+        (np.ones(199), r"shape \(200,\), got \(199,\)"),
+    ],
+)
+def test_bad_weights(weight: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        wl.WassersteinClassifier().fit(X, Y, sample_weight=weight)
+
+
+def test_a_fit_that_failed_is_no_fit() -> None:
+    estimator = wl.WassersteinClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match="epsilon"):
+        estimator.set_params(epsilon=-1).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
+def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wassloss.estimators.fitting.train", interrupted)
+    monkeypatch.setattr("wassloss.estimators.fitting.train_full_batch", interrupted)
+    estimator = wl.WassersteinClassifier(solver=solver)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
+
+
+def test_the_exact_loss_can_be_fitted() -> None:
+    tags = np.abs(np.arange(10) - Y[:, None]) <= 1
+    # Between sets of labels it has kinks, which L-BFGS stumbles over.
+    for y, solver in ((Y, "auto"), (tags, "adam")):
+        fitted = wl.WassersteinClassifier("ordinal", epsilon=0, solver=solver).fit(X, y)
+        assert fitted.epsilon_ == 0
+        assert np.abs(fitted.predict(X) - Y).mean() < 2
+
+
+def test_sparse_features_are_refused() -> None:
+    with pytest.raises(TypeError, match="dense data is required"):
+        wl.WassersteinClassifier().fit(sparse.csr_array(X), Y)
+
+
+def test_a_matrix_of_other_width_is_refused() -> None:
+    fitted = wl.WassersteinClassifier().fit(X, np.eye(10)[Y])
+    with pytest.raises(ValueError, match=r"y must have shape \(200, 10\), got \(200, 9\)"):
+        fitted.score(X, np.eye(10)[Y][:, :9] + 0.1)
+    with pytest.raises(ValueError, match="y must have 10 columns, got 9"):
+        fitted.partial_fit(X, np.ones((200, 9)))

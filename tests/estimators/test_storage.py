@@ -1,0 +1,158 @@
+"""Files of fitted estimators."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+
+import wassloss as wl
+from wassloss.estimators.storage import _digest
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+METRIC = wl.ground.Ordinal(3, labels=["virginica", "setosa", "versicolor"])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "y"),
+    [
+        ({}, Y),
+        ({"metric": "ordinal", "power": np.float64(2)}, Y + 1),
+        ({"metric": METRIC, "decision": "least_cost"}, NAMES[Y]),
+        ({"metric": METRIC}, NAMES[Y].astype(object)),
+        ({"metric": np.ones((3, 3)) - np.eye(3), "standardize": False, "tol": 1e-3}, Y),
+        ({"hidden": (5, 4), "max_iter": 2, "random_state": 0}, np.eye(3)[Y]),
+        ({"classes": np.array([0, 1, 2, 3])}, Y),
+        ({}, Y > 0),
+    ],
+)
+def test_a_classifier_comes_back_as_it_was(keywords: Any, y: Any, tmp_path: Path) -> None:
+    fitted = wl.WassersteinClassifier(**keywords).fit(X, y)
+    fitted.save(tmp_path / "model")
+    loaded = wl.WassersteinClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    assert loaded.classes_.dtype == fitted.classes_.dtype
+    assert loaded.score(X, y) == fitted.score(X, y)
+    assert (loaded.n_iter_, loaded.epsilon_) == (fitted.n_iter_, fitted.epsilon_)
+    again = loaded.fit(X, y)  # with the keywords it was made with
+    np.testing.assert_allclose(again.predict_proba(X), fitted.predict_proba(X), atol=1e-6)
+
+
+def test_a_regressor_comes_back_as_it_was(tmp_path: Path) -> None:
+    y = np.exp(X[:, 1:])
+    fitted = wl.WassersteinMeasureRegressor("ordinal", gamma=(1.0, float("inf"))).fit(X, y)
+    fitted.save(tmp_path / "model")
+    loaded = wl.WassersteinMeasureRegressor.load(tmp_path / "model")
+    assert loaded.gamma == (1.0, float("inf"))
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+
+
+def test_a_loaded_classifier_learns_on(tmp_path: Path) -> None:
+    fitted = wl.WassersteinClassifier(random_state=0).partial_fit(X, Y, classes=[0, 1, 2])
+    fitted.save(tmp_path / "model")
+    loaded = wl.WassersteinClassifier.load(tmp_path / "model").partial_fit(X, Y)
+    assert loaded.scaler_.n_samples_seen_ == 300
+    assert not np.array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_feature_names_are_kept(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    wl.WassersteinClassifier().fit(frame, Y).save(tmp_path / "model")
+    assert wl.WassersteinClassifier.load(tmp_path / "model").feature_names_in_.tolist() == [*"abcd"]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "model"
+    wl.WassersteinClassifier().fit(X, Y).save(path)
+    return path
+
+
+def refuse(path: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        wl.WassersteinClassifier.load(path)
+    assert "\n" not in str(refused.value)
+    assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 100, 1500, -1])
+def test_a_file_cut_short_is_refused(kept: int, saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes()[:kept])
+    refuse(saved, "is not a saved WassersteinClassifier")
+
+
+def test_every_byte_counts(saved: Path) -> None:
+    whole = saved.read_bytes()
+    for place in np.random.default_rng(0).integers(len(whole), size=60):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        saved.write_bytes(changed)
+        if whole[place : place + 1] != b" ":  # the header may end in spaces
+            refuse(saved, "is not a saved WassersteinClassifier")
+
+
+def test_another_class_and_other_files_are_refused(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"it holds a WassersteinClassifier: use W.*Classifier\.load"
+    ):
+        wl.WassersteinMeasureRegressor.load(saved)
+    save_file({}, tmp_path / "empty")
+    refuse(tmp_path / "empty", "it holds no estimator")
+    METRIC.save(tmp_path / "metric.npz")
+    refuse(tmp_path / "metric.npz", "is not a saved")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        wl.WassersteinClassifier.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "format 2 is unknown"),
+        ({"model": {"kind": "LinearSoftmax", "features": 5, "labels": 3}}, "size mismatch"),
+        ({"model": {"kind": "LinearSoftmax", "features": 10**12, "labels": 3}}, "size mismatch"),
+        ({"model": {"kind": "os.system"}}, "kind out of"),
+        ({"own": {"classes": [0, 1], "dtype": "<i8", "places": [0, 1]}}, "no class for each"),
+        ({"own": {}}, "classes"),
+        ({"params": {"foo": 1, "metric": None}}, "foo"),
+    ],
+)
+def test_contents_that_make_no_sense_are_refused(change: Any, message: str, saved: Path) -> None:
+    with safe_open(saved, "pt") as file:
+        state = json.loads(file.metadata()["wassloss"]) | change
+    tensors, text = load_file(saved), json.dumps(state)
+    save_file(tensors, saved, {"wassloss": text, "sha256": _digest(text, tensors)})
+    refuse(saved, message)
+
+
+def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved.read_bytes()
+
+    def full(*_: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        wl.WassersteinClassifier("ordinal").fit(X, Y).save(saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError):
+        wl.WassersteinClassifier().save(tmp_path / "model")
+    random = wl.WassersteinClassifier(random_state=np.random.RandomState(0)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"random_state=.* cannot be saved"):
+        random.save(tmp_path / "model")
+    days = np.array(["2015-12-07", "2015-12-08", "2015-12-09"], dtype="datetime64[D]")
+    odd = wl.WassersteinClassifier().fit(X, days[Y])
+    with pytest.raises(ValueError, match="classes must be numbers or strings to be saved"):
+        odd.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
