@@ -247,6 +247,19 @@ def test_an_unfinished_solve_is_marked_and_warned_of(use, kernels):
 
 
 @each_kernels
+def test_a_loose_tolerance_is_not_met_on_the_way(kernels):
+    # In an early stage, at a larger epsilon, the error may be small while the answer is far off.
+    metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
+    for iterations in (1, 2, 3, 4):
+        fused = run(
+            kernels, metric, logits, target, epsilon=1e-3, tol=0.05, max_iterations=iterations
+        )
+        exact = run(kernels, metric, logits, target, epsilon=1e-3, tol=1e-8, max_iterations=200)
+        fine = fused.status == FINE
+        torch.testing.assert_close(fused.value[fine], exact.value[fine], rtol=0.05, atol=0.05)
+
+
+@each_kernels
 @tables
 def test_digits_that_single_precision_lacks(use, kernels, tabulated):
     metric = table_of(random_metric(LABELS).to(dtype=F32), tabulated)

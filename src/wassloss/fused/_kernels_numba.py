@@ -24,11 +24,12 @@ from wassloss.transport._newton_kernel import (
     Reals,
     Scratch,
     Terms,
+    Totals,
     ascend,
-    exponentials,
     largest_cost,
+    write_potential,
 )
-from wassloss.transport._vectorized import compiled, exp, kept_on_disk, log, summing
+from wassloss.transport._vectorized import compiled, exp, kept_on_disk, summing
 
 Codes = NDArray[np.uint8]
 
@@ -173,33 +174,6 @@ def read_target(
     return (n if n > 0 and near_one else -1), total
 
 
-@summing
-def slopes(
-    log_h: Reals, h: Reals, cost: Reals, n: int, terms: Terms, scratch: Scratch, gradient: Reals
-) -> float:
-    """Write `f`, the slope in `h`, and return its mean under `h`."""
-    real = log_h.dtype.type
-    w, epsilon, total = scratch.vectors[1, :n], terms.epsilon, 0.0
-    for j in range(n):
-        reference = scratch.vectors[LOG_Y, j] if terms.product else -1.0
-        w[j] = scratch.vectors[POTENTIAL, j] / epsilon + reference
-    lead, strength = real(0 if terms.product else 1), real(epsilon)
-    top, sums = scratch.lanes[0], scratch.lanes[1]
-    for first in range(0, h.size, BLOCK):
-        size, part = min(BLOCK, h.size - first), real(0)
-        exponentials(
-            cost, scratch.present[:n], w, 1 / epsilon, terms.negligible, first, size,
-            scratch.share, top, sums,
-        )  # fmt: skip
-        logs, h_, out = log_h[first:], h[first:], gradient[first:]
-        for i in range(size):
-            f = strength * (lead * logs[i] - (top[i] + log(sums[i])))
-            out[i] = f
-            part += h_[i] * f
-        total += part
-    return total
-
-
 @kept_on_disk
 def sparse_rows(
     start: int, stop: int, logits: Reals, indices: Indices, weights: Reals, cost: Reals,
@@ -218,8 +192,8 @@ def sparse_rows(
         to_total = math.log(total / mass)  # balanced masses are equal to the last digit
         for j in range(n):
             solving.vectors[LOG_Y, j] += to_total
-        dual, error, _ = ascend(log_h, total, total, total, cost, n, terms, solving)
-        mean = slopes(log_h, h, cost, n, terms, solving, gradient[b])
+        dual, error, _ = ascend(log_h, Totals(total, total), cost, n, terms, solving)
+        mean = write_potential(log_h, h, cost, n, terms, solving, gradient[b])
         divergence, share = 0.0, mass if rule.normalize else 1.0
         kl_mass = mass / share
         through_softmax(h, mean, rule.kl_weight * kl_mass, gradient[b])

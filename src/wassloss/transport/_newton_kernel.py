@@ -62,6 +62,13 @@ class Terms(NamedTuple):
     longest_step: float
 
 
+class Totals(NamedTuple):
+    """The masses of one example."""
+
+    h: float
+    y: float
+
+
 class Scratch(NamedTuple):
     """Memory for one thread."""
 
@@ -318,21 +325,44 @@ def largest_cost(cost: Reals, rows: Indices) -> float:
 
 
 @compiled
+def evaluate(
+    log_h: Reals, totals: Totals, cost: Reals, columns: Indices, at: Doubles, epsilon: float,
+    terms: Terms, scratch: Scratch, mass: Doubles, wanted: Doubles,
+) -> tuple[float, float, float]:  # fmt: skip
+    """The dual at the potential `at`, its error and its rounding; `mass` and `wanted` are filled.
+
+    Leaves in `scratch` the couplings of the Hessian.
+    """
+    _, h, share, lanes, coupling, vectors = scratch
+    logs, w = vectors[LOG_Y, : at.size], vectors[1, : at.size]
+    for j in range(at.size):
+        w[j] = at[j] / epsilon + (logs[j] if terms.product else -1.0)
+    on_labels = over_labels(
+        log_h, h, cost, columns, w, epsilon, terms, mass, coupling, share, lanes
+    )
+    on_support = over_support(logs, at, mass, terms.gamma_y, wanted)
+    value = on_labels[0] + on_support[0] - epsilon * on_labels[2]
+    if terms.product:
+        value += epsilon * totals.h * totals.y
+    error = on_support[3] / max(on_support[2], min(totals.h, totals.y))
+    noise = 8 * terms.eps * (on_labels[1] + on_support[1] + abs(value))
+    return value, error, noise
+
+
+@compiled
 def ascend(
-    log_h: Reals, total_h: float, total_y: float, least_mass: float, cost: Reals, n: int,
-    terms: Terms, scratch: Scratch,
+    log_h: Reals, totals: Totals, cost: Reals, n: int, terms: Terms, scratch: Scratch
 ) -> tuple[float, float, int]:  # fmt: skip
     """`Newton.solve` for one example of `n` targets: the dual, the error, and iterations taken.
 
     `scratch` holds the prediction's masses, the targets' places in `cost` and, in `vectors`, the
     logs of their weights and the potential, which goes from its start to the best.
     """
-    present, h, share, lanes, coupling, vectors = scratch
     real = log_h.dtype.type
     for i in range(BLOCK):
-        share[n, i] = 0
-    columns, view = present[:n], vectors[:, :n]
-    logs, w, direction = view[LOG_Y], view[1], view[2]
+        scratch.share[n, i] = 0
+    columns, view = scratch.present[:n], scratch.vectors[:, :n]
+    logs, direction = view[LOG_Y], view[2]
     g, mass, wanted = view[POTENTIAL], view[4], view[5]
     trial, trial_mass, trial_wanted = view[6], view[7], view[8]
 
@@ -343,30 +373,23 @@ def ascend(
     for iteration in range(terms.max_iterations + 1):
         for j in range(n):
             trial[j] = real(g[j] + step * direction[j]) if step > 0 else g[j]
-            w[j] = trial[j] / epsilon + (logs[j] if terms.product else -1.0)
-        on_labels = over_labels(
-            log_h, h, cost, columns, w, epsilon, terms, trial_mass, coupling, share, lanes
+        value, trial_error, trial_noise = evaluate(
+            log_h, totals, cost, columns, trial, epsilon, terms, scratch, trial_mass, trial_wanted
         )
-        on_support = over_support(logs, trial, trial_mass, terms.gamma_y, trial_wanted)
-        value = on_labels[0] + on_support[0] - epsilon * on_labels[2]
-        if terms.product:
-            value += epsilon * total_h * total_y
-        trial_error = on_support[3] / max(on_support[2], least_mass)
         needed = terms.sufficient_increase * step * slope - noise
         # A NaN or an infinity compares false: such a point is refused, but for the first one.
         kept = value >= objective + needed and trial_error < math.inf
         if kept or iteration == 0:
-            objective, error, step = value, trial_error, 1.0
-            noise = 8 * terms.eps * (on_labels[1] + on_support[1] + abs(value))
+            objective, error, noise, step = value, trial_error, trial_noise, 1.0
             for j in range(n):
                 g[j], mass[j], wanted[j] = trial[j], trial_mass[j], trial_wanted[j]
             at_last = epsilon <= terms.epsilon
-            # Half the tolerance: the error is measured again, in another order of summation.
+            # Half the tolerance: whoever measures again sums in another order.
             if at_last and error <= 0.5 * terms.tol and iteration > 0:
                 return objective, error, iteration
             if at_last or error > near_enough or iteration == 0:
                 slope = find_direction(
-                    logs, g, mass, wanted, error, epsilon, terms, coupling, direction
+                    logs, g, mass, wanted, error, epsilon, terms, scratch.coupling, direction
                 )
             else:
                 # One stage's objective says nothing of the next: look around there first.
@@ -378,82 +401,93 @@ def ascend(
             if step < terms.smallest_step:
                 sinkhorn_step(logs, g, mass, epsilon, terms, direction)
                 step, slope, objective = 1.0, 0.0, -math.inf
-    return objective, error, terms.max_iterations
+    # However far it came, what is told is measured there, at the last ε.
+    value, error, _ = evaluate(
+        log_h, totals, cost, columns, g, terms.epsilon, terms, scratch, mass, wanted
+    )
+    return value, error, terms.max_iterations
+
+
+@summing
+def write_potential(
+    log_h: Reals, h: Reals, cost: Reals, n: int, terms: Terms, scratch: Scratch, out: Reals
+) -> float:
+    """Write `f`, the best for the potential in `scratch`; its mean under `h`."""
+    real = log_h.dtype.type
+    w, epsilon, total = scratch.vectors[1, :n], terms.epsilon, 0.0
+    for j in range(n):
+        reference = scratch.vectors[LOG_Y, j] if terms.product else -1.0
+        w[j] = scratch.vectors[POTENTIAL, j] / epsilon + reference
+    lead, unit = real(0 if terms.product else 1), real(damping(terms.gamma_h, epsilon) * epsilon)
+    top, sums = scratch.lanes[0], scratch.lanes[1]
+    for first in range(0, h.size, BLOCK):
+        size, part = min(BLOCK, h.size - first), real(0)
+        exponentials(
+            cost, scratch.present[:n], w, 1 / epsilon, terms.negligible, first, size,
+            scratch.share, top, sums,
+        )  # fmt: skip
+        logs, h_, out_ = log_h[first:], h[first:], out[first:]
+        for i in range(size):
+            f = unit * (lead * logs[i] - (top[i] + log(sums[i])))
+            out_[i] = f
+            part += h_[i] * f
+        total += part
+    return total
+
+
+@summing
+def column_log_sum(f: Reals, log_h: Reals, row: Reals, terms: Terms, top: Reals) -> float:
+    """`log Σ_i exp(α_i + (f_i − M_ij)/ε)` of the target with costs `row`; `top` is scratch."""
+    real = f.dtype.type
+    rate, low, follow = real(1 / terms.epsilon), real(terms.negligible), real(terms.product)
+    largest, total = real(-math.inf), 0.0
+    for i in range(BLOCK):
+        top[i] = largest
+    for first in range(0, f.size, BLOCK):
+        f_, logs, row_ = f[first:], log_h[first:], row[first:]
+        for i in range(min(BLOCK, f.size - first)):
+            x, t = rate * (f_[i] - row_[i]) + follow * logs[i], top[i]
+            top[i] = t if t > x else x
+    for i in range(BLOCK):
+        largest = max(largest, top[i])
+    for first in range(0, f.size, BLOCK):
+        f_, logs, row_, part = f[first:], log_h[first:], row[first:], real(0)
+        for i in range(min(BLOCK, f.size - first)):
+            x = rate * (f_[i] - row_[i]) + follow * logs[i] - largest
+            part += exp(low if x < low else x)
+        total += part
+    return float(largest) + math.log(total)
 
 
 @kept_on_disk
 def maximize(
-    start: int, stop: int, log_h: Reals, log_y: Reals, cost: Reals, rows: Indices,
-    least_mass: Reals, terms: Terms, scratch: Scratch, potential: Reals, n_iterations: Indices,
+    start: int, stop: int, log_h: Reals, log_y: Reals, cost: Reals, rows: Indices, terms: Terms,
+    scratch: Scratch, value: Reals, f: Reals, g: Reals, n_iterations: Indices, error: Reals,
 ) -> None:  # fmt: skip
-    """`ascend` for examples `start` to `stop − 1`: `potential` from its start to the best."""
+    """Solve examples `start` to `stop − 1`; `g` goes from its start to the best."""
+    vectors = scratch.vectors
     for b in range(start, stop):
         total_h = exponentiate(log_h[b], math.log(terms.tiny), scratch.h)
         total_y, n = 0.0, 0
         for j in range(log_y.shape[1]):
             if log_y[b, j] > -math.inf:
                 scratch.present[n] = rows[b, j]
-                scratch.vectors[LOG_Y, n] = log_y[b, j]
-                scratch.vectors[POTENTIAL, n] = potential[b, j]
+                vectors[LOG_Y, n], vectors[POTENTIAL, n] = log_y[b, j], g[b, j]
                 total_y += math.exp(log_y[b, j])
                 n += 1
-        least = float(least_mass[b])
-        result = ascend(log_h[b], total_h, total_y, least, cost, n, terms, scratch)
-        n_iterations[b] = result[2]
-        n = 0
+        totals = Totals(total_h, total_y)
+        value[b], error[b], n_iterations[b] = ascend(log_h[b], totals, cost, n, terms, scratch)
+        write_potential(log_h[b], scratch.h, cost, n, terms, scratch, f[b])
+        # The error all but overlooks targets of little mass; their potential follows from f.
+        little, n = math.sqrt(terms.tol) * min(total_h, total_y), 0
         for j in range(log_y.shape[1]):
-            if log_y[b, j] > -math.inf:
-                potential[b, j] = scratch.vectors[POTENTIAL, n]
-                n += 1
-
-
-# The passes over the cost of `entropic.conclude`
-
-
-@kept_on_disk
-def row_log_sums(
-    start: int, stop: int, w: Doubles, cost: Reals, rows: Indices, rate: float, low: float,
-    scratch: Scratch, out: Reals,
-) -> None:  # fmt: skip
-    """`log Σ_j exp(w_j − M_ij rate)` of every label."""
-    top, total = scratch.lanes[0], scratch.lanes[1]
-    for b in range(start, stop):
-        for first in range(0, out.shape[1], BLOCK):
-            size = min(BLOCK, out.shape[1] - first)
-            exponentials(cost, rows[b], w[b], rate, low, first, size, scratch.share, top, total)
-            for i in range(size):
-                out[b, first + i] = top[i] + log(total[i])
-
-
-@summing
-def log_sum(v: Reals, row: Reals, rate: float, low: float, top: Reals) -> float:
-    """`log Σ_i exp(v_i − rate row_i)`; `top` is scratch."""
-    real = v.dtype.type
-    rate_, low_, largest, total = real(rate), real(low), real(-math.inf), 0.0
-    for i in range(BLOCK):
-        top[i] = largest
-    for first in range(0, v.size, BLOCK):
-        v_, row_ = v[first:], row[first:]
-        for i in range(min(BLOCK, v.size - first)):
-            x, t = v_[i] - rate_ * row_[i], top[i]
-            top[i] = t if t > x else x
-    for i in range(BLOCK):
-        largest = max(largest, top[i])
-    for first in range(0, v.size, BLOCK):
-        v_, row_, part = v[first:], row[first:], real(0)
-        for i in range(min(BLOCK, v.size - first)):
-            x = v_[i] - rate_ * row_[i] - largest
-            part += exp(low_ if x < low_ else x)
-        total += part
-    return float(largest) + math.log(total)
-
-
-@kept_on_disk
-def column_log_sums(
-    start: int, stop: int, v: Reals, cost: Reals, rows: Indices, rate: float, low: float,
-    scratch: Scratch, out: Reals,
-) -> None:  # fmt: skip
-    """`log Σ_i exp(v_i − M_ij rate)` of every target."""
-    for b in range(start, stop):
-        for j in range(out.shape[1]):
-            out[b, j] = log_sum(v[b], cost[rows[b, j]], rate, low, scratch.lanes[0])
+            if not log_y[b, j] > -math.inf:
+                g[b, j] = 0
+                continue
+            g[b, j] = vectors[POTENTIAL, n]
+            n += 1
+            if math.exp(log_y[b, j]) <= little:
+                log_sum = column_log_sum(f[b], log_h[b], cost[rows[b, j]], terms, scratch.lanes[0])
+                reference = log_y[b, j] if terms.product else -1.0
+                strength = damping(terms.gamma_y, terms.epsilon) * terms.epsilon
+                g[b, j] = strength * (log_y[b, j] - reference - log_sum)

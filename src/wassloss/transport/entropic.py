@@ -175,12 +175,9 @@ def conclude(
     log_sum = equations.column_log_sum(f)
     error = equations.error(equations.column_mass(log_sum, g), g)
     converged = error <= tol
-    if bool(converged.all()):
-        status = Status.CONVERGED
-    elif tol < rounding_error(equations.largest_cost(), problem.objective.epsilon):
-        status = Status.PRECISION_EXHAUSTED
-    else:
-        status = Status.ITERATIONS_EXHAUSTED
+    status = Status.CONVERGED
+    if not bool(converged.all()):
+        status = unfinished(equations.largest_cost(), problem.objective.epsilon, tol)
     plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
     value = equations.dual(f, g, plan_mass)
     # The error all but overlooks targets of little mass; their potential follows from f. What that
@@ -190,13 +187,15 @@ def conclude(
     return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
-def rounding_error(cost: Tensor, epsilon: float) -> float:
-    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`."""
-    return rounding_of(float(cost.max()), epsilon, cost.dtype)
+def unfinished(cost: Tensor, epsilon: float, tol: float) -> Status:
+    """Why a solve did not reach `tol`; `cost` is the largest cost, a scalar."""
+    if tol < rounding_of(float(cost), epsilon, cost.dtype):
+        return Status.PRECISION_EXHAUSTED
+    return Status.ITERATIONS_EXHAUSTED
 
 
 def rounding_of(largest_cost: float, epsilon: float, dtype: torch.dtype) -> float:
-    """`rounding_error` of costs up to `largest_cost`."""
+    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`."""
     return 0.5 * torch.finfo(dtype).eps * largest_cost / epsilon
 
 

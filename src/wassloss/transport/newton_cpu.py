@@ -8,34 +8,24 @@ one example at a time: an evaluation reads the costs once, and the rest stays in
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 
 from wassloss.transport import newton
 from wassloss.transport._threads import spread
-from wassloss.transport.entropic import (
-    Equations,
-    conclude,
-    default_tolerance,
-    initial_potential,
-    negligible_exponent,
-)
+from wassloss.transport.entropic import default_tolerance, negligible_exponent, unfinished
 from wassloss.transport.newton import Newton
 from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.problem import Problem
-from wassloss.transport.solution import Solution
+from wassloss.transport.solution import Solution, Status
 
 if TYPE_CHECKING:
     from wassloss.transport._newton_kernel import Scratch, Terms
 
-# How many costs are worth a helper's 0.1 ms of coming and going, over a solve and in one pass.
-WORTH_SOLVING = 2**14
-WORTH_PASSING = 2**20
-
+WORTH_SOLVING = 2**14  # costs in a solve that are worth a helper's 0.1 ms of coming and going
 
 # Numba compiles the loops; it is optional. Looked up once, for a tracer cannot follow the look-up.
 COMPILES = importlib.util.find_spec("numba") is not None
@@ -64,31 +54,29 @@ class NewtonCPU(Newton):
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         if not has_memory(problem.log_h):
             return super().solve(problem, start)
-        from wassloss.transport._newton_kernel import maximize
+        from wassloss.transport._newton_kernel import maximize, new_scratch
 
         tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
-        equations = CompiledEquations.of(problem)
-        g = initial_potential(equations, start).contiguous()
+        log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
+        terms = terms_of(objective, log_h.dtype, tol, self.max_iterations, staged=start is None)
+        cost, rows = _costs(problem)
+        f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
+        g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
-        terms = terms_of(
-            problem.objective, problem.log_h.dtype, tol, self.max_iterations, staged=start is None
-        )
-        log_h, log_y, least_mass = map(
-            as_array, (problem.log_h, problem.log_y, equations.least_mass)
-        )
-        cost, rows = as_array(equations.cost), as_array(equations.rows)
-        best, counted = as_array(g), as_array(n_iterations)
+        read: tuple[Any, ...] = tuple(map(as_array, (log_h, log_y, cost, rows)))
+        written: tuple[Any, ...] = tuple(map(as_array, (value, f, g, n_iterations, error)))
+        (batch, support), labels, dtype = rows.shape, cost.shape[1], read[0].dtype
 
         def work(first: int, last: int, scratch: Scratch) -> None:
-            maximize(
-                first, last, log_h, log_y, cost, rows, least_mass, terms, scratch, best, counted
-            )
+            maximize(first, last, *read, terms, scratch, *written)
 
-        equations.spread(work, WORTH_SOLVING)
-        solution = conclude(problem, equations, g, n_iterations, tol)
-        if not solution.converged.all():
-            problem.cost()  # raises where the costs are to blame
-        return solution
+        most_threads = 1 + batch * support * labels // WORTH_SOLVING
+        spread(work, batch, lambda: new_scratch(support, labels, dtype), most_threads)
+        converged = error <= tol
+        status = Status.CONVERGED
+        if not bool(converged.all()):
+            status = unfinished(problem.cost().max(), objective.epsilon, tol)
+        return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
 def terms_of(
@@ -120,57 +108,6 @@ def terms_of(
         ridge=newton.RIDGE,
         longest_step=newton.LONGEST_STEP,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompiledEquations(Equations):
-    """`Equations` at one `epsilon`, whose passes over the cost are compiled.
-
-    `cost` is `(any number, labels)` and `rows` says which of it belongs to a target: costs that
-    examples share, or that the metric has a table of, are not copied.
-    """
-
-    rows: Tensor  # (batch, support)
-
-    @classmethod
-    def of(cls, problem: Problem) -> CompiledEquations:
-        cost, rows = _costs(problem)
-        return cls(**vars(Equations.of(replace(problem, columns=cost))), rows=rows)
-
-    def _row_log_sum(self, g: Tensor) -> Tensor:
-        from wassloss.transport._newton_kernel import row_log_sums
-
-        w = (g / self.epsilon + self.beta).double()
-        return self._pass(row_log_sums, w, self.log_h.shape)
-
-    def column_log_sum(self, f: Tensor) -> Tensor:
-        from wassloss.transport._newton_kernel import column_log_sums
-
-        return self._pass(column_log_sums, f / self.epsilon + self.alpha, self.log_y.shape)
-
-    def _pass(self, function: Callable[..., None], exponent: Tensor, shape: Size) -> Tensor:
-        result = torch.empty(shape, dtype=self.cost.dtype)
-        given = as_array(exponent), as_array(self.cost), as_array(self.rows)
-        rate, low, out = (
-            1 / float(self.epsilon),
-            negligible_exponent(result.dtype),
-            as_array(result),
-        )
-
-        def work(first: int, last: int, scratch: Scratch) -> None:
-            function(first, last, *given, rate, low, scratch, out)
-
-        self.spread(work, WORTH_PASSING)
-        return result
-
-    def spread(self, work: Callable[[int, int, Scratch], None], worth_a_thread: int) -> None:
-        """Call `work(first, last, scratch)` for all examples, on as many threads as it is worth."""
-        from wassloss.transport._newton_kernel import new_scratch
-
-        (batch, support), labels = self.rows.shape, self.cost.shape[1]
-        most_threads = 1 + batch * support * labels // worth_a_thread
-        dtype = as_array(self.log_h).dtype
-        spread(work, batch, lambda: new_scratch(support, labels, dtype), most_threads)
 
 
 def _costs(problem: Problem) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss.transport.entropic import default_tolerance, rounding_error
+from wassloss.transport.entropic import default_tolerance, unfinished
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
@@ -57,12 +57,9 @@ class NewtonGPU:
         f, g, value, error, n_iterations, converged = launch(
             problem, start, tol, self.max_iterations
         )
-        if bool(converged.all()):  # the one time the host waits for the GPU
-            status = Status.CONVERGED
-        elif tol < rounding_error(problem.cost(), problem.objective.epsilon):
-            status = Status.PRECISION_EXHAUSTED
-        else:
-            status = Status.ITERATIONS_EXHAUSTED
+        status = Status.CONVERGED
+        if not bool(converged.all()):  # the one time the host waits for the GPU
+            status = unfinished(problem.cost().max(), problem.objective.epsilon, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 
