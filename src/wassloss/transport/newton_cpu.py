@@ -63,12 +63,12 @@ class NewtonCPU(Newton):
         f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
         g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
-        read: tuple[Any, ...] = tuple(map(as_array, (log_h, log_y, cost, rows)))
-        written: tuple[Any, ...] = tuple(map(as_array, (value, f, g, n_iterations, error)))
-        (batch, support), labels, dtype = rows.shape, cost.shape[1], read[0].dtype
+        h_, y_, cost_, rows_ = map(as_array, (log_h, log_y, cost, rows))
+        written = [as_array(x) for x in (value, f, g, n_iterations, error)]
+        (batch, support), labels, dtype = rows.shape, cost.shape[1], h_.dtype
 
         def work(first: int, last: int, scratch: Scratch) -> None:
-            maximize(first, last, *read, terms, scratch, *written)
+            maximize(first, last, h_, y_, cost_, rows_, terms, scratch, *written)
 
         most_threads = 1 + batch * support * labels // WORTH_SOLVING
         spread(work, batch, lambda: new_scratch(support, labels, dtype), most_threads)
