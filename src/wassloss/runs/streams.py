@@ -1,0 +1,50 @@
+"""What Parquet files say of themselves before they are streamed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wassloss.data._layout import Layout, import_pyarrow, one_line
+from wassloss.data._sources import expanded
+
+
+class Peek(NamedTuple):
+    """What one file tells."""
+
+    features: int
+    label_count: int  # 0 where it does not say
+    label_names: tuple[str, ...] | None
+
+
+def peek(source: str, label_names: tuple[str, ...] | None) -> Peek:
+    """Number of features and labels, from the first file and its first row."""
+    pa = import_pyarrow()
+    path = expanded(source)[0]
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            layout = Layout.of(file.schema_arrow, label_names)
+            width = len(layout.feature_columns)
+            if layout.feature_columns == ("features",):
+                row = next(file.iter_batches(1, columns=["features"]), None)
+                if row is None or not row.num_rows:
+                    raise ValueError("it has no rows")
+                width = len(row["features"][0])
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as data: {one_line(error)}") from error
+    return Peek(width, layout.label_count, layout.label_names)
+
+
+def parts_of(source: str) -> tuple[str, ...]:
+    """The names of the parts that the files have, in the order they are met."""
+    pa = import_pyarrow()
+    found: dict[str, None] = {}
+    for path in expanded(source):
+        with pa.parquet.ParquetFile(path) as file:
+            if "part" not in file.schema_arrow.names:
+                continue
+            for group in range(file.num_row_groups):
+                values = file.read_row_group(group, ["part"])["part"].unique().to_pylist()
+                found |= dict.fromkeys(value for value in values if value)
+    return tuple(found)
