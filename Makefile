@@ -18,7 +18,7 @@ help:  ## list the commands
 
 .PHONY: demo
 demo: $(READY)  ## train with and without a Wasserstein loss and compare the mistakes
-	$(BIN)/python -W error examples/demo_grades.py
+	$(BIN)/python -W error -m wassloss.cli demo
 
 .PHONY: test
 test: $(READY)  ## run the tests and the doctests

@@ -33,7 +33,9 @@ def write_predictions(predictions: Sequence[Prediction], path: Path) -> None:
             temporary.write_text("".join(lines), encoding="utf-8")
         else:
             pa = import_pyarrow()
-            pa.parquet.write_table(pa.Table.from_pylist([p._asdict() for p in predictions]), temporary)
+            pa.parquet.write_table(
+                pa.Table.from_pylist([p._asdict() for p in predictions]), temporary
+            )
 
 
 def csv_text(predictions: Sequence[Prediction]) -> str:

@@ -16,8 +16,8 @@ def console() -> Console:
 
 
 def score_table(found: ExampleScores, title: str) -> Table:
-    """A run's scores with their standard errors and what they mean."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    """A run's scores with their standard errors; ↑ marks those of which more is better."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("score")
     table.add_column("mean", justify="right")
     table.add_column("± s.e.", justify="right")
@@ -25,10 +25,10 @@ def score_table(found: ExampleScores, title: str) -> Table:
     for name in found.values:
         better, meaning = MEANING[name]
         table.add_row(
-            name,
+            f"{name} {'↑' if better else '↓'}",
             number(found.mean(name)),
             number(found.standard_error(name)),
-            f"{'higher' if better else 'lower'} is better: {meaning}",
+            meaning,
         )
     return table
 

@@ -45,7 +45,9 @@ def build(
     ] = None,
     matrix: Annotated[
         Path | None,
-        typer.Option(help="Distances: .npy, .npz (distance, labels), or CSV with the labels on top."),
+        typer.Option(
+            help="Distances: .npy, .npz (distance, labels), or CSV with the labels on top."
+        ),
     ] = None,
     ordinal: Annotated[
         int | None, typer.Option(help="So many labels on a line, one step apart.")
@@ -60,9 +62,7 @@ def build(
         bool, typer.Option(help="Bring vectors to length 1, as is usual for words.")
     ] = True,
     power: Annotated[float, typer.Option(help="Of the cost, (d / scale) ** power.")] = 1.0,
-    scale: Annotated[
-        str | None, typer.Option(help="Of the cost: a number, max or median.")
-    ] = None,
+    scale: Annotated[str | None, typer.Option(help="Of the cost: a number, max or median.")] = None,
 ) -> None:
     """Build a ground metric from word vectors, a taxonomy, or a table of distances."""
     sources = {"--vectors": vectors, "--tree": tree, "--matrix": matrix, "--ordinal": ordinal}
@@ -154,4 +154,6 @@ def _index(label: str) -> int:
     try:
         return int(label)
     except ValueError:
-        raise usage(f"--near must be a number, for the labels have no names, got {label!r}.") from None
+        raise usage(
+            f"--near must be a number, for the labels have no names, got {label!r}."
+        ) from None

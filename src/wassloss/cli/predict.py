@@ -52,7 +52,9 @@ def predict(
         p = opened.logits(features[start : start + ROWS_AT_ONCE]).softmax(1)
         labels = _decided(p, opened, top, decision)
         chances = p.gather(1, labels)
-        own = zip(rows[start : start + ROWS_AT_ONCE], labels.tolist(), chances.tolist(), strict=True)
+        own = zip(
+            rows[start : start + ROWS_AT_ONCE], labels.tolist(), chances.tolist(), strict=True
+        )
         predictions += [
             Prediction(row, [opened.label(i) for i in ids], chance) for row, ids, chance in own
         ]
@@ -81,8 +83,10 @@ def _features(
         features = data_sets.read_features(source, label_column=column)
         rows = list(range(len(features)))
     else:
-        known = BUILT_IN[source]() if source in BUILT_IN else data_sets.read(
-            source, label_column=column
+        known = (
+            BUILT_IN[source]()
+            if source in BUILT_IN
+            else data_sets.read(source, label_column=column)
         )
         rows = list(range(len(known)))
         if part is not None:

@@ -43,7 +43,8 @@ def embedding_from_file(
         words: a text file with the word of each row, where `vectors` does not say.
         labels: which words are labels, in which order; by default all.
         normalize: whether to bring vectors to length 1.
-        power, scale: of the cost.
+        power: of the cost.
+        scale: of the cost.
 
     Raises:
         ValueError: a file is not as described, or lacks a label; the message names both.
@@ -82,14 +83,13 @@ def tree_from_file(
     Args:
         path: the file.
         labels: which nodes are labels, in which order; by default the leaves, in the file's order.
-        power, scale: of the cost.
+        power: of the cost.
+        scale: of the cost.
     """
     name = os.fspath(path)
     header, *lines = _csv(path)
     if "name" not in header or "parent" not in header:
-        raise ValueError(
-            f"{name} must have columns 'name' and 'parent', got {', '.join(header)}"
-        )
+        raise ValueError(f"{name} must have columns 'name' and 'parent', got {', '.join(header)}")
     columns = {column: header.index(column) for column in header}
     parent_of: dict[str, str] = {}
     length_of: dict[str, float] = {}
@@ -153,16 +153,16 @@ def _matrix_csv(path: Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     for number, row in enumerate(lines, 2):
         own = row[1:] if named else row
         if len(own) != len(names):
-            raise ValueError(f"{path}, line {number}: expected {len(names)} numbers, got {len(own)}")
+            raise ValueError(
+                f"{path}, line {number}: expected {len(names)} numbers, got {len(own)}"
+            )
         if named and (number - 2 >= len(names) or row[0] != names[number - 2]):
             raise ValueError(f"{path}, line {number}: lines must follow the order of the columns")
         rows.append([_float(word, f"{path}, line {number}") for word in own])
     return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
 
-def _vectors(
-    path: Path, wanted: set[str] | None
-) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
+def _vectors(path: Path, wanted: set[str] | None) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
     if path.suffix == ".npy":
         return None, _array(path)
     if path.suffix == ".npz":

@@ -69,7 +69,7 @@ class TrainedRun:
         if features.dim() != 2 or features.shape[1] != self.features:
             raise ValueError(
                 f"data must have {self.features} features, as {self.path} was trained on, got "
-                f"{tuple(features.shape[1:])[0]}"
+                f"{features.shape[-1]}"
             )
         weights = next(self.model.parameters())
         x = features.to(weights.dtype)
@@ -91,9 +91,7 @@ def open_run(directory: str | os.PathLike[str]) -> TrainedRun:
     standardization = Standardization.load(file) if settings.standardize else None
     finished = (path / MODEL).exists()
     model = _read_model(path, config) if finished else load_model(path)
-    return TrainedRun(
-        path, settings, config, load(path / METRIC), model, standardization, finished
-    )
+    return TrainedRun(path, settings, config, load(path / METRIC), model, standardization, finished)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -15,19 +15,20 @@ from wassloss import scores
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.runs.directory import TrainedRun
+from wassloss.scores._inputs import read_labels
 
 CURVE = 20  # guesses up to which the top-k cost is computed
 
 # name → whether more is better, and what it is
 MEANING: dict[str, tuple[bool, str]] = {
-    "top1_cost": (False, "distance from the first guess to the nearest true label"),
-    "top5_cost": (False, "the same, mean over the first five guesses"),
-    "top10_cost": (False, "the same, mean over the first ten guesses"),
-    "auc": (True, "how likely a true label is to outscore a false one"),
+    "top1_cost": (False, "distance of the first guess to a true label"),
+    "top5_cost": (False, "the same, mean of the first five guesses"),
+    "top10_cost": (False, "the same, mean of the first ten guesses"),
+    "auc": (True, "chance that a true label outscores a false one"),
     "accuracy": (True, "how often the first guess is right"),
-    "recall_at_5": (True, "share of the true labels among the first five guesses"),
-    "expected_distance": (False, "distance from the first guess, mean over the true labels"),
-    "mass_distance": (False, "distance of the predicted mass to the nearest true label"),
+    "recall_at_5": (True, "share of true labels in the first five guesses"),
+    "expected_distance": (False, "first guess to all true labels, mean distance"),
+    "mass_distance": (False, "distance of predicted mass to a true label"),
 }
 
 
@@ -66,6 +67,46 @@ class ExampleScores:
             "standard_errors": {name: _number(self.standard_error(name)) for name in self.values},
             "top_k_cost": [float(value) for value in self.curve.mean(0)],
         }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much two runs differ in a score on the same examples, with a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def verdict(self, more_is_better: bool) -> str:
+        """What that says of the second run: better, worse, or unclear where 0 is inside."""
+        if not (self.low > 0 or self.high < 0):
+            return "unclear"
+        return "better" if (self.mean > 0) == more_is_better else "worse"
+
+
+def paired_difference(
+    first: ExampleScores,
+    second: ExampleScores,
+    name: str,
+    groups: NDArray[np.int64] | None = None,
+) -> Difference:
+    r"""The mean of second less first over the examples that have the score in both.
+
+    The interval is the mean ± 1.96 standard errors. Examples of one group, variants of each other,
+    are not independent: deviations are added up within groups before they are squared,
+    :math:`\frac1n \sqrt{\sum_g (\sum_{i \in g} d_i - \bar d)^2}`.
+    """
+    gaps = second.values[name] - first.values[name]
+    known = ~np.isnan(gaps)
+    gaps = gaps[known]
+    if not len(gaps):
+        return Difference(float("nan"), float("nan"), float("nan"))
+    owners = np.arange(len(gaps)) if groups is None else groups[known]
+    _, place = np.unique(owners, return_inverse=True)
+    mean = float(gaps.mean())
+    sums = np.bincount(place.reshape(-1), weights=gaps - mean)
+    half = 1.96 * float(np.sqrt((sums**2).sum())) / len(gaps)
+    return Difference(mean, mean - half, mean + half)
 
 
 def evaluate(
@@ -115,7 +156,7 @@ def score_examples(logits: Tensor, target: Any, metric: GroundMetric) -> Example
 
 def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
     """The distance from every label to the nearest true one, `(batch, labels)`."""
-    truth = scores._inputs.read_labels(target, like)
+    truth = read_labels(target, like)
     nearest = like.new_full((len(like), metric.size), torch.inf)
     for place in range(truth.indices.shape[1]):
         used = truth.weights[:, place] > 0

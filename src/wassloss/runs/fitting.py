@@ -96,8 +96,7 @@ def fit(
         inputs = read_inputs(settings, own)
     standardization = None
     if settings.standardize:
-        features, _ = inputs.training()  # type: ignore[misc]
-        standardization = Standardization.of(features)
+        standardization = _standardization(inputs)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = settings.model(inputs.features, inputs.metric.size)
@@ -164,6 +163,13 @@ def _training_data(inputs: Inputs, standardization: Standardization | None) -> A
     return _standardized(given, standardization) if isinstance(given, tuple) else given
 
 
+def _standardization(inputs: Inputs) -> Standardization:
+    given = inputs.training()
+    if not isinstance(given, tuple):
+        raise ValueError("standardize needs data in memory: leave it out for a stream")
+    return Standardization.of(given[0])
+
+
 def _standardized(
     given: tuple[Tensor, Any], standardization: Standardization | None
 ) -> tuple[Tensor, Any]:
@@ -171,9 +177,7 @@ def _standardized(
     return (features if standardization is None else standardization(features)), target
 
 
-def _score(
-    name: str, metric: GroundMetric
-) -> tuple[Callable[[Tensor, Any], Any] | None, bool]:
+def _score(name: str, metric: GroundMetric) -> tuple[Callable[[Tensor, Any], Any] | None, bool]:
     """What early stopping watches, and whether more of it is better."""
     if name == "loss":
         return None, False

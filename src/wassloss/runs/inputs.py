@@ -74,7 +74,7 @@ class Inputs:
     batch_size: int
     seed: int
 
-    def training(self, rank: int = 0, world_size: int = 1) -> tuple[Tensor, object] | ParquetStream:
+    def training(self, rank: int = 0, world_size: int = 1) -> Batch | ParquetStream:
         """The examples to train on, as :func:`wassloss.train` takes them."""
         part = "train" if "train" in self.parts else None
         if self.data is not None:
@@ -105,7 +105,7 @@ class Inputs:
             rows = chosen.take(slice(start, start + ROWS_AT_ONCE))
             yield rows.features, rows.target
 
-    def in_memory(self, part: str) -> tuple[Tensor, object]:
+    def in_memory(self, part: str) -> Batch:
         """A part as one batch, also where data are streamed: for scores while training."""
         if self.data is not None:
             chosen = self.data.part(part)
@@ -118,8 +118,9 @@ class Inputs:
         """What changes with the training examples; for streams, the stream's own state tells."""
         if self.data is None:
             return "streamed"
-        features, target = self.training()  # type: ignore[misc]
-        columns = [features]
+        chosen = self.data.part("train") if "train" in self.parts else self.data
+        target = chosen.target
+        columns = [chosen.features]
         columns += (
             [target.indices, target.weights] if isinstance(target, SparseTarget) else [target]
         )
@@ -157,7 +158,7 @@ def read_inputs(settings: Settings, metric: GroundMetric | None = None) -> Input
     Raises:
         ValueError: a file cannot be read, or data and metric do not fit; one line says why.
     """
-    if metric is None and settings.metric not in (None, *_BY_COUNT):
+    if metric is None and settings.metric is not None and settings.metric not in _BY_COUNT:
         metric = _with_cost(load(settings.metric), settings)
     if settings.stream or Path(settings.data).is_dir():
         return _streamed(settings, metric)
@@ -194,7 +195,7 @@ def _check_order(settings: Settings, data: Dataset, metric: GroundMetric) -> Non
     """Refuse to match labels by number where a file only names them: by what order?"""
     if data.label_names is None or settings.labels is not None or isinstance(metric, Discrete):
         return
-    said = metric.labels is not None and not (settings.metric == "ordinal")
+    said = metric.labels is not None and settings.metric != "ordinal"
     if said or not _names_found_in_rows(settings):
         return
     raise ValueError(
