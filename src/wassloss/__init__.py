@@ -5,7 +5,7 @@
 >>> loss = loss_fn(torch.randn(32, 10), torch.randint(10, (32,)))
 """
 
-from wassloss import data, functional, ground, models, scores, training, transport
+from wassloss import data, functional, ground, models, runs, scores, training, transport
 from wassloss.functional import solve, wasserstein
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import SparseTarget
@@ -25,6 +25,7 @@ __all__ = [
     "functional",
     "ground",
     "models",
+    "runs",
     "scores",
     "solve",
     "train",

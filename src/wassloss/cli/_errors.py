@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -47,11 +48,13 @@ def _said(error: Exception) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             return 2  # the help has been shown
         command = context.command_path if context is not None else "wassloss"
-        _write(f"error: {format_message()} See {command} --help.")
+        _write(f"error: {format_message().rstrip('.')}. See {command} --help.")
         return int(getattr(error, "exit_code", 2))
     message = str(error) or type(error).__name__
     if isinstance(error, MemoryError):
         message = f"out of memory: {message}; a folder of Parquet files is read in batches"
+    elif isinstance(error, OSError) and error.filename and error.strerror:
+        message = f"{os.fspath(error.filename)}: {error.strerror.lower()}"
     elif not isinstance(error, _EXPECTED):
         message = f"{type(error).__name__}: {message}; --debug shows where it is from"
     _write(f"error: {message}")

@@ -14,7 +14,7 @@ from wassloss.cli._errors import usage
 from wassloss.cli._options import cost_scale, label_list, widths
 from wassloss.cli._tables import console, score_table
 from wassloss.runs import Settings, fit
-from wassloss.runs.directory import read_config
+from wassloss.runs.directory import CONFIG, read_config
 from wassloss.training import load_newest
 
 EXAMPLE = (
@@ -177,7 +177,7 @@ def train(
     given["labels"] = label_list(labels)
     given["hidden"] = widths(hidden)
     place = _device(device)
-    if resume and (out / "config.json").exists():
+    if resume and (out / CONFIG).exists():
         settings = _resumed(context, given, out)
     elif data is None:
         raise usage(
@@ -225,10 +225,13 @@ def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settin
 
 def _interrupted(out: Path) -> int:
     """Say how to go on; the exit code that a shell gives to Ctrl-C."""
-    saved = load_newest(out) if (out / "config.json").exists() else None
+    if not (out / CONFIG).exists():
+        typer.echo("Interrupted before the run began.", err=True)
+        return 130
+    saved = load_newest(out)
+    steps = 0 if saved is None else saved.iteration
     command = f"wassloss train --out {shlex.quote(str(out))} --resume"
-    how = f"saved after {saved.iteration} steps, " if saved is not None else ""
-    typer.echo(f"Interrupted; {how}go on with: {command}", err=True)
+    typer.echo(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
     return 130
 
 
