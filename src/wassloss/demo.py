@@ -207,6 +207,7 @@ def _compare(
             "The interval is of the mean difference on the same drawings, over drawings (variants "
             "of one counted together) and seeds; “unclear” where it holds 0. It is not corrected "
             "for looking at several scores.",
+            "What follows in the report is of the first seed.",
             f"Chosen from {tried[KL]} settings for KL and {tried[W]} for W by the top-5 cost on a "
             f"validation split: KL with learning rate {kl.lr:g}, weight penalty "
             f"{kl.weight_penalty:g}; W with learning rate {w.lr:g}, weight penalty "

@@ -1,6 +1,7 @@
 """What goes wrong: one line that says what to do, an exit code, and nothing lost."""
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import wassloss as wl
 from tests.cli.commands import (
@@ -24,6 +26,7 @@ from tests.cli.commands import (
     saved,
     tagged,
     wassloss,
+    weights,
 )
 
 QUICK = ("--iterations", 40, "--batch-size", 20, "--checkpoint-every", 10, "--log-every", 10)
@@ -183,9 +186,18 @@ def test_options_that_need_another(data: Path, metric: Path, run: Path, tmp_path
     wide = saved(graded(parts=False), tmp_path / "plain.npz")
     said = failed("train", wide, "--metric", metric, "--patience", 3, "--out", tmp_path / "p")
     assert "patience needs a validation part" in said
+    assert not (tmp_path / "p").exists()
     assert "--top must be at most 5" in failed("predict", run, data, "--top", 6, code=2)
     assert "must end in one of" in failed("predict", run, data, "--out", "a.txt", code=2)
     assert "part must be one of the data's parts" in failed("evaluate", run, data, "--part", "x")
+
+
+def test_a_run_that_diverged_at_once_may_be_tried_again(
+    data: Path, metric: Path, tmp_path: Path
+) -> None:
+    command = ("train", data, "--metric", metric, "--out", tmp_path / "run", "--optimizer", "sgd")
+    assert "lower the learning rate" in failed(*command, "--lr", 1e38, *QUICK)
+    ok(*command, "--lr", 0.1, *QUICK)
 
 
 def test_a_run_is_not_overwritten(run: Path, data: Path, metric: Path) -> None:
@@ -317,3 +329,25 @@ def test_a_hint_where_the_extra_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == 'wassloss: the command line needs pip install "wassloss[cli]"\n'
+
+
+def test_two_processes_train_as_one_with_twice_the_batch(
+    data: Path, metric: Path, tmp_path: Path
+) -> None:
+    two, one = tmp_path / "two", tmp_path / "one"
+    command = ["train", data, "--metric", metric, "--iterations", 30, "--device", "cpu"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    words = [*launcher, "-m", "wassloss.cli", *command, "--batch-size", 20, "--out", two]
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Run: ") == 1  # one of them speaks
+    ok(*command, "--batch-size", 40, "--out", one)
+    for a, b in zip(weights(two).values(), weights(one).values(), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)

@@ -15,6 +15,7 @@ from wassloss.cli._options import cost_scale, label_list, widths
 from wassloss.cli._tables import console, score_table
 from wassloss.runs import Settings, fit
 from wassloss.runs.directory import CONFIG, read_config
+from wassloss.runs.fitting import is_first_process
 from wassloss.training import load_newest
 
 EXAMPLE = (
@@ -190,6 +191,8 @@ def train(
         outcome = fit(settings, out, resume=resume, device=place)
     except KeyboardInterrupt:
         raise typer.Exit(_interrupted(out)) from None
+    if not is_first_process():
+        return
     screen, done = console(), outcome.training
     early = f", stopped early, best at {done.best_iteration}" if done.stopped_early else ""
     screen.print(

@@ -28,7 +28,7 @@ def render(report: Report) -> str:
     watched = validation_figure(report)
     sections = [
         _comparison(report.comparison) if report.comparison else "",
-        _section("scores", "Scores", _score_table(report), _reading(report)),
+        _section("scores", "Scores of these runs", _score_table(report), _reading(report)),
         _section(
             "top-k-cost",
             "Top-k cost",
@@ -88,10 +88,16 @@ def _notes(notes: list[str]) -> str:
 def _comparison(table: Comparison) -> str:
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        f"<tr>{''.join(f'<td{_mood(cell)}>{escape(cell)}</td>' for cell in row)}</tr>"
+        for row in table.rows
     )
-    body = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>' + _notes(table.notes)
+    body = f'<div class="wide"><table class="numbers"><tr>{head}</tr>{rows}</table></div>'
+    body += _notes(table.notes)
     return _section("comparison", table.title, body)
+
+
+def _mood(cell: str) -> str:
+    return f' class="{cell}"' if cell in ("better", "worse") else ""
 
 
 def _score_table(report: Report) -> str:
@@ -120,7 +126,7 @@ def _score_table(report: Report) -> str:
         arrow = "↑" if more else "↓"
         label = f'{escape(name)} {arrow}<small class="meaning">{escape(meaning)}</small>'
         rows.append(f"<tr><td>{label}</td>{''.join(cells)}</tr>")
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    return f'<div class="wide"><table class="numbers"><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
 def _reading(report: Report) -> str:

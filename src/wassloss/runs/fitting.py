@@ -34,6 +34,7 @@ from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.inputs import Inputs, Standardization, read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.training import TrainingResult, train
+from wassloss.training.checkpoints import has_checkpoints
 
 # What may change when a run goes on; the plan's own checks say the same of the rest.
 FREE_ON_RESUME = {"iterations", "log_every", "evaluate_every", "patience", "checkpoint_every"}
@@ -85,8 +86,9 @@ def fit(
     ('test', 20)
     """
     path = Path(directory)
-    first = int(os.environ.get("RANK", 0)) == 0  # of the processes that torchrun started
-    if (path / CONFIG).exists() and not resume and first:
+    first = is_first_process()
+    # Without a checkpoint nothing is lost: what was there failed at its beginning.
+    if (has_checkpoints(path) or (path / MODEL).exists()) and not resume and first:
         raise ValueError(
             f"{path} holds a run already: pass resume (--resume) to go on with it, or choose "
             "another directory"
@@ -94,9 +96,12 @@ def fit(
     if inputs is None:
         own = load(path / METRIC) if resume and (path / METRIC).exists() else None
         inputs = read_inputs(settings, own)
-    standardization = None
-    if settings.standardize:
-        standardization = _standardization(inputs)
+    watched = "validation" if "validation" in inputs.parts else None
+    if settings.patience is not None and watched is None:
+        raise ValueError(
+            "patience needs a validation part: pass validation (--validation 0.2), or data with one"
+        )
+    standardization = _standardization(inputs) if settings.standardize else None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = settings.model(inputs.features, inputs.metric.size)
@@ -112,11 +117,6 @@ def fit(
             standardization.save(path / STANDARDIZATION)
         write_json(path / CONFIG, config)
 
-    watched = "validation" if "validation" in inputs.parts else None
-    if settings.patience is not None and watched is None:
-        raise ValueError(
-            "patience needs a validation part: pass validation (--validation 0.2), or data with one"
-        )
     score, higher = _score(settings.score, inputs.metric.to(device))
     result = train(
         model.to(device),
@@ -137,6 +137,11 @@ def fit(
         return Outcome(result, None, None)
     write_model(path / MODEL, model)
     return _judged(path, inputs, result)
+
+
+def is_first_process() -> bool:
+    """Whether this is the one of the processes that `torchrun` started, if any, that writes."""
+    return int(os.environ.get("RANK", 0)) == 0
 
 
 def _judged(path: Path, inputs: Inputs, result: TrainingResult) -> Outcome:
