@@ -207,6 +207,8 @@ def test_a_run_is_not_overwritten(run: Path, data: Path, metric: Path) -> None:
     assert "--resume" in said
     said = failed("train", data, "--out", run, "--resume", "--lr", 0.5)
     assert "was trained with lr None, and cannot go on with 0.5" in said
+    said = failed("train", "--out", run, "--resume", "--metric", "discrete")
+    assert "was trained with metric" in said
     saved(tagged().take(slice(0, 150)), data)
     said = failed("train", "--out", run, "--resume", "--iterations", 50)
     assert "its training data have changed" in said
@@ -220,6 +222,10 @@ def test_runs_that_cannot_be_read(run: Path, data: Path, tmp_path: Path) -> None
     said = failed("evaluate", tmp_path / "nothing", data)
     assert "does not exist; `wassloss train DATA --out" in said
     assert "has no config.json" in failed("report", tmp_path)
+    data.rename(tmp_path / "moved.npz")
+    assert "is not there any more: say what to judge it on" in failed("report", run)
+    ok("report", run, "--data", tmp_path / "moved.npz", "--out", tmp_path / "report.html")
+    (tmp_path / "moved.npz").rename(data)
     narrow = tmp_path / "narrow.npz"
     np.savez(narrow, features=np.ones((3, 2), np.float32), target=np.arange(3))
     assert "data must have 6 features" in failed("evaluate", run, narrow)

@@ -221,8 +221,6 @@ def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settin
         if (source := context.get_parameter_source(name)) is not None
         and source.name == "COMMANDLINE"
     }
-    if "metric" in said:
-        said.pop("metric")  # the run has its own copy
     return dataclasses.replace(old, **said)
 
 

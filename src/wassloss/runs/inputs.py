@@ -303,6 +303,11 @@ def inputs_for(
         source: other data than the run's own, as in the settings.
         label_column: of a table, where it is not that of the settings.
     """
+    if source is None and settings.data not in BUILT_IN and not Path(settings.data).exists():
+        raise FileNotFoundError(
+            f"{settings.data}, which the run was trained on, is not there any more: say what to "
+            "judge it on (evaluate RUN DATA, report --data DATA)"
+        )
     own = source is None or Path(source).resolve() == Path(settings.data).resolve()
     other = Settings(
         settings.data if source is None else source,
