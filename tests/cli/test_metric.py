@@ -137,5 +137,9 @@ def test_the_suggestion_is_the_loss_default(metric: wl.ground.GroundMetric) -> N
     for row in look.sparsity:
         kept = (np.exp(-cost / row.epsilon) > 1e-4)[others].mean()
         assert row.kept == pytest.approx(kept)
-    counts, _ = look.histogram()
-    assert counts.sum() == others.sum()
+    distance = metric.distance().double().numpy()[others]
+    bars = look.histogram()
+    assert sum(count for _, _, count in bars) == others.sum()
+    for low, high, count in bars[:-1]:
+        inside = (distance == low) if low == high else (distance >= low) & (distance < high)
+        assert count == inside.sum()

@@ -106,12 +106,13 @@ def show(
     look, screen = inspect(made), console()
     screen.print(f"{made!r}\n")
     _neighbours(made, near, neighbours)
-    counts, edges = look.histogram()
-    widest = max(int(counts.max()), 1)
+    bars = look.histogram()
+    widest, total = max(n for _, _, n in bars), sum(n for _, _, n in bars)
     screen.print("Distances between two different labels")
-    for count, low, high in zip(counts, edges, edges[1:], strict=False):
-        bar = "█" * round(40 * int(count) / widest)
-        screen.print(f"  {low:7.3g} to {high:7.3g}  {100 * count / counts.sum():5.1f} %  {bar}")
+    for low, high, count in bars:
+        where = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        bar = "█" * round(40 * count / widest)
+        screen.print(f"  {where:>14}  {100 * count / total:5.1f} %  {bar}")
     table = Table(
         title="\nThe kernel exp(−M/ε): entries above 1e-4", title_justify="left", box=None
     )

@@ -6,6 +6,7 @@ The reasons are those of docs/defaults.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -50,10 +51,16 @@ class Inspection:
     power: float
     power_reason: str
 
-    def histogram(self, bins: int = 12) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Counts and edges, from 0 to the largest distance."""
-        high = float(self.distances.max()) or 1.0
-        return np.histogram(self.distances, bins=bins, range=(0.0, high))
+    def histogram(self, bins: int = 12) -> list[tuple[float, float, int]]:
+        """From where to where, and how many distances are there; few are listed one by one."""
+        values, counts = np.unique(self.distances, return_counts=True)
+        if len(values) <= bins:
+            return [(float(v), float(v), int(n)) for v, n in zip(values, counts, strict=True)]
+        counts, edges = np.histogram(self.distances, bins=bins)
+        return [
+            (float(low), float(high), int(n))
+            for (low, high), n in zip(pairwise(edges), counts, strict=True)
+        ]
 
 
 @torch.no_grad()
@@ -97,8 +104,9 @@ def inspect(metric: GroundMetric) -> Inspection:
         median_cost=median_cost,
         epsilon=0.2 * median_cost,
         epsilon_reason=(
-            f"a fifth of the median cost ({median_cost:.4g}) between two labels: below a tenth the "
-            "entropy is too weak to train by without KL, at a half the softened label loses itself"
+            f"a fifth of the median cost between two labels ({median_cost:.4g} at power "
+            f"{metric.power:g}): below a tenth the entropy is too weak to train by without KL, at a "
+            "half the softened label loses itself"
         ),
         power=power,
         power_reason=reason,
