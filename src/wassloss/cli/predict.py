@@ -15,7 +15,7 @@ from wassloss import scores
 from wassloss.cli._errors import usage
 from wassloss.cli._predictions import FORMATS, Prediction, csv_text, write_predictions
 from wassloss.runs import TrainedRun, open_run
-from wassloss.runs.inputs import BUILT_IN, ROWS_AT_ONCE, padded_features
+from wassloss.runs.inputs import BUILT_IN, padded_features, rows_at_once
 
 EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
 
@@ -48,13 +48,12 @@ def predict(
         raise usage(f"--top must be at most {opened.metric.size}, the number of labels, got {top}.")
     features, rows = _features(opened, data, part, label_column)
     predictions = []
-    for start in range(0, len(features), ROWS_AT_ONCE):
-        p = opened.logits(features[start : start + ROWS_AT_ONCE]).softmax(1)
+    step = rows_at_once(opened.metric.size)
+    for start in range(0, len(features), step):
+        p = opened.logits(features[start : start + step]).softmax(1)
         labels = _decided(p, opened, top, decision)
         chances = p.gather(1, labels)
-        own = zip(
-            rows[start : start + ROWS_AT_ONCE], labels.tolist(), chances.tolist(), strict=True
-        )
+        own = zip(rows[start : start + step], labels.tolist(), chances.tolist(), strict=True)
         predictions += [
             Prediction(row, [opened.label(i) for i in ids], chance) for row, ids, chance in own
         ]

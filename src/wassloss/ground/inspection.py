@@ -105,8 +105,8 @@ def inspect(metric: GroundMetric) -> Inspection:
         epsilon=0.2 * median_cost,
         epsilon_reason=(
             f"a fifth of the median cost between two labels ({median_cost:.4g} at power "
-            f"{metric.power:g}): below a tenth the entropy is too weak to train by without KL, at a "
-            "half the softened label loses itself"
+            f"{metric.power:g}): below a tenth the entropy is too weak to train by without KL, at "
+            "a half the softened label loses itself"
         ),
         power=power,
         power_reason=reason,

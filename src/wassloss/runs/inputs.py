@@ -23,7 +23,8 @@ from wassloss.targets import SparseTarget
 
 _BY_COUNT: dict[str, Callable[..., GroundMetric]] = {"ordinal": Ordinal, "discrete": Discrete}
 BUILT_IN: dict[str, Callable[[], Dataset]] = {"clipart": data_sets.clipart}
-ROWS_AT_ONCE = 4096  # of held-out examples that go through a model together
+ROWS_AT_ONCE = 4096  # of held-out examples that go through a model together, at most
+_ENTRIES_AT_ONCE = 2**24  # of (examples, labels)
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,9 @@ class Inputs:
             yield from self._stream(part, shuffle=False)
             return
         chosen = self.data.part(part) if part else self.data
-        for start in range(0, len(chosen), ROWS_AT_ONCE):
-            rows = chosen.take(slice(start, start + ROWS_AT_ONCE))
+        step = rows_at_once(self.metric.size)
+        for start in range(0, len(chosen), step):
+            rows = chosen.take(slice(start, start + step))
             yield rows.features, rows.target
 
     def in_memory(self, part: str) -> Batch:
@@ -140,7 +142,7 @@ class Inputs:
     ) -> ParquetStream:
         return ParquetStream(
             self.stream_paths or "",
-            batch_size or (self.batch_size if shuffle else ROWS_AT_ONCE),
+            batch_size or (self.batch_size if shuffle else rows_at_once(self.metric.size)),
             part=part,
             shuffle=shuffle,
             seed=self.seed,
@@ -150,6 +152,11 @@ class Inputs:
             label_count=self.metric.size,
             prefetch=2 if shuffle else 0,
         )
+
+
+def rows_at_once(labels: int) -> int:
+    """How many examples to predict for together, in bounded memory whatever the labels."""
+    return max(1, min(ROWS_AT_ONCE, _ENTRIES_AT_ONCE // labels))
 
 
 def read_inputs(settings: Settings, metric: GroundMetric | None = None) -> Inputs:
