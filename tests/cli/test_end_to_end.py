@@ -1,6 +1,7 @@
 """Train, evaluate, predict, report: in every format."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
@@ -150,8 +151,11 @@ def test_early_stopping_keeps_the_best_weights(metric: Path, tmp_path: Path) -> 
     assert scored == pytest.approx(outcome["training"]["best_score"], rel=1e-5)
 
 
-def test_resume_goes_on_as_if_never_stopped(metric: Path, tmp_path: Path) -> None:
-    data, run, whole = saved(tagged(), tmp_path / "data.npz"), tmp_path / "run", tmp_path / "whole"
+@pytest.mark.parametrize("kind", ["npz", "folder"])
+def test_resume_goes_on_as_if_never_stopped(kind: str, metric: Path, tmp_path: Path) -> None:
+    if kind == "folder":
+        pytest.importorskip("pyarrow")
+    data, run, whole = written(kind, tmp_path), tmp_path / "run", tmp_path / "whole"
     command = ("train", data, "--metric", metric, "--hidden", 8, "--dropout", 0.2, *QUICK)
     ok(*command, "--out", whole, "--iterations", 70)
     ok(*command, "--out", run)
@@ -234,3 +238,29 @@ def test_svmlight_files_may_lack_the_last_features(tmp_path: Path) -> None:
     expected = wl.scores.top_k_cost(logits, [0, 2], wl.ground.Ordinal(3), k=1)
     assert told["scores"]["top1_cost"] == pytest.approx(float(expected))
     assert len(ok("predict", run, test, "--top", 1).stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize("precision", [torch.float64, torch.float16])
+def test_features_of_any_precision(precision: torch.dtype, metric: Path, tmp_path: Path) -> None:
+    """Tables that pandas wrote are in double precision, and models are not."""
+    pytest.importorskip("pyarrow")
+    given = tagged()
+    target = wl.SparseTarget(given.target.indices, given.target.weights.double())
+    data = dataclasses.replace(given, features=given.features.to(precision), target=target)
+    common = ["--metric", metric, "--patience", 3, "--kl-weight", 0.1, *QUICK]
+    file = saved(data, tmp_path / "data.npz")
+    ok("train", file, "--out", tmp_path / "npz", "--standardize", *common)
+    (tmp_path / "shards").mkdir()
+    saved(data, tmp_path / "shards" / "a.parquet")
+    ok("train", tmp_path / "shards", "--out", tmp_path / "stream", *common)
+    for run in ("npz", "stream"):
+        ok("evaluate", tmp_path / run, file)
+        ok("predict", tmp_path / run, file, "--decision", "least-cost", "--top", 1)
+
+
+def test_scores_of_training_examples_are_called_that(metric: Path, tmp_path: Path) -> None:
+    data, run = saved(tagged(parts=False), tmp_path / "data.npz"), tmp_path / "run"
+    ok("train", data, "--metric", metric, "--out", run, *QUICK)
+    assert "that the run was trained on" in ok("evaluate", run, data).stderr
+    other = saved(tagged(parts=False).take(slice(0, 50)), tmp_path / "other.npz")
+    assert ok("evaluate", run, other).stderr == ""

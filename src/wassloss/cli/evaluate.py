@@ -12,6 +12,7 @@ from wassloss.cli._tables import console, score_table
 from wassloss.runs import evaluate as score
 from wassloss.runs import inputs_for, open_run
 from wassloss.runs.directory import write_json
+from wassloss.runs.inputs import is_same
 
 EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 
@@ -39,6 +40,8 @@ def evaluate(
     inputs = inputs_for(opened.settings, opened.metric, opened.features, data, label_column)
     if part is None and (inputs.parts or data is None):
         part = inputs.held_out()
+    if part is None and data is not None and is_same(data, opened.settings.data):
+        typer.echo("warning: these are the examples that the run was trained on", err=True)
     found = score(opened, inputs.batches(part))
     answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
     if out is not None:

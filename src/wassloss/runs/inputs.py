@@ -18,7 +18,7 @@ from wassloss.data import Dataset, ParquetStream
 from wassloss.data.streaming import Batch
 from wassloss.ground import Discrete, GroundMetric, Ordinal, load, storage
 from wassloss.runs.settings import Settings
-from wassloss.runs.streams import parts_of, peek
+from wassloss.runs.streams import SinglePrecision, parts_of, peek
 from wassloss.targets import SparseTarget
 
 _BY_COUNT: dict[str, Callable[..., GroundMetric]] = {"ordinal": Ordinal, "discrete": Discrete}
@@ -75,13 +75,13 @@ class Inputs:
     batch_size: int
     seed: int
 
-    def training(self, rank: int = 0, world_size: int = 1) -> Batch | ParquetStream:
+    def training(self, rank: int = 0, world_size: int = 1) -> Batch | SinglePrecision:
         """The examples to train on, as :func:`wassloss.train` takes them."""
         part = "train" if "train" in self.parts else None
         if self.data is not None:
             chosen = self.data.part(part) if part else self.data
             return chosen.features, chosen.target
-        return self._stream(part, rank=rank, world_size=world_size)
+        return SinglePrecision(self._stream(part, rank=rank, world_size=world_size))
 
     def held_out(self) -> str:
         """The part that tells most about a model: ``"test"``, or else ``"validation"``."""
@@ -99,7 +99,7 @@ class Inputs:
             known = ", ".join(self.parts) or "none"
             raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
         if self.data is None:
-            yield from self._stream(part, shuffle=False)
+            yield from SinglePrecision(self._stream(part, shuffle=False))
             return
         chosen = self.data.part(part) if part else self.data
         step = rows_at_once(self.metric.size)
@@ -114,7 +114,7 @@ class Inputs:
             return chosen.features, chosen.target
         stream = self._stream(part, shuffle=False)
         stream = self._stream(part, shuffle=False, batch_size=stream.rows)
-        return next(iter(stream))
+        return next(iter(SinglePrecision(stream)))
 
     def fingerprint(self) -> str:
         """What changes with the training examples; for streams, the stream's own state tells."""
@@ -173,6 +173,7 @@ def read_inputs(settings: Settings, metric: GroundMetric | None = None) -> Input
     if metric is None:
         metric = _metric(settings, given.metric, given.label_count, given.label_names)
     _check_order(settings, given, metric)
+    given = dataclasses.replace(given, features=given.features.float(), metric=None)
     given = given.with_metric(metric)
     if settings.validation and "validation" not in given.parts:
         of = "train" if "train" in given.parts else None
@@ -294,6 +295,11 @@ def padded_features(features: Tensor, width: int, source: str) -> Tensor:
     return features
 
 
+def is_same(source: str, other: str) -> bool:
+    """Whether two names are of the same data."""
+    return Path(source).resolve() == Path(other).resolve()
+
+
 def inputs_for(
     settings: Settings,
     metric: GroundMetric,
@@ -315,7 +321,7 @@ def inputs_for(
             f"{settings.data}, which the run was trained on, is not there any more: say what to "
             "judge it on (evaluate RUN DATA, report --data DATA)"
         )
-    own = source is None or Path(source).resolve() == Path(settings.data).resolve()
+    own = source is None or is_same(source, settings.data)
     other = Settings(
         settings.data if source is None else source,
         labels=settings.labels,

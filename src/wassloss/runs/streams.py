@@ -1,11 +1,31 @@
-"""What Parquet files say of themselves before they are streamed."""
+"""Streams of Parquet files as runs use them, and what the files say of themselves before."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+from wassloss.data import ParquetStream
 from wassloss.data._layout import Layout, import_pyarrow, one_line
 from wassloss.data._sources import expanded
+from wassloss.data.streaming import Batch
+
+
+class SinglePrecision:
+    """A stream whose features come in the precision of the models, whatever the files have."""
+
+    def __init__(self, stream: ParquetStream) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Iterator[Batch]:
+        for features, target in self.stream:
+            yield features.float(), target
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.stream.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.stream.load_state_dict(state)
 
 
 class Peek(NamedTuple):
