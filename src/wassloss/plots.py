@@ -42,7 +42,7 @@ def plot_top_k_cost(
     axes.set_xlabel("k, number of guesses")
     axes.set_ylabel("mean distance to the nearest true label")
     longest = max(len(curve) for curve in curves.values())
-    axes.set_xticks([1, *range(5, longest + 1, 5)] if longest >= 5 else range(1, longest + 1))
+    axes.set_xticks([1, *range(5, longest + 1, 5)] if longest > 10 else range(1, longest + 1))
     _finish(axes)
     axes.legend(frameon=False)
     return axes
@@ -93,7 +93,8 @@ def plot_training(
         what: the figure is.
         color: of the line.
     """
-    axes.plot(iterations, values, color=color, linewidth=1.6, label=name)
+    few = len(values) <= 20  # a single point would not be seen without a mark
+    axes.plot(iterations, values, "o-" if few else "-", color=color, ms=3.5, lw=1.6, label=name)
     axes.set_xlabel("iteration")
     axes.set_ylabel(what)
     _finish(axes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,7 @@ def _word(value: Any) -> str:
 
 
 def _subtitle(inputs: Inputs, source: str, part: str | None, count: int) -> str:
-    name = inputs.data.name if inputs.data is not None and inputs.data.name else source
+    name = inputs.data.name if inputs.data is not None and inputs.data.name else Path(source).name
     which = f"the part “{part}”" if part else "all examples"
     return f"{name}: {which}, {count} examples, {inputs.metric.size} labels. {inputs.metric!r}."
 

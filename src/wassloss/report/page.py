@@ -24,11 +24,17 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> None:
 
 def render(report: Report) -> str:
     """The page as text."""
-    title = "Milder mistakes?" if len(report.names) > 1 else f"Run {report.names[0]}"
+    several = len(report.names) > 1
+    title = "Milder mistakes?" if several else report.names[0]
     watched = validation_figure(report)
     sections = [
         _comparison(report.comparison) if report.comparison else "",
-        _section("scores", "Scores of these runs", _score_table(report), _reading(report)),
+        _section(
+            "scores",
+            "Scores of these runs" if several else "Scores",
+            _score_table(report),
+            _reading(report),
+        ),
         _section(
             "top-k-cost",
             "Top-k cost",
@@ -49,9 +55,13 @@ def render(report: Report) -> str:
             "training",
             "Training",
             training_figure(report) + (watched or ""),
-            "Losses are in units of their own, and are not to be compared between panels.",
+            "Losses are in units of their own, and are not to be compared between panels."
+            if several
+            else "",
         ),
-        _section("examples", "Predictions side by side", *_examples(report)),
+        _section(
+            "examples", "Predictions side by side" if several else "Predictions", *_examples(report)
+        ),
         _section("configuration", "Configuration", _configuration(report)),
     ]
     return (
@@ -130,10 +140,9 @@ def _score_table(report: Report) -> str:
 
 
 def _reading(report: Report) -> str:
-    text = (
-        "Mean ± standard error over examples; ↓ lower is better, ↑ higher is better. The better "
-        "mean is bold."
-    )
+    text = "Mean ± standard error over examples; ↓ lower is better, ↑ higher is better."
+    if len(report.names) > 1:
+        text += " The better mean is bold."
     if report.differences:
         text += (
             f" The difference is {report.names[1]} less {report.names[0]} on the same examples; "
