@@ -17,8 +17,8 @@ help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(READY)  ## train with and without a Wasserstein loss and compare the mistakes
-	$(BIN)/python -W error examples/demo_grades.py
+demo: $(READY)  ## train with and without a Wasserstein loss on clip art and compare the mistakes
+	$(BIN)/python -W error -m wassloss.cli demo
 
 .PHONY: test
 test: $(READY)  ## run the tests and the doctests

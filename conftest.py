@@ -21,3 +21,5 @@ if importlib.util.find_spec("torchmetrics") is None:
     collect_ignore += ["src/wassloss/scores/accumulators.py"]
 if importlib.util.find_spec("pyarrow") is None:
     collect_ignore += ["src/wassloss/data/streaming.py"]
+if importlib.util.find_spec("typer") is None:
+    collect_ignore += ["src/wassloss/cli", "tests/cli", "tests/report"]

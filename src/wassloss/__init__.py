@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from wassloss import data, functional, ground, models, scores, training, transport
+from wassloss import data, functional, ground, models, runs, scores, training, transport
 from wassloss.functional import solve, wasserstein
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import SparseTarget
@@ -34,6 +34,7 @@ __all__ = [
     "functional",
     "ground",
     "models",
+    "runs",
     "scores",
     "solve",
     "train",

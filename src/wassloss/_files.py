@@ -29,6 +29,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        if error.filename in (None, str(temporary)):
+            error.filename = str(target)  # a full disk does not say what it had no room for
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -2,7 +2,7 @@
 
 from wassloss.data.builtin import clipart
 from wassloss.data.distributions import read_distributions
-from wassloss.data.files import read, write
+from wassloss.data.files import read, read_features, write
 from wassloss.data.flickr8k import flickr8k
 from wassloss.data.mnist import mnist
 from wassloss.data.mulan import mulan, read_mulan
@@ -25,6 +25,7 @@ __all__ = [
     "random_metric",
     "read",
     "read_distributions",
+    "read_features",
     "read_mulan",
     "reduce_redundancy",
     "write",

@@ -67,18 +67,12 @@ class Layout:
     ) -> Layout:
         """Find the columns, or raise an error that says which are missing."""
         names = schema.names
-        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        features: tuple[str, ...] = ("features",)
-        if "features" not in names:
-            numbered = (f"x{i}" for i in itertools.count())
-            features = tuple(itertools.takewhile(lambda name: name in names, numbered))
-        if not features:
-            raise ValueError(f"it lacks a column 'features', or 'x0', 'x1', ...; it has {shown}")
+        features = feature_columns(names)
         choices = (label_column, "labels", "weights")
         target = next((name for name in choices if name in names), None)
         if target is None:
             raise ValueError(
-                f"it lacks a column {label_column!r}, 'labels' or 'weights'; it has {shown}"
+                f"it lacks a column {label_column!r}, 'labels' or 'weights'; {_columns(names)}"
             )
         said = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
         if not isinstance(said, dict):
@@ -100,7 +94,7 @@ class Layout:
 
     def decode(self, table: pa.Table) -> tuple[Tensor, Target, tuple[str, ...] | None]:
         """Features and target of some rows, and the labels' names; errors name the column."""
-        return _features(table, self.feature_columns), *self._target(table)
+        return features_of(table, self.feature_columns), *self._target(table)
 
     def _target(self, table: pa.Table) -> tuple[Target, tuple[str, ...] | None]:
         pa = import_pyarrow()
@@ -148,7 +142,23 @@ def whole_column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
-def _features(table: pa.Table, columns: tuple[str, ...]) -> Tensor:
+def feature_columns(names: list[str]) -> tuple[str, ...]:
+    """The column of lists, or the columns ``x0``, ``x1``, ..."""
+    if "features" in names:
+        return ("features",)
+    numbered = (f"x{i}" for i in itertools.count())
+    found = tuple(itertools.takewhile(lambda name: name in names, numbered))
+    if not found:
+        raise ValueError(f"it lacks a column 'features', or 'x0', 'x1', ...; {_columns(names)}")
+    return found
+
+
+def _columns(names: list[str]) -> str:
+    return "it has " + ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+
+def features_of(table: pa.Table, columns: tuple[str, ...]) -> Tensor:
+    """Finite floats `(n, features)`."""
     if columns == ("features",):
         features = _rectangle(whole_column(table, "features"), "features")
     else:

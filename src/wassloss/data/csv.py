@@ -60,10 +60,7 @@ def read(
     if label_column not in table.header and "labels" not in table.header:
         raise ValueError(f"it lacks a column {label_column!r} or 'labels'; {_columns(table)}")
     target, names = _targets(table, label_names, label_column)
-    told = {label_column, "labels", "weights", "part", "group"}
-    features = [i for i, name in enumerate(table.header) if name not in told]
-    if not features:
-        raise ValueError(f"it lacks a column of features; {_columns(table)}")
+    features = _feature_columns(table, label_column)
     parts: dict[str, list[int]] = {}
     for i, name in enumerate(table.column("part") or []):
         if name:
@@ -75,6 +72,12 @@ def read(
         parts={name: torch.tensor(rows) for name, rows in parts.items()},
         groups=_groups(table),
     )
+
+
+def read_features(path: str | os.PathLike[str], label_column: str = "label") -> Tensor:
+    """The columns of features alone; rows need not say what they are."""
+    table = _read_table(path)
+    return torch.from_numpy(_features(table, _feature_columns(table, label_column)))
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
@@ -148,6 +151,14 @@ def _read_table(path: str | os.PathLike[str]) -> _Table:
     if not rows:
         raise ValueError("it has a header and no rows")
     return _Table(header, rows, lines)
+
+
+def _feature_columns(table: _Table, label_column: str) -> list[int]:
+    told = {label_column, "labels", "weights", "part", "group"}
+    found = [i for i, name in enumerate(table.header) if name not in told]
+    if not found:
+        raise ValueError(f"it lacks a column of features; {_columns(table)}")
+    return found
 
 
 def _features(table: _Table, columns: list[int]) -> NDArray[np.float32]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from wassloss.data import csv, npz, parquet, svmlight
 from wassloss.data.record import Dataset
@@ -53,8 +56,36 @@ def read(
         if module not in (csv, parquet):
             raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
         options["label_column"] = label_column
+    return _named_errors(path, module.read, options)  # type: ignore[no-any-return]
+
+
+def read_features(path: str | os.PathLike[str], *, label_column: str | None = None) -> Tensor:
+    r"""The features of a file whose rows may lack labels: what there is to predict for.
+
+    Args:
+        path: the file, as for :func:`read`.
+        label_column: a column of a CSV file that is no feature, by default ``label``.
+
+    Returns:
+        Finite floats `(n, features)`.
+
+    >>> import tempfile, wassloss as wl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
+    ...     _ = path.write_text("weight,length\n4.1,46\n")
+    ...     wl.data.read_features(path)
+    tensor([[ 4.1000, 46.0000]])
+    """
+    module = _format_of(path)
+    options = {"label_column": label_column} if label_column and module is csv else {}
+    return _named_errors(path, module.read_features, options)  # type: ignore[no-any-return]
+
+
+def _named_errors(
+    path: str | os.PathLike[str], function: Callable[..., Any], options: dict[str, Any]
+) -> Any:
     try:
-        return module.read(path, **options)  # type: ignore[no-any-return]
+        return function(path, **options)
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         message = " ".join(str(error).split())
         raise ValueError(f"{os.fspath(path)} cannot be read as data: {message}") from error

@@ -22,8 +22,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from wassloss._files import read_npz, write_npz
+from wassloss.data._inputs import feature_tensor
 from wassloss.data.labels import agreed_names
 from wassloss.data.record import Dataset
 from wassloss.data.tags import from_lists, to_lists
@@ -58,11 +60,14 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
     write_npz(path, arrays)
 
 
+def read_features(path: str | os.PathLike[str]) -> Tensor:
+    """The features alone."""
+    return feature_tensor(_features(read_npz(path)))
+
+
 def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = None) -> Dataset:
     """Read a data set; ``label_names`` are for files that hold none."""
     arrays = read_npz(path)
-    if "features" not in arrays:
-        raise ValueError(f"it lacks features; it has {', '.join(sorted(arrays)) or 'nothing'}")
     own = arrays["label_names"].reshape(-1).tolist() if "label_names" in arrays else None
     names = agreed_names(label_names, own)
     fields: dict[str, Any] = {name: _one(arrays, name) for name in _TEXTS if name in arrays}
@@ -70,7 +75,7 @@ def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = Non
         fields["label_count"] = int(_one(arrays, "label_count"))
     metric = {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
     fields |= {
-        "features": arrays["features"],
+        "features": _features(arrays),
         "target": _target(arrays),
         "parts": {k.removeprefix("part/"): a for k, a in arrays.items() if k.startswith("part/")},
         "groups": arrays.get("groups"),
@@ -103,3 +108,9 @@ def _one(arrays: dict[str, NDArray[Any]], name: str) -> Any:
     if arrays[name].ndim != 0:
         raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
     return arrays[name].item()
+
+
+def _features(arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    if "features" not in arrays:
+        raise ValueError(f"it lacks features; it has {', '.join(sorted(arrays)) or 'nothing'}")
+    return arrays["features"]

@@ -30,6 +30,8 @@ from wassloss.data._layout import (
     FORMAT,
     METADATA_KEY,
     Layout,
+    feature_columns,
+    features_of,
     import_pyarrow,
     one_line,
     whole_column,
@@ -89,6 +91,22 @@ def read(
         name=layout.name,
         provenance=layout.provenance,
     )
+
+
+def read_features(path: str | os.PathLike[str]) -> Tensor:
+    """The columns of features alone; rows need not say what they are."""
+    pa = import_pyarrow()
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            columns = feature_columns(file.schema_arrow.names)
+            table = file.read(list(columns))
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise ValueError(one_line(error)) from error
+    if table.num_rows == 0:
+        raise ValueError("it has no rows")
+    return features_of(table, columns)
 
 
 def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from wassloss._files import replacing
 from wassloss.data.labels import agreed_names
@@ -87,6 +88,11 @@ def read(
         label_names=names,
         label_count=0 if label_names else header.get("label_count", 0),
     )
+
+
+def read_features(path: str | os.PathLike[str]) -> Tensor:
+    """The features alone; the format has no way to leave labels out."""
+    return read(path).features
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,55 @@
+"""`wassloss evaluate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wassloss.cli._tables import console, score_table
+from wassloss.runs import evaluate as score
+from wassloss.runs import inputs_for, open_run
+from wassloss.runs.directory import write_json
+from wassloss.runs.inputs import is_same
+
+EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The directory of a run.")],
+    data: Annotated[
+        str | None, typer.Argument(help="As for train; by default the run's own.")
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help="Which examples; by default test, or validation, or all where the data have no "
+            "parts."
+        ),
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(help="Of a table.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write the JSON to a file.")
+    ] = None,
+) -> None:
+    """Score a run: how often it is right, and how far off it is."""
+    opened = open_run(run)
+    inputs = inputs_for(opened.settings, opened.metric, opened.features, data, label_column)
+    if part is None and (inputs.parts or data is None):
+        part = inputs.held_out()
+    if part is None and data is not None and is_same(data, opened.settings.data):
+        typer.echo("warning: these are the examples that the run was trained on", err=True)
+    found = score(opened, inputs.batches(part))
+    answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
+    if out is not None:
+        write_json(out, answer)
+    if as_json:
+        typer.echo(json.dumps(answer, indent=1))
+        return
+    which = f"{run}, {part or 'all'}: {len(found)} examples"
+    if not opened.finished:
+        which += " (stopped before its end; the newest checkpoint)"
+    console().print(score_table(found, which))

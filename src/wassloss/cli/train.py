@@ -1,0 +1,247 @@
+"""`wassloss train`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import typer
+
+from wassloss.cli._errors import usage
+from wassloss.cli._options import cost_scale, label_list, widths
+from wassloss.cli._tables import console, score_table
+from wassloss.runs import Settings, fit
+from wassloss.runs.directory import CONFIG, read_config
+from wassloss.runs.fitting import is_first_process
+from wassloss.training import load_newest
+
+EXAMPLE = (
+    "Example: wassloss train clipart --kl-weight 0.1 --validation 0.2 --patience 5 --out runs/w"
+)
+_D = Settings("clipart")  # whose defaults are the command's
+_DATA, _LOSS, _MODEL, _STEPS = "Data and labels", "Loss", "Model", "Training"
+
+
+def train(
+    context: typer.Context,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="A file (.npz, .parquet, .csv, .svm), a folder of Parquet files, which is "
+            "streamed, or clipart, which is built in."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for the run.", show_default=True)
+    ] = Path("run"),
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the run in --out, with its own settings; bit for bit."
+        ),
+    ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="A file of `wassloss metric build`, ordinal or discrete; by default the one that "
+            "comes with the data.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    power: Annotated[
+        float | None, typer.Option(help="Of the cost, (d / scale) ** power.", rich_help_panel=_DATA)
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="Of the cost: a number, max or median.", rich_help_panel=_DATA),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="The labels in their order, separated by commas, or a file with one a line.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Of a table; by default label.", rich_help_panel=_DATA)
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream", help="Read a Parquet file in batches, too.", rich_help_panel=_DATA
+        ),
+    ] = False,
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize",
+            help="Bring each feature to mean 0 and variance 1.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False,
+    validation: Annotated[
+        float,
+        typer.Option(
+            help="Share of the training examples to hold out, unless the data have a part "
+            "validation.",
+            rich_help_panel=_DATA,
+        ),
+    ] = _D.validation,
+    loss: Annotated[
+        Literal["wasserstein", "kl"],
+        typer.Option(
+            help="wasserstein: W + kl-weight KL. kl: cross-entropy alone, the baseline.",
+            rich_help_panel=_LOSS,
+        ),
+    ] = "wasserstein",
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Entropic strength, in units of the cost; 0 is exact. By default a fifth of the "
+            "median cost.",
+            rich_help_panel=_LOSS,
+        ),
+    ] = None,
+    kl_weight: Annotated[
+        float,
+        typer.Option(help="α in W + α KL, in units of the cost.", rich_help_panel=_LOSS),
+    ] = _D.kl_weight,
+    regularizer: Annotated[
+        Literal["plan", "product"],
+        typer.Option(help="plan is the paper's.", rich_help_panel=_LOSS),
+    ] = "plan",
+    hidden: Annotated[
+        str | None,
+        typer.Option(
+            help="Widths of hidden layers, such as 256,128; none for a linear model.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    dropout: Annotated[
+        float, typer.Option(help="Of the hidden layers.", rich_help_panel=_MODEL)
+    ] = _D.dropout,
+    optimizer: Annotated[
+        Literal["adam", "adamw", "sgd"], typer.Option(rich_help_panel=_STEPS)
+    ] = "adam",
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            help="Learning rate; by default 0.01, or 0.1 for sgd.", rich_help_panel=_STEPS
+        ),
+    ] = None,
+    momentum: Annotated[float, typer.Option(help="Of sgd.", rich_help_panel=_STEPS)] = _D.momentum,
+    weight_penalty: Annotated[
+        float, typer.Option(help="c in c Σ‖θ‖².", rich_help_panel=_STEPS)
+    ] = _D.weight_penalty,
+    schedule: Annotated[
+        Literal["constant", "cosine"],
+        typer.Option(help="Of the learning rate.", rich_help_panel=_STEPS),
+    ] = "constant",
+    iterations: Annotated[
+        int, typer.Option(help="Steps to take.", rich_help_panel=_STEPS)
+    ] = _D.iterations,
+    batch_size: Annotated[int, typer.Option(rich_help_panel=_STEPS)] = _D.batch_size,
+    seed: Annotated[int, typer.Option(rich_help_panel=_STEPS)] = _D.seed,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop after so many validation scores in a row that are no better, and keep the "
+            "best weights.",
+            rich_help_panel=_STEPS,
+        ),
+    ] = None,
+    score: Annotated[
+        Literal["top1_cost", "top5_cost", "auc", "accuracy", "loss"],
+        typer.Option(help="What patience watches.", rich_help_panel=_STEPS),
+    ] = "top1_cost",
+    evaluate_every: Annotated[
+        int, typer.Option(help="Steps between validation scores.", rich_help_panel=_STEPS)
+    ] = _D.evaluate_every,
+    log_every: Annotated[
+        int, typer.Option(help="Steps between lines of the log.", rich_help_panel=_STEPS)
+    ] = _D.log_every,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Steps between checkpoints.", rich_help_panel=_STEPS)
+    ] = _D.checkpoint_every,
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, cuda:1, mps; auto takes a GPU where there is one.")
+    ] = "auto",
+) -> None:
+    """Train a model and leave all that came of it in a directory."""
+    given = dict(context.params)
+    for name in ("out", "resume", "device"):
+        given.pop(name)
+    given["scale"] = cost_scale(scale)
+    given["labels"] = label_list(labels)
+    given["hidden"] = widths(hidden)
+    place = _device(device)
+    if resume and (out / CONFIG).exists():
+        settings = _resumed(context, given, out)
+    elif data is None:
+        raise usage(
+            f"DATA is missing{f', and {out} holds no run to resume' if resume else ''}: name a "
+            "file, a folder or clipart."
+        )
+    else:
+        settings = _settings(given)
+    try:
+        outcome = fit(settings, out, resume=resume, device=place)
+    except KeyboardInterrupt:
+        raise typer.Exit(_interrupted(out)) from None
+    if not is_first_process():
+        return
+    screen, done = console(), outcome.training
+    early = f", stopped early, best at {done.best_iteration}" if done.stopped_early else ""
+    screen.print(
+        f"{done.iterations} steps in {done.seconds:.1f} s{early}; last loss {done.loss:.4g}."
+    )
+    if outcome.scores is not None:
+        screen.print(score_table(outcome.scores, f"{outcome.part}: {len(outcome.scores)} examples"))
+    else:
+        screen.print("Nothing was held out to score it on: --validation 0.2 would.")
+    screen.print(f"Run: {out}")
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    try:
+        return Settings(**given)
+    except (ValueError, TypeError) as error:
+        raise usage(f"{error}.") from error
+
+
+def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settings:
+    """The run's own settings, and what the user said anew."""
+    old = Settings.from_json(read_config(out)["settings"])
+    said = {
+        name: value
+        for name, value in given.items()
+        if (source := context.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
+    }
+    return dataclasses.replace(old, **said)
+
+
+def _interrupted(out: Path) -> int:
+    """Say how to go on; the exit code that a shell gives to Ctrl-C."""
+    if not (out / CONFIG).exists():
+        typer.echo("Interrupted before the run began.", err=True)
+        return 130
+    saved = load_newest(out)
+    steps = 0 if saved is None else saved.iteration
+    command = f"wassloss train --out {shlex.quote(str(out))} --resume"
+    typer.echo(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
+    return 130
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise usage(f"--device {name} cannot be used here: {reason}.") from error
+    return name

@@ -1,0 +1,264 @@
+"""Ground metrics from the files people have: word vectors, taxonomies, tables of distances."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss._files import read_npz
+from wassloss.ground._cost import Scale
+from wassloss.ground.embedding import Embedding
+from wassloss.ground.matrix import Matrix
+from wassloss.ground.tree import Tree
+
+
+def read_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Names in a text file, one a line; blank lines are left out."""
+    names = tuple(line.strip() for line in _text(path).splitlines() if line.strip())
+    if not names:
+        raise ValueError(f"{os.fspath(path)} must hold names, one a line, got none")
+    return names
+
+
+def embedding_from_file(
+    vectors: str | os.PathLike[str],
+    words: str | os.PathLike[str] | None = None,
+    labels: Sequence[str] | None = None,
+    *,
+    normalize: bool = True,
+    power: float = 1.0,
+    scale: Scale = None,
+) -> Embedding:
+    """A metric of word vectors.
+
+    Args:
+        vectors: ``.npy``, an array (words, features); ``.npz`` with arrays ``vectors`` and perhaps
+            ``words``; or text, a word and its numbers a line, as GloVe and word2vec come.
+        words: a text file with the word of each row, where `vectors` does not say.
+        labels: which words are labels, in which order; by default all.
+        normalize: whether to bring vectors to length 1.
+        power: of the cost.
+        scale: of the cost.
+
+    Raises:
+        ValueError: a file is not as described, or lacks a label; the message names both.
+    """
+    wanted = None if labels is None else set(labels)
+    own, rows = _vectors(Path(vectors), wanted)
+    names = own if words is None else read_names(words)
+    if names is not None and len(names) != len(rows):
+        raise ValueError(
+            f"{os.fspath(words or vectors)} must have one word for each of {len(rows)} vectors, "
+            f"got {len(names)}"
+        )
+    if labels is None:
+        return Embedding(rows, normalize, power=power, scale=scale, labels=names)
+    if names is None:
+        raise ValueError(
+            f"{os.fspath(vectors)} does not say which word each vector is of: pass words "
+            "(--words), a text file with one a line"
+        )
+    place = _places(names, labels, os.fspath(vectors))
+    return Embedding(rows[place], normalize, power=power, scale=scale, labels=list(labels))
+
+
+def tree_from_file(
+    path: str | os.PathLike[str],
+    labels: Sequence[str] | None = None,
+    *,
+    power: float = 1.0,
+    scale: Scale = None,
+) -> Tree:
+    """A taxonomy from a CSV file with columns ``name``, ``parent`` and perhaps ``length``.
+
+    A node whose parent is empty is a root; where there are several, they share one above them.
+    Parents need no line of their own.
+
+    Args:
+        path: the file.
+        labels: which nodes are labels, in which order; by default the leaves, in the file's order.
+        power: of the cost.
+        scale: of the cost.
+    """
+    name = os.fspath(path)
+    header, *lines = _csv(path)
+    if "name" not in header or "parent" not in header:
+        raise ValueError(f"{name} must have columns 'name' and 'parent', got {', '.join(header)}")
+    columns = {column: header.index(column) for column in header}
+    parent_of: dict[str, str] = {}
+    length_of: dict[str, float] = {}
+    for number, row in enumerate(lines, 2):
+        if len(row) != len(header):
+            raise ValueError(
+                f"{name}, line {number}: expected {len(header)} columns, got {len(row)}"
+            )
+        node, parent = row[columns["name"]], row[columns["parent"]]
+        if not node or node in parent_of:
+            raise ValueError(f"{name}, line {number}: expected a new name, got {node!r}")
+        parent_of[node] = parent
+        if "length" in columns and row[columns["length"]]:
+            length_of[node] = _float(row[columns["length"]], f"{name}, line {number}")
+    for parent in list(parent_of.values()):
+        if parent and parent not in parent_of:
+            parent_of[parent] = ""
+    nodes = list(parent_of)
+    number_of = {node: i + 1 for i, node in enumerate(nodes)}  # 0 is above the roots
+    parents = [-1, *(number_of[up] if (up := parent_of[node]) else 0 for node in nodes)]
+    lengths = [0.0, *(length_of.get(node, 1.0) for node in nodes)]
+    inner = set(parent_of.values())
+    chosen = [node for node in nodes if node not in inner] if labels is None else list(labels)
+    place = [number_of[nodes[i]] for i in _places(nodes, chosen, name)]
+    return Tree(parents, lengths, place, power=power, scale=scale, labels=chosen)
+
+
+def matrix_from_file(
+    path: str | os.PathLike[str],
+    labels: Sequence[str] | None = None,
+    *,
+    power: float = 1.0,
+    scale: Scale = None,
+) -> Matrix:
+    """A table of distances: ``.npy``; ``.npz`` with ``distance`` and perhaps ``labels``; or CSV.
+
+    A CSV file has the labels in its first line, then one line of numbers for each label, which may
+    begin with the label's name.
+    """
+    path = Path(path)
+    own: tuple[str, ...] | None = None
+    if path.suffix == ".npy":
+        distance = _array(path)
+    elif path.suffix == ".npz":
+        arrays = read_npz(path)
+        distance = _member(arrays, ("distance", "matrix"), path)
+        own = _strings(arrays, ("labels", "words"))
+    else:
+        own, distance = _matrix_csv(path)
+    if labels is not None and own is not None:
+        place = _places(own, labels, str(path))
+        distance = distance[np.ix_(place, place)]
+    return Matrix(distance, power=power, scale=scale, labels=labels or own)
+
+
+def _matrix_csv(path: Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    header, *lines = _csv(path)
+    named = bool(lines) and len(lines[0]) == len(header) and header[0] == ""
+    names = tuple(header[1:] if named else header)
+    rows = []
+    for number, row in enumerate(lines, 2):
+        own = row[1:] if named else row
+        if len(own) != len(names):
+            raise ValueError(
+                f"{path}, line {number}: expected {len(names)} numbers, got {len(own)}"
+            )
+        if named and (number - 2 >= len(names) or row[0] != names[number - 2]):
+            raise ValueError(f"{path}, line {number}: lines must follow the order of the columns")
+        rows.append([_float(word, f"{path}, line {number}") for word in own])
+    return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+
+
+def _vectors(path: Path, wanted: set[str] | None) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
+    if path.suffix == ".npy":
+        return None, _array(path)
+    if path.suffix == ".npz":
+        arrays = read_npz(path)
+        rows = _member(arrays, ("vectors", "glove", "embedding"), path)
+        return _strings(arrays, ("words", "labels", "vocab")), rows
+    return _text_vectors(path, wanted)
+
+
+def _text_vectors(path: Path, wanted: set[str] | None) -> tuple[tuple[str, ...], NDArray[Any]]:
+    """GloVe's lines, of which only the wanted words are kept: such files have millions."""
+    words: list[str] = []
+    rows: list[NDArray[np.float32]] = []
+    with _open(path) as file:
+        for number, line in enumerate(file, 1):
+            word, *numbers = line.rstrip().split(" ")
+            if number == 1 and len(numbers) == 1:
+                continue  # word2vec's first line: how many words, how many numbers
+            if not word or (wanted is not None and word not in wanted):
+                continue
+            try:
+                rows.append(np.array(numbers, dtype=np.float32))
+            except ValueError:
+                raise ValueError(
+                    f"{path}, line {number}: expected a word and numbers, got {line[:40]!r}"
+                ) from None
+            if len(rows[-1]) != len(rows[0]) or not numbers:
+                raise ValueError(
+                    f"{path}, line {number}: expected {len(rows[0])} numbers, got {len(numbers)}"
+                )
+            words.append(word)
+    if not rows:
+        raise ValueError(f"{path} must hold vectors of the labels, got none")
+    return tuple(words), np.stack(rows)
+
+
+def _places(names: Sequence[str], labels: Sequence[str], where: str) -> list[int]:
+    place: dict[str, int] = {}
+    for i, name in enumerate(names):
+        place.setdefault(name, i)
+    missing = [label for label in labels if label not in place]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise ValueError(f"{where} must have every label, but it lacks {len(missing)}: {shown}")
+    return [place[label] for label in labels]
+
+
+def _array(path: Path) -> NDArray[Any]:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as an array: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path} must hold one array, got an archive")
+    return array
+
+
+def _member(arrays: dict[str, NDArray[Any]], names: tuple[str, ...], path: Path) -> NDArray[Any]:
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise ValueError(f"{path} must hold an array {names[0]!r}, got {', '.join(sorted(arrays))}")
+
+
+def _strings(arrays: dict[str, NDArray[Any]], names: tuple[str, ...]) -> tuple[str, ...] | None:
+    found = next((arrays[name] for name in names if name in arrays), None)
+    return None if found is None else tuple(str(word) for word in found.reshape(-1))
+
+
+def _csv(path: str | os.PathLike[str]) -> list[list[str]]:
+    try:
+        rows = [
+            [word.strip() for word in row]
+            for row in csv.reader(_text(path).splitlines(), strict=True)
+            if row
+        ]
+    except csv.Error as error:
+        raise ValueError(f"{os.fspath(path)} cannot be read as CSV: {error}") from error
+    if len(rows) < 2:
+        raise ValueError(f"{os.fspath(path)} must have a header and lines, got {len(rows)} lines")
+    return rows
+
+
+def _float(word: str, where: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"{where}: expected a number, got {word!r}") from None
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)} is not UTF-8 text: {error}") from error
+
+
+def _open(path: Path) -> Any:
+    return open(path, encoding="utf-8", errors="replace")

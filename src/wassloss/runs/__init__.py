@@ -1,0 +1,35 @@
+"""Runs: a directory that holds what was trained, on what, how, and how well it does.
+
+================================  ================================================================
+``config.json``                   settings, data, model, loss, versions: what the outcome depends on
+``metric.npz``                    the ground metric, with the labels' names
+``standardization.npz``           means and scales of the features, where they were asked for
+``log.jsonl``, ``checkpoint-…``   those of :func:`wassloss.training.train`
+``model.safetensors``             the weights that came of it
+``scores.json``                   scores on examples that were held out
+================================  ================================================================
+
+>>> from wassloss import runs
+>>> settings = runs.Settings(data="clipart", kl_weight=0.1, iterations=300)
+>>> settings.plan().batch_size
+100
+"""
+
+from wassloss.runs.directory import TrainedRun, open_run
+from wassloss.runs.evaluation import ExampleScores, evaluate
+from wassloss.runs.fitting import Outcome, fit
+from wassloss.runs.inputs import Inputs, inputs_for, read_inputs
+from wassloss.runs.settings import Settings
+
+__all__ = [
+    "ExampleScores",
+    "Inputs",
+    "Outcome",
+    "Settings",
+    "TrainedRun",
+    "evaluate",
+    "fit",
+    "inputs_for",
+    "open_run",
+    "read_inputs",
+]

@@ -1,0 +1,169 @@
+"""The scores of a run, example by example, so that runs can be compared on the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss import scores
+from wassloss.data.streaming import Batch
+from wassloss.ground import GroundMetric
+from wassloss.runs.directory import TrainedRun
+from wassloss.scores._inputs import read_labels
+
+CURVE = 20  # guesses up to which the top-k cost is computed
+
+# name → whether more is better, and what it is
+MEANING: dict[str, tuple[bool, str]] = {
+    "top1_cost": (False, "distance of the first guess to a true label"),
+    "top5_cost": (False, "the same, mean of the first five guesses"),
+    "top10_cost": (False, "the same, mean of the first ten guesses"),
+    "auc": (True, "chance that a true label outscores a false one"),
+    "accuracy": (True, "how often the first guess is right"),
+    "recall_at_5": (True, "share of true labels in the first five guesses"),
+    "expected_distance": (False, "first guess to all true labels, mean distance"),
+    "mass_distance": (False, "distance of predicted mass to a true label"),
+}
+
+
+@dataclass(frozen=True)
+class ExampleScores:
+    """Scores of each example.
+
+    Attributes:
+        curve: top-k cost for k = 1, 2, …, `(examples, k)`.
+        values: the other scores by name, `(examples,)`; NaN where an example has none.
+    """
+
+    curve: NDArray[np.float64]
+    values: dict[str, NDArray[np.float64]]
+
+    def __len__(self) -> int:
+        return len(self.curve)
+
+    def mean(self, name: str) -> float:
+        """Over the examples that have the score; NaN where none has."""
+        own = self.values[name]
+        known = own[~np.isnan(own)]
+        return float(known.mean()) if len(known) else float("nan")
+
+    def standard_error(self, name: str) -> float:
+        """Of the mean, for examples drawn independently."""
+        own = self.values[name]
+        known = own[~np.isnan(own)]
+        return float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
+
+    def to_json(self) -> dict[str, Any]:
+        """Means and their standard errors; None where there is none."""
+        return {
+            "examples": len(self),
+            "scores": {name: _number(self.mean(name)) for name in self.values},
+            "standard_errors": {name: _number(self.standard_error(name)) for name in self.values},
+            "top_k_cost": [float(value) for value in self.curve.mean(0)],
+        }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much two runs differ in a score on the same examples, with a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def verdict(self, more_is_better: bool) -> str:
+        """What that says of the second run: better, worse, or unclear where 0 is inside."""
+        if not (self.low > 0 or self.high < 0):
+            return "unclear"
+        return "better" if (self.mean > 0) == more_is_better else "worse"
+
+
+def paired_difference(
+    first: ExampleScores,
+    second: ExampleScores,
+    name: str,
+    groups: NDArray[np.int64] | None = None,
+) -> Difference:
+    r"""The mean of second less first over the examples that have the score in both.
+
+    The interval is the mean ± 1.96 standard errors. Examples of one group, variants of each other,
+    are not independent: deviations are added up within groups before they are squared,
+    :math:`\frac1n \sqrt{\sum_g (\sum_{i \in g} d_i - \bar d)^2}`.
+    """
+    gaps = second.values[name] - first.values[name]
+    known = ~np.isnan(gaps)
+    gaps = gaps[known]
+    if not len(gaps):
+        return Difference(float("nan"), float("nan"), float("nan"))
+    owners = np.arange(len(gaps)) if groups is None else groups[known]
+    _, place = np.unique(owners, return_inverse=True)
+    mean = float(gaps.mean())
+    sums = np.bincount(place.reshape(-1), weights=gaps - mean)
+    half = 1.96 * float(np.sqrt((sums**2).sum())) / len(gaps)
+    return Difference(mean, mean - half, mean + half)
+
+
+def evaluate(
+    run: TrainedRun, batches: Iterable[Batch], metric: GroundMetric | None = None
+) -> ExampleScores:
+    """Score a run on examples with known labels.
+
+    Args:
+        run: the run.
+        batches: of (features, target), its labels in the run's order.
+        metric: whose distances to charge; by default the run's own.
+    """
+    chosen = run.metric if metric is None else metric
+    pieces = [score_examples(run.logits(x), target, chosen) for x, target in batches]
+    if not pieces:
+        raise ValueError("data must hold examples, got none")
+    return ExampleScores(
+        np.concatenate([piece.curve for piece in pieces]),
+        {
+            name: np.concatenate([piece.values[name] for piece in pieces])
+            for name in pieces[0].values
+        },
+    )
+
+
+@torch.no_grad()
+def score_examples(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
+    """All scores of some predictions."""
+    ks = range(1, min(CURVE, metric.size) + 1)
+    curve = scores.top_k_cost(logits, target, metric, k=ks, reduction="none").double().numpy()
+    mass = (logits.softmax(1) * nearest_true(target, metric, logits)).sum(1)
+    values = {
+        **{f"top{k}_cost": curve[:, k - 1] for k in (1, 5, 10) if k <= metric.size},
+        "auc": scores.ranking_auc(logits, target, reduction="none").double().numpy(),
+        "accuracy": scores.accuracy(logits, target, reduction="none").double().numpy(),
+        "expected_distance": scores.expected_distance(logits, target, metric, reduction="none")
+        .double()
+        .numpy(),
+        "mass_distance": mass.double().numpy(),
+    }
+    if metric.size >= 5:
+        values["recall_at_5"] = (
+            scores.recall_at_k(logits, target, 5, reduction="none").double().numpy()
+        )
+    return ExampleScores(curve, {name: values[name] for name in MEANING if name in values})
+
+
+def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
+    """The distance from every label to the nearest true one, `(batch, labels)`."""
+    truth = read_labels(target, like)
+    nearest = like.new_full((len(like), metric.size), torch.inf)
+    for place in range(truth.indices.shape[1]):
+        used = truth.weights[:, place] > 0
+        columns = metric.distance_columns(truth.indices[used, place]).to(like.dtype)
+        nearest[used] = torch.minimum(nearest[used], columns)
+    return nearest
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value

@@ -1,0 +1,70 @@
+"""Streams of Parquet files as runs use them, and what the files say of themselves before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from wassloss.data import ParquetStream
+from wassloss.data._layout import Layout, import_pyarrow, one_line
+from wassloss.data._sources import expanded
+from wassloss.data.streaming import Batch
+
+
+class SinglePrecision:
+    """A stream whose features come in the precision of the models, whatever the files have."""
+
+    def __init__(self, stream: ParquetStream) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Iterator[Batch]:
+        for features, target in self.stream:
+            yield features.float(), target
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.stream.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.stream.load_state_dict(state)
+
+
+class Peek(NamedTuple):
+    """What one file tells."""
+
+    features: int
+    label_count: int  # 0 where it does not say
+    label_names: tuple[str, ...] | None
+
+
+def peek(source: str, label_names: tuple[str, ...] | None) -> Peek:
+    """Number of features and labels, from the first file and its first row."""
+    pa = import_pyarrow()
+    path = expanded(source)[0]
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            layout = Layout.of(file.schema_arrow, label_names)
+            width = len(layout.feature_columns)
+            if layout.feature_columns == ("features",):
+                row = next(file.iter_batches(1, columns=["features"]), None)
+                if row is None or not row.num_rows:
+                    raise ValueError("it has no rows")
+                width = len(row["features"][0])
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise ValueError(f"{path} cannot be read as data: {one_line(error)}") from error
+    return Peek(width, layout.label_count, layout.label_names)
+
+
+def parts_of(source: str) -> tuple[str, ...]:
+    """The names of the parts that the files have, in the order they are met."""
+    pa = import_pyarrow()
+    found: dict[str, None] = {}
+    for path in expanded(source):
+        with pa.parquet.ParquetFile(path) as file:
+            if "part" not in file.schema_arrow.names:
+                continue
+            for group in range(file.num_row_groups):
+                values = file.read_row_group(group, ["part"])["part"].unique().to_pylist()
+                found |= dict.fromkeys(value for value in values if value)
+    return tuple(found)

@@ -1,0 +1,86 @@
+"""Running commands, and small data to run them on."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from typer.testing import CliRunner, Result
+
+import wassloss as wl
+from tests.training.problems import grades, tags
+from wassloss.cli.app import app
+
+NAMES = ("awful", "bad", "fair", "good", "superb")  # alphabetical, and in their order
+METRIC = wl.ground.Ordinal(5, labels=NAMES)
+
+
+def wassloss(*words: object) -> Result:
+    """A command in this process."""
+    return CliRunner().invoke(app, [str(word) for word in words], prog_name="wassloss")
+
+
+def ok(*words: object) -> Result:
+    """A command that must succeed."""
+    result = wassloss(*words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def failed(*words: object, code: int = 1) -> str:
+    """The one line that a command fails with."""
+    result = wassloss(*words)
+    assert result.exit_code == code, result.output
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.output
+    assert lines[0].startswith("error: ")
+    return lines[0].removeprefix("error: ")
+
+
+def process(*words: object, **options: Any) -> subprocess.Popen[str]:
+    """A command as a program of its own, with warnings as errors."""
+    command = [sys.executable, "-W", "error", "-m", "wassloss.cli", *map(str, words)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        **options,
+    )
+
+
+def tagged(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data.Dataset:
+    """Examples with one to three labels; 120 to train on, 40 to validate, 40 to test."""
+    x, y = tags()
+    data = wl.data.Dataset(x, y, label_names=names, label_count=5)
+    if not parts:
+        return data
+    return data.split({"train": 0.6, "validation": 0.2, "test": 0.2})
+
+
+def graded(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data.Dataset:
+    """Examples with one label each."""
+    x, y = grades()
+    data = wl.data.Dataset(x, y, label_names=names, label_count=5)
+    return data.split({"train": 0.6, "validation": 0.2, "test": 0.2}) if parts else data
+
+
+def saved(data: wl.data.Dataset, path: Path) -> Path:
+    """A data set in a file."""
+    wl.data.write(data, path)
+    return path
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    """What a run has learned."""
+    return wl.runs.open_run(run).model.state_dict()
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    """Whether two runs learned the same, bit for bit."""
+    a, b = weights(one), weights(other)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)

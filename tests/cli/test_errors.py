@@ -1,0 +1,360 @@
+"""What goes wrong: one line that says what to do, an exit code, and nothing lost."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+from tests.cli.commands import (
+    METRIC,
+    failed,
+    graded,
+    ok,
+    process,
+    same_weights,
+    saved,
+    tagged,
+    wassloss,
+    weights,
+)
+
+QUICK = ("--iterations", 40, "--batch-size", 20, "--checkpoint-every", 10, "--log-every", 10)
+
+
+@pytest.fixture
+def metric(tmp_path: Path) -> Path:
+    METRIC.save(tmp_path / "metric.npz")
+    return tmp_path / "metric.npz"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return saved(tagged(), tmp_path / "data.npz")
+
+
+@pytest.fixture
+def run(data: Path, metric: Path, tmp_path: Path) -> Path:
+    ok("train", data, "--metric", metric, "--out", tmp_path / "run", *QUICK)
+    return tmp_path / "run"
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+def bad_files(folder: Path) -> dict[str, tuple[str, str]]:
+    """By case: a file, and what the error says."""
+    x = np.ones((4, 2), dtype=np.float32)
+    nan = x.copy()
+    nan[2, 1] = np.nan
+    np.savez(folder / "nan.npz", features=nan, target=np.arange(4))
+    np.savez(folder / "no_features.npz", target=np.arange(4))
+    np.savez(folder / "empty.npz", features=x[:0], target=np.arange(0))
+    np.savez(folder / "too_many.npz", features=np.ones((7, 2)), target=np.arange(7))
+    (folder / "columns.csv").write_text("a,b\n1,2\n")
+    (folder / "nan.csv").write_text("a,label\n1,good\nnan,bad\n")
+    (folder / "empty.csv").write_text("a,label\n")
+    (folder / "unknown.csv").write_text("a,label\n1,good\n2,goood\n")
+    (folder / "cut.npz").write_bytes((folder / "nan.npz").read_bytes()[:100])
+    (folder / "folder").mkdir()
+    return {
+        "missing": ("nowhere.csv", "nowhere.csv: no such file"),
+        "format": ("data.xlsx", "path must end in one of"),
+        "nan npz": ("nan.npz", "features must be finite, got nan in row 2, column 1"),
+        "no features": ("no_features.npz", "it lacks features; it has target"),
+        "empty npz": ("empty.npz", "neither of them 0"),
+        "more labels than the metric": ("too_many.npz", "metric must have 7 labels"),
+        "columns": ("columns.csv", "it lacks a column 'label' or 'labels'; it has a, b"),
+        "nan csv": ("nan.csv", "line 3, column 'a': expected a finite number"),
+        "empty csv": ("empty.csv", "it has a header and no rows"),
+        "unknown label": ("unknown.csv", "line 3: 'goood' is none of the 5 labels; did you mean"),
+        "cut short": ("cut.npz", "it is not a whole .npz archive"),
+        "empty folder": ("folder", "must name Parquet files"),
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "missing",
+        "format",
+        "nan npz",
+        "no features",
+        "empty npz",
+        "more labels than the metric",
+        "columns",
+        "nan csv",
+        "empty csv",
+        "unknown label",
+        "cut short",
+        "empty folder",
+    ],
+)
+def test_data_that_cannot_be_used(case: str, metric: Path, tmp_path: Path) -> None:
+    name, expected = bad_files(tmp_path)[case]
+    out = tmp_path / "run"
+    assert expected in failed("train", tmp_path / name, "--metric", metric, "--out", out)
+    assert not out.exists()
+
+
+def test_parquet_that_cannot_be_used(metric: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    whole = saved(tagged(), folder / "a.parquet")
+    good = whole.read_bytes()
+    whole.write_bytes(good[:-20])
+    said = failed("train", folder, "--metric", metric, "--out", tmp_path / "run")
+    assert "a.parquet cannot be read as data" in said
+    whole.write_bytes(good)
+    np.savez(tmp_path / "x.npz", features=np.ones((3, 2)))
+    wl.ground.Ordinal(4).save(tmp_path / "four.npz")
+    said = failed("train", folder, "--metric", tmp_path / "four.npz", "--out", tmp_path / "run")
+    assert "metric must have 5 labels" in said
+    assert "leave it out" in failed(
+        "train", folder, "--metric", metric, "--standardize", "--out", tmp_path / "run"
+    )
+
+
+def test_metrics_that_cannot_be_used(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert "comes without a ground metric: pass metric" in failed("train", data, "--out", out)
+    said = failed("train", data, "--metric", tmp_path / "none.npz", "--out", out)
+    assert "none.npz: no such file" in said
+    (tmp_path / "junk.npz").write_text("junk")
+    said = failed("train", data, "--metric", tmp_path / "junk.npz", "--out", out)
+    assert "is not a saved ground metric" in said
+
+
+def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
+    table = saved(graded(), tmp_path / "data.csv")
+    out = tmp_path / "run"
+    said = failed("train", table, "--metric", "ordinal", "--out", out)
+    assert "the order of the labels is not known" in said
+    wl.ground.Ordinal(5).save(tmp_path / "unnamed.npz")
+    said = failed("train", table, "--metric", tmp_path / "unnamed.npz", "--out", out)
+    assert "the order of the labels is not known" in said
+    ok(
+        *("train", table, "--metric", "ordinal", "--labels", "superb,good,fair,bad,awful"),
+        *("--out", out, *QUICK),
+    )
+    assert wl.runs.open_run(out).metric.labels == ("superb", "good", "fair", "bad", "awful")
+
+
+# --- usage ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("trian",), "No such command 'trian'"),
+        (("train",), "DATA is missing"),
+        (("train", "clipart", "--lr", "fast"), "Invalid value for '--lr'"),
+        (("train", "clipart", "--lr", -1), "lr must be"),
+        (("train", "clipart", "--iterations", 0), "iterations must be"),
+        (("train", "clipart", "--loss", "kl", "--epsilon", 1), "takes neither epsilon"),
+        (("train", "clipart", "--hidden", "a"), "--hidden must be numbers"),
+        (("train", "clipart", "--scale", "big"), "--scale must be a number"),
+        (("train", "clipart", "--validation", 1), "validation must be"),
+        (("train", "clipart", "--device", "abacus"), "--device abacus cannot be used"),
+        (("evaluate",), "Missing argument"),
+        (("metric", "build", "--out", "m.npz"), "one of --vectors, --tree, --matrix"),
+        (("metric", "build", "--ordinal", 3, "--out", "m.txt"), "--out must end in .npz"),
+    ],
+)
+def test_wrong_usage(
+    words: tuple[Any, ...], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = failed(*words, code=2)
+    assert expected in said
+    assert "--help." in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_that_need_another(data: Path, metric: Path, run: Path, tmp_path: Path) -> None:
+    wide = saved(graded(parts=False), tmp_path / "plain.npz")
+    said = failed("train", wide, "--metric", metric, "--patience", 3, "--out", tmp_path / "p")
+    assert "patience needs a validation part" in said
+    assert not (tmp_path / "p").exists()
+    assert "--top must be at most 5" in failed("predict", run, data, "--top", 6, code=2)
+    assert "must end in one of" in failed("predict", run, data, "--out", "a.txt", code=2)
+    assert "part must be one of the data's parts" in failed("evaluate", run, data, "--part", "x")
+
+
+def test_a_run_that_diverged_at_once_may_be_tried_again(
+    data: Path, metric: Path, tmp_path: Path
+) -> None:
+    command = ("train", data, "--metric", metric, "--out", tmp_path / "run", "--optimizer", "sgd")
+    assert "lower the learning rate" in failed(*command, "--lr", 1e38, *QUICK)
+    ok(*command, "--lr", 0.1, *QUICK)
+
+
+def test_a_run_is_not_overwritten(run: Path, data: Path, metric: Path) -> None:
+    before = (run / "model.safetensors").read_bytes()
+    said = failed("train", data, "--metric", metric, "--out", run, *QUICK)
+    assert "holds a run already" in said
+    assert "--resume" in said
+    said = failed("train", data, "--out", run, "--resume", "--lr", 0.5)
+    assert "was trained with lr None, and cannot go on with 0.5" in said
+    said = failed("train", "--out", run, "--resume", "--metric", "discrete")
+    assert "was trained with metric" in said
+    saved(tagged().take(slice(0, 150)), data)
+    said = failed("train", "--out", run, "--resume", "--iterations", 50)
+    assert "its training data have changed" in said
+    assert (run / "model.safetensors").read_bytes() == before
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+def test_runs_that_cannot_be_read(run: Path, data: Path, tmp_path: Path) -> None:
+    said = failed("evaluate", tmp_path / "nothing", data)
+    assert "does not exist; `wassloss train DATA --out" in said
+    assert "has no config.json" in failed("report", tmp_path)
+    data.rename(tmp_path / "moved.npz")
+    assert "is not there any more: say what to judge it on" in failed("report", run)
+    ok("report", run, "--data", tmp_path / "moved.npz", "--out", tmp_path / "report.html")
+    (tmp_path / "moved.npz").rename(data)
+    narrow = tmp_path / "narrow.npz"
+    np.savez(narrow, features=np.ones((3, 2), np.float32), target=np.arange(3))
+    assert "data must have 6 features" in failed("evaluate", run, narrow)
+    model = run / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-10])
+    assert "is damaged" in failed("evaluate", run)
+    model.unlink()  # as the error advises: the newest checkpoint is taken
+    assert json.loads(ok("evaluate", run, "--json").stdout)["finished"] is False
+    (run / "config.json").write_text('{"format": 1')
+    assert "is not the configuration of a run" in failed("evaluate", run)
+
+
+def test_a_checkpoint_cut_short_is_passed_over(run: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    ok("train", tmp_path / "data.npz", "--metric", tmp_path / "metric.npz", "--out", whole, *QUICK)
+    newest = run / "checkpoint-00000040" / "tensors.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-10])
+    (run / "model.safetensors").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = wassloss("train", "--out", run, "--resume")
+    assert result.exit_code == 0
+    (said,) = result.stderr.splitlines()
+    assert said.startswith("warning: ")
+    assert said.endswith("going on from checkpoint-00000030")
+    assert same_weights(run, whole)
+    for path in run.glob("checkpoint-*/tensors.safetensors"):
+        path.write_bytes(b"")
+    (run / "model.safetensors").unlink()
+    assert "is not a whole checkpoint" in failed("train", "--out", run, "--resume")
+
+
+def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
+    """No file may grow beyond what a checkpoint takes, as on a disk that fills."""
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    command = ("train", data, "--metric", metric, "--hidden", 16, *QUICK)
+    ok(*command, "--out", whole)
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
+        said = failed(*command, "--out", run)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "cannot write the checkpoint of iteration 10" in said
+    assert "make room, then resume" in said
+    assert not list(run.glob(".*"))  # nothing half-written
+    ok("train", "--out", run, "--resume")
+    assert same_weights(run, whole)
+
+    page = tmp_path / "report.html"
+    page.write_text("an earlier report")
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
+        assert failed("report", run, "--out", page) == f"{page}: file too large"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert page.read_text() == "an earlier report"
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on(data: Path, metric: Path, tmp_path: Path) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    # KL, for Numba's code rounds differently in the process that compiled it than from its cache.
+    command = ("train", data, "--metric", metric, "--hidden", 16, "--dropout", 0.2, "--loss", "kl")
+    command += ("--batch-size", 20, "--log-every", 1, "--checkpoint-every", 100_000)
+    started = process(*command, "--iterations", 100_000, "--out", run)
+    try:
+        log = run / "log.jsonl"
+        deadline = time.monotonic() + 60
+        while not log.exists() or log.stat().st_size < 500:
+            assert started.poll() is None, started.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate(timeout=30)
+    finally:
+        started.kill()
+    assert started.returncode == 130
+    steps = json.loads(next(run.glob("checkpoint-*/state.json")).read_text())["iteration"]
+    assert said == (
+        f"Interrupted, saved after {steps} steps; go on with: wassloss train --out {run} --resume\n"
+    )
+    assert not (run / "model.safetensors").exists()
+    told = json.loads(ok("evaluate", run, "--json").stdout)
+    assert told["finished"] is False
+
+    again = process("train", "--out", run, "--resume", "--iterations", steps + 30)
+    _, said = again.communicate(timeout=60)
+    assert again.returncode == 0, said
+    ok(*command, "--iterations", steps + 30, "--out", whole)
+    assert same_weights(run, whole)
+
+
+def test_errors_have_no_traceback_unless_asked(tmp_path: Path) -> None:
+    plain = process("evaluate", tmp_path / "none")
+    asked = process("evaluate", tmp_path / "none", "--debug")
+    said = plain.communicate(timeout=60)[1]
+    assert plain.returncode == 1
+    assert len(said.splitlines()) == 1
+    assert "Traceback" in asked.communicate(timeout=60)[1]
+    assert asked.returncode == 1
+
+
+def test_a_hint_where_the_extra_is_missing() -> None:
+    code = "import sys; sys.modules['typer'] = None\nfrom wassloss.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == 'wassloss: the command line needs pip install "wassloss[cli]"\n'
+
+
+def test_two_processes_train_as_one_with_twice_the_batch(
+    data: Path, metric: Path, tmp_path: Path
+) -> None:
+    two, one = tmp_path / "two", tmp_path / "one"
+    command = ["train", data, "--metric", metric, "--iterations", 30, "--device", "cpu"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    words = [*launcher, "-m", "wassloss.cli", *command, "--batch-size", 20, "--out", two]
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Run: ") == 1  # one of them speaks
+    ok(*command, "--batch-size", 40, "--out", one)
+    for a, b in zip(weights(two).values(), weights(one).values(), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)

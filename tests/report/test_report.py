@@ -1,0 +1,260 @@
+"""The page shows the right numbers, stands alone, and looks as it should to a browser."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+from tests.cli.commands import METRIC, failed, ok, saved, tagged
+from wassloss import plots
+from wassloss.report import build_report, render, write_report
+from wassloss.report.mass import mass_by_distance
+from wassloss.runs import ExampleScores, Settings, fit, open_run
+from wassloss.runs.evaluation import paired_difference
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[wl.runs.TrainedRun]:
+    folder = tmp_path_factory.mktemp("runs")
+    names = ("awful", "bad", "<b>fair</b>", "good & fine", "superb")
+    wl.ground.Ordinal(5, labels=names).save(folder / "metric.npz")
+    data = str(saved(tagged(names=names), folder / "data.npz"))
+    common = {
+        "data": data,
+        "metric": str(folder / "metric.npz"),
+        "iterations": 60,
+        "batch_size": 20,
+        "evaluate_every": 20,
+    }
+    fit(Settings(loss="kl", **common), folder / "kl")
+    fit(Settings(kl_weight=0.1, **common), folder / "w")
+    return [open_run(folder / "kl"), open_run(folder / "w")]
+
+
+def test_numbers_are_those_of_the_scores(runs: list[wl.runs.TrainedRun]) -> None:
+    report = build_report(runs, examples=4, seed=1)
+    test = tagged().part("test")
+    for run, found in zip(runs, report.scores, strict=True):
+        logits = run.model(test.features).detach()
+        expected = wl.scores.top_k_cost(logits, test.target, METRIC, k=range(1, 6))
+        assert found.curve.mean(0) == pytest.approx(expected.numpy(), abs=1e-6)
+    page = render(report)
+    for found in report.scores:
+        assert f"{found.mean('auc'):.4f}" in page
+    gap = report.differences["top1_cost"]
+    assert gap.mean == pytest.approx(
+        report.scores[1].mean("top1_cost") - report.scores[0].mean("top1_cost")
+    )
+
+
+def test_examples_are_drawn_and_their_guesses_right(runs: list[wl.runs.TrainedRun]) -> None:
+    report = build_report(runs, examples=5, seed=3)
+    again = build_report(runs, examples=5, seed=3)
+    other = build_report(runs, examples=5, seed=4)
+    rows = [example.row for example in report.examples]
+    assert rows == [example.row for example in again.examples]
+    assert rows != [example.row for example in other.examples]
+    test = tagged().part("test")
+    for example in report.examples:
+        used = test.target.weights[example.row] > 0
+        true = test.target.indices[example.row][used]
+        assert example.truth == [runs[0].label(i) for i in true.tolist()]
+        for run, guesses in zip(runs, example.guesses, strict=True):
+            p = run.model(test.features[example.row]).softmax(0).detach()
+            best = int(p.argmax())
+            assert guesses[0].label == run.label(best)
+            assert guesses[0].probability == pytest.approx(float(p[best]), rel=1e-5)
+            assert guesses[0].distance == min(abs(best - int(i)) for i in true)
+
+
+def test_mass_by_distance_against_a_loop(runs: list[wl.runs.TrainedRun]) -> None:
+    test = tagged().part("test")
+    found = mass_by_distance(runs, [(test.features, test.target)], runs[0].metric)
+    assert found.ticks == ["0", "1", "2", "3", "4"]
+    for run, shares in zip(runs, found.shares, strict=True):
+        expected = np.zeros(5)
+        for x, labels, masses in zip(
+            test.features, test.target.indices, test.target.weights, strict=True
+        ):
+            true = labels[masses > 0].tolist()
+            for i, p in enumerate(run.model(x).softmax(0).tolist()):
+                expected[min(abs(i - j) for j in true)] += p / len(test)
+        assert shares == pytest.approx(expected, abs=1e-6)
+    assert found.even.sum() == pytest.approx(1.0)
+
+
+def test_mass_falls_into_bins_where_distances_are_many() -> None:
+    data = wl.data.clipart().part("test").take(slice(0, 20))
+    assert data.metric is not None
+
+    class Sure:
+        """All mass on one label."""
+
+        def __init__(self, label: int) -> None:
+            self.label = label
+
+        def logits(self, features: torch.Tensor) -> torch.Tensor:
+            out = torch.full((len(features), 206), -100.0)
+            out[:, self.label] = 100.0
+            return out
+
+    found = mass_by_distance([Sure(3)], [(data.features, data.target)], data.metric)  # type: ignore[list-item]
+    near = data.metric.distance_columns(3)
+    distances = [
+        float(near[labels[masses > 0]].min())
+        for labels, masses in zip(data.target.indices, data.target.weights, strict=True)
+    ]
+    positive = data.metric.distance()[data.metric.distance() > 1e-6]
+    edges = np.linspace(float(positive.min()), float(positive.max()), 11)
+    counts, _ = np.histogram([d for d in distances if d > 0], edges)
+    expected = np.array([sum(d == 0 for d in distances), *counts]) / 20
+    assert found.shares[0] == pytest.approx(expected)
+
+
+def test_paired_difference_in_groups() -> None:
+    generator = np.random.default_rng(0)
+    n = 400
+    groups = np.repeat(np.arange(100), 4)
+    gaps = 0.1 + generator.normal(size=100)[groups] + 0.1 * generator.normal(size=n)
+
+    def scores(values: np.ndarray) -> ExampleScores:
+        return ExampleScores(np.zeros((n, 1)), {"auc": values})
+
+    base = generator.normal(size=n)
+    alone = paired_difference(scores(base), scores(base + gaps), "auc")
+    grouped = paired_difference(scores(base), scores(base + gaps), "auc", groups)
+    assert alone.mean == grouped.mean == pytest.approx(gaps.mean())
+    # Resampling whole groups says how wide it is.
+    sums = gaps.reshape(100, 4).sum(1)
+    draws = generator.integers(100, size=(4000, 100))
+    spread = (sums[draws].sum(1) / n).std()
+    assert (grouped.high - grouped.low) / (2 * 1.96) == pytest.approx(spread, rel=0.1)
+    assert (alone.high - alone.low) < 0.6 * (grouped.high - grouped.low)
+    base[3] = np.nan  # an example without the score is left out
+    some = paired_difference(scores(base), scores(base + gaps), "auc", groups)
+    assert some.mean == pytest.approx(np.delete(gaps, 3).mean())
+    assert paired_difference(scores(base), scores(base), "auc").verdict(True) == "unclear"
+
+
+def test_plots_draw_what_they_are_given() -> None:
+    from matplotlib.figure import Figure
+
+    axes = plots.plot_top_k_cost({"a": [1.0, 2.0], "b": [2.0, 3.0]}, Figure().subplots())
+    assert [list(line.get_ydata()) for line in axes.lines] == [[1, 2], [2, 3]]
+    shares = {"a": np.array([0.75, 0.25])}
+    axes = plots.plot_mass_by_distance(["0", "1"], shares, Figure().subplots(), [0.5, 0.5])
+    assert [bar.get_height() for bar in axes.patches] == [75, 25]
+    axes = plots.plot_training([10, 20], [3.0, 2.0], Figure().subplots(), name="a", what="loss")
+    assert list(axes.lines[0].get_xdata()) == [10, 20]
+
+
+class _Tags(HTMLParser):
+    """What a page is made of, and that every element is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.links += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href")]
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_stands_alone(runs: list[wl.runs.TrainedRun]) -> None:
+    page = render(build_report(runs))
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert len(tags.ids) == len(set(tags.ids))
+    assert all(link.startswith(("#", "data:")) for link in tags.links)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+    assert "<script" not in page
+    assert "<b>fair</b>" not in page  # labels are text
+    assert "&lt;b&gt;fair&lt;/b&gt;" in page
+    assert page.count("<b") == page.count("<body")
+
+
+def test_one_run_and_three(runs: list[wl.runs.TrainedRun], tmp_path: Path) -> None:
+    alone = render(build_report(runs[:1]))
+    assert "difference" not in alone
+    third = tmp_path / "third"
+    shutil.copytree(runs[1].path, third)
+    three = render(build_report([*runs, open_run(third)]))
+    assert three.count('class="dot"') >= 9
+    with pytest.raises(ValueError, match="runs must differ"):
+        build_report([runs[0], runs[0]])
+
+
+def test_runs_that_do_not_compare(runs: list[wl.runs.TrainedRun], tmp_path: Path) -> None:
+    METRIC.save(tmp_path / "metric.npz")
+    other = saved(tagged(), tmp_path / "data.npz")
+    run = tmp_path / "run"
+    ok("train", other, "--metric", tmp_path / "metric.npz", "--iterations", 5, "--out", run)
+    assert "must have the same labels" in failed("report", runs[0].path, run)
+    third = tmp_path / "third"
+    shutil.copytree(run, third)
+    config = (third / "config.json").read_text().replace("data.npz", "other.npz")
+    (third / "config.json").write_text(config)
+    assert "were trained on different data" in failed("report", run, third)
+    page = tmp_path / "report.html"
+    ok("report", run, third, "--data", other, "--out", page)
+    assert page.exists()
+
+
+def test_examples_that_were_drawn_differently_do_not_compare(tmp_path: Path) -> None:
+    """One run would be judged on what it was trained on."""
+    METRIC.save(tmp_path / "metric.npz")
+    data = saved(tagged(parts=False), tmp_path / "data.npz")
+    for seed in (0, 1):
+        ok(
+            *("train", data, "--metric", tmp_path / "metric.npz", "--iterations", 5),
+            *("--validation", 0.2, "--seed", seed, "--out", tmp_path / f"run{seed}"),
+        )
+    said = failed("report", tmp_path / "run0", tmp_path / "run1")
+    assert "must hold out the same examples" in said
+
+
+def test_in_a_browser(runs: list[wl.runs.TrainedRun], tmp_path: Path) -> None:
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    browser = next((path for name in names if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip(f"no browser: none of {', '.join(names)} is on the path")
+    page = tmp_path / "report.html"
+    write_report(build_report(runs), page)
+    done = subprocess.run(
+        [
+            browser,
+            *("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "CONSOLE" not in done.stderr
+    for name in ("scores", "top-k-cost", "mass", "training", "examples", "configuration"):
+        assert f'<section id="{name}">' in done.stdout
+    for name in ("topk", "mass", "loss", "validation"):
+        assert f'id="figure-{name}"' in done.stdout
