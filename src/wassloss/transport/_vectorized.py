@@ -26,8 +26,13 @@ SUMS = {"contract", "reassoc", "nsz", "arcp"}
 
 
 def compiled(function: F, fastmath: set[str] = FUSED) -> F:
-    """Compile on first use. The other threads keep running while it runs."""
-    made: F = njit(function, error_model="numpy", nogil=True, fastmath=fastmath)
+    """Compile on first use. The other threads keep running while it runs.
+
+    Always into its callers: a function that stays one of its own is compiled once for itself and
+    once beside each caller, perhaps to other roundings, and which of the two a call reaches depends
+    on whether this process compiled it or found it on disk.
+    """
+    made: F = njit(function, error_model="numpy", nogil=True, fastmath=fastmath, forceinline=True)
     return made
 
 
