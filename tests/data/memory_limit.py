@@ -1,8 +1,9 @@
 """Run by test_streaming.py in a process of its own, whose memory it limits.
 
-    python memory_limit.py stream|read PATH LIMIT_MB
+    python memory_limit.py stream|read|train PATH LIMIT_MB
 
-Prints the peak memory, in MB, after a quarter of the epoch and at its end.
+`stream` prints the peak memory, in MB, after a quarter of the epoch and at its end; `train` the
+peak after an epoch of training, and how many steps that was.
 """
 
 import resource
@@ -24,6 +25,11 @@ def memory(field: str) -> int:
 
 
 def main(how: str, path: str, limit: str) -> None:
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(7), kl_weight=0.1)
+    if how == "train":  # loads all that training needs: code is not what is limited here
+        data = torch.zeros(4, 512), torch.zeros(4, dtype=torch.long)
+        first = wl.models.LinearSoftmax(features=512, labels=7)
+        wl.train(first, loss_fn, data, wl.TrainingPlan(iterations=1), progress=False)
     used = memory("VmData:")
     most = used + int(limit) * 2**20
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -35,6 +41,12 @@ def main(how: str, path: str, limit: str) -> None:
         return
     stream = wl.data.ParquetStream(path, batch_size=100, buffer_rows=4000)
     start, early = memory("VmHWM:"), 0
+    if how == "train":
+        model = wl.models.LinearSoftmax(features=512, labels=7)
+        plan = wl.TrainingPlan(iterations=len(stream), optimizer=wl.training.SGD(1e-7))
+        result = wl.train(model, loss_fn, stream, plan, progress=False)
+        sys.stdout.write(f"{(memory('VmHWM:') - start) / 2**20} {result.iterations}\n")
+        return
     total = 0.0
     for i, (features, _) in enumerate(stream):
         total += float(features[:, 0].double().sum())

@@ -326,6 +326,11 @@ def test_a_set_larger_than_the_memory_allowed(tmp_path: Path) -> None:
     assert total == groups * n * (n - 1) / 2
     assert end <= limit
     assert end - early < 10  # flat
+    trained = run("train")
+    assert trained.returncode == 0, trained.stderr
+    peak, steps = map(float, trained.stdout.split())
+    assert steps == groups * n / 100
+    assert peak <= limit
     whole = run("read")  # the limit is one that a whole data set does not keep to
     assert whole.returncode == 1
     assert "MemoryError" in whole.stderr
