@@ -22,7 +22,7 @@ demo: $(READY)  ## train with and without a Wasserstein loss on clip art and com
 
 .PHONY: test
 test: $(READY)  ## run the tests and the doctests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 .PHONY: slow
 slow: $(READY)  ## run the tests that take minutes
