@@ -115,35 +115,40 @@ def read_wordnet(folder: str | os.PathLike[str] | None = None) -> WordNet:
 
 def _add_senses(counts: dict[str, dict[int, int]], index: Path, data: Path) -> None:
     category = {fields[0]: fields[1] for _, fields in _lines(data, maxsplit=2)}
-    number = 0
+    for number, fields in _lines(index):
+        senses = counts.setdefault(fields[0].lower(), {})
+        for which in _entry(index, number, fields, category):
+            senses.setdefault(which, 0)
+
+
+def _entry(path: Path, line: int, fields: list[str], category: dict[str, str]) -> list[int]:
+    """Categories of the senses in: lemma pos senses pointers [pointer...] senses tagged offsets."""
     try:
-        for number, fields in _lines(index):
-            # lemma pos senses pointers [pointer...] senses tagged offset [offset...]
-            senses = counts.setdefault(fields[0].lower(), {})
-            for offset in fields[-int(fields[2]) :]:
-                senses.setdefault(_category(category[offset]), 0)
+        return [_category(category[offset]) for offset in fields[-int(fields[2]) :]]
     except (IndexError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"{index}, line {number}, is not an entry of WordNet whose synsets are in {data}"
-        ) from error
+        raise ValueError(f"{path}, line {line}, is not an entry with known synsets") from error
 
 
 def _add_sense_counts(
     counts: dict[str, dict[int, int]], path: Path, key: int, number: int, count: int
 ) -> None:
-    found = []
-    line = 0
-    try:
-        for line, fields in _lines(path):
-            lemma, _, rest = fields[key].rpartition("%")
-            kind, category, *_ = rest.split(":")  # lemma%type:category:id:head:head_id
-            place = (int(kind), int(fields[number]))
-            found.append((lemma.lower(), place, _category(category), int(fields[count])))
-    except (IndexError, ValueError) as error:
-        raise ValueError(f"{path}, line {line}, is not a sense of WordNet") from error
-    for lemma, _place, which, times in sorted(found):
+    found = (_sense(path, line, fields, key, number, count) for line, fields in _lines(path))
+    for lemma, _, which, times in sorted(found):
         senses = counts.setdefault(lemma, {})
         senses[which] = senses.get(which, 0) + times
+
+
+def _sense(
+    path: Path, line: int, fields: list[str], key: int, number: int, count: int
+) -> tuple[str, tuple[int, int], int, int]:
+    """Lemma, part of speech and sense number, category, count; keys are lemma%type:category:..."""
+    try:
+        lemma, _, rest = fields[key].rpartition("%")
+        kind, category, *_ = rest.split(":")
+        place = int(kind), int(fields[number])
+        return lemma.lower(), place, _category(category), int(fields[count])
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"{path}, line {line}, is not a sense of WordNet") from error
 
 
 def _category(number: str) -> int:

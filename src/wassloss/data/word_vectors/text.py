@@ -102,10 +102,10 @@ def _parse_all(lines: list[bytes], dimensions: int) -> NDArray[np.float32] | Non
         from pyarrow import csv
     except ImportError:  # three times slower
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # "invalid text"
+            warnings.simplefilter("error", DeprecationWarning)  # older NumPy only warns
             try:
                 flat = np.fromstring(b" ".join(lines), np.float32, sep=" ")
-            except DeprecationWarning:
+            except (DeprecationWarning, ValueError):
                 return None
         return flat.reshape(len(lines), -1) if flat.size == len(lines) * dimensions else None
     columns = [str(i) for i in range(dimensions)]
