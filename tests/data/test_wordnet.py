@@ -88,8 +88,12 @@ def test_bad_files(folder: Path) -> None:
 def test_real_wordnet() -> None:
     net = read_wordnet()
     expected = {
-        "dog": "noun.animal", "paris": "noun.location", "may": "noun.time",
-        "new": "adj.all", "flower": "noun.plant", "summer": "noun.time",
+        "dog": "noun.animal",
+        "paris": "noun.location",
+        "may": "noun.time",
+        "new": "adj.all",
+        "flower": "noun.plant",
+        "summer": "noun.time",
     }
     assert {word: net.category(word) for word in expected} == expected
     assert [net.singular(w) for w in ("geese", "churches", "berries", "glass", "qqqs")] == [

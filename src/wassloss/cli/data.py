@@ -137,6 +137,7 @@ def _features(path: Path) -> dict[int, object]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    screen = Console(stderr=True)
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

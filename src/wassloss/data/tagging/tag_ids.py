@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 from wassloss.data.wordnet import WordNet
 
 UNKNOWN, UNDECODABLE = -1, -2
-_MOST = 1 << 19  # tags to remember: some tens of megabytes
+_MOST = 1 << 16  # tags to remember: less than ten megabytes
 
 
 def normalize_tag(raw: bytes) -> str | None:
