@@ -1,6 +1,7 @@
 """The tag pipeline, against a plain account of what it should do, and killed in the middle."""
 
 import bz2
+import io
 import os
 import signal
 import subprocess
@@ -19,9 +20,12 @@ from tests.data import tag_pipeline
 from tests.data.places import needs
 from tests.data.tag_pipeline import CATEGORIES, NET, TABLE, WORDS, small_run
 from wassloss.data import TagSample, read, write, yfcc_tags
+from wassloss.data._streams import line_blocks
 from wassloss.data.lookup import find
+from wassloss.data.tagging import tag_ids
 from wassloss.data.tagging.metadata import MALFORMED, photos
 from wassloss.data.tagging.sampling import scramble
+from wassloss.data.tagging.tag_ids import TagIds
 from wassloss.data.tagging.vocabulary import candidates, most_frequent
 from wassloss.data.tags import to_lists
 
@@ -270,6 +274,21 @@ def test_bad_input(tmp_path: Path, metadata: Path) -> None:
         small_run(metadata, tmp_path / "b", tags=5000)
     with pytest.raises(ValueError, match=r"train and test must ask for at most \d+ photos"):
         small_run(metadata, tmp_path / "c", train=50_000)
+
+
+def test_memory_of_tags_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tag_ids, "_MOST", 10)
+    ids = TagIds({word: i for i, word in enumerate(WORDS)}, None)
+    for i in range(200):
+        assert ids.of(f"{WORDS[i]},x{i},{WORDS[i].upper()},%FF".encode()) == {i, -1, -2}
+        assert len(ids) <= 10
+
+
+def test_a_line_without_end_is_cut() -> None:
+    blocks = list(line_blocks(io.BytesIO(b"a\n" + b"x" * 1000 + b"\nb\n"), size=100))
+    assert max(map(len, blocks)) <= 300
+    lines = b"".join(blocks).split(b"\n")
+    assert (lines[0], set(lines[1]), lines[2]) == (b"a", {ord("x")}, b"b")
 
 
 def test_vocabulary() -> None:

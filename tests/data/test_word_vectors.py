@@ -67,6 +67,14 @@ def test_gensim_reads_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(back.vectors, ours.vectors)
 
 
+def test_bytes_that_begin_like_text(tmp_path: Path) -> None:
+    vectors = VECTORS.copy()
+    vectors[0].view(np.uint8)[:2] = (ord("7"), ord("\n"))
+    records = (w.encode() + b" " + v.tobytes() for w, v in zip(WORDS, vectors, strict=True))
+    (tmp_path / "v.bin").write_bytes(b"5 7\n" + b"".join(records))
+    np.testing.assert_array_equal(read_word_vectors(tmp_path / "v.bin").vectors, vectors)
+
+
 def test_numpy(tmp_path: Path) -> None:
     np.save(tmp_path / "vectors.npy", VECTORS.astype(np.float16))
     (tmp_path / "words.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
@@ -99,6 +107,20 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "g.txt").write_text("cat 1 2\ndog 1 x\n")
     with pytest.raises(ValueError, match="line 2 must hold numbers after the word, got 'x'"):
         read_word_vectors(tmp_path / "g.txt")
+
+
+@pytest.mark.parametrize("pyarrow", [True, False])
+def test_more_rows_than_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pyarrow: bool
+) -> None:
+    """Without a first line of counts the table grows, block by block."""
+    if not pyarrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(text, "_BLOCK", 10_000)
+    (tmp_path / "g.txt").write_text("".join(f"w{i} {i} {-i}.5\n" for i in range(5000)))
+    table = read_word_vectors(tmp_path / "g.txt")
+    assert table.words == tuple(f"w{i}" for i in range(5000))
+    assert table.vectors[:, 0].tolist() == list(range(5000))
 
 
 def test_words_with_spaces(tmp_path: Path) -> None:

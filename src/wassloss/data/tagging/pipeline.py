@@ -121,7 +121,7 @@ def yfcc_tags(
 
     numbers = {tag: i for i, tag in enumerate(chosen.tags)}
     drawing = DrawPhotos(numbers, net if merge_plurals else None, train + test, seed)
-    identity |= {"tags": _digest(chosen.tags), "photos": train + test, "seed": seed}
+    identity |= {"tags": _digest(chosen.tags), "photos": train + test, "seed": int(seed)}
     half = _half(progress, 1)
     walk(paths, drawing, place / "sample.npz", identity, progress=half, **options)
 

@@ -16,6 +16,7 @@ from wassloss.data.word_vectors.rows import Rows
 from wassloss.data.word_vectors.table import WordVectors
 
 Format = Literal["word2vec", "text", "npy"]
+_CONTROL = set(range(32)) - set(b"\t\n\r")
 _NUMERIC = set(b"0123456789+-.eE \t\rnainfNAINF")
 
 
@@ -87,8 +88,9 @@ def _guess(path: str | os.PathLike[str]) -> Format:
     if header is None:
         return "text"
     # After the counts, a word and what can be written of numbers is text; anything else is bytes.
+    # Bytes may begin like numbers and a newline, but they have control characters further on.
     numbers = rest.partition(b"\n")[0].partition(b" ")[2]
-    return "text" if set(numbers) <= _NUMERIC else "word2vec"
+    return "text" if set(numbers) <= _NUMERIC and not set(rest) & _CONTROL else "word2vec"
 
 
 def _plain_size(path: str | os.PathLike[str]) -> int | None:

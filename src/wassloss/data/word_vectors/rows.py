@@ -47,15 +47,13 @@ class Rows:
             raise ValueError("it has no vectors")
         end = self._filled + len(vectors)
         if end > len(self._vectors):
-            if not self._filled:
-                self._vectors = vectors
-            else:
-                self._vectors.resize(
-                    (max(end, 2 * len(self._vectors)), vectors.shape[1]), refcheck=False
-                )
-        if self._vectors is not vectors:
-            self._vectors[self._filled : end] = vectors
+            self._resize(max(end, 2 * len(self._vectors)))
+        self._vectors[self._filled : end] = vectors
         self._filled = end
+
+    def _resize(self, rows: int) -> None:
+        if self._vectors is not None:  # in place, for the table may be most of the memory
+            self._vectors.resize((rows, self._vectors.shape[1]), refcheck=False)
 
     def table(self) -> WordVectors:
         """What has been collected."""
@@ -63,5 +61,5 @@ class Rows:
             wanted = "" if self._wanted is None else f" of the {len(self._wanted)} words asked for"
             raise ValueError(f"it has no vectors{wanted}")
         if self._filled < len(self._vectors):
-            self._vectors = self._vectors[: self._filled].copy()
+            self._resize(self._filled)
         return WordVectors(tuple(self._seen), self._vectors)
