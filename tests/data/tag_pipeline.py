@@ -33,10 +33,9 @@ def small_run(metadata: Path | list[Path], folder: Path, **options: Any) -> TagS
         "stop_words": ("kaa",),
         "workers": 1,
         "block_bytes": 20_000,
-        "save_seconds": 0.0,
     }
     return yfcc_tags(metadata, TABLE, folder, **{**settings, **options})
 
 
 if __name__ == "__main__":
-    small_run(Path(sys.argv[1]), Path(sys.argv[2]), workers=int(sys.argv[3]))
+    small_run(Path(sys.argv[1]), Path(sys.argv[2]), workers=int(sys.argv[3]), save_seconds=0.0)
