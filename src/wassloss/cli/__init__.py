@@ -1,4 +1,4 @@
-"""The command line: `wassloss train`, `evaluate`, `predict`, `report`, `metric`, `demo`."""
+"""The command line: `wassloss train`, `evaluate`, `predict`, `report`, `metric`, `data`, `demo`."""
 
 from __future__ import annotations
 

@@ -2,6 +2,16 @@
 
 from wassloss.data.builtin import clipart
 from wassloss.data.distributions import read_distributions
+from wassloss.data.downloads import get
+from wassloss.data.features import (
+    Extraction,
+    Extractor,
+    OnnxExtractor,
+    TorchExtractor,
+    extract_features,
+    timm_extractor,
+    torchvision_extractor,
+)
 from wassloss.data.files import read, read_features, write
 from wassloss.data.flickr8k import flickr8k
 from wassloss.data.mnist import mnist
@@ -10,14 +20,27 @@ from wassloss.data.noise import drop_tags, flip_labels, reduce_redundancy
 from wassloss.data.record import Dataset
 from wassloss.data.streaming import ParquetStream
 from wassloss.data.synthetic import lattice, random_histograms, random_metric
+from wassloss.data.tagging import STOP_WORDS, TagSample, yfcc_tags
+from wassloss.data.word_vectors import WordVectors, read_word_vectors
+from wassloss.data.wordnet import WordNet, read_wordnet
 
 __all__ = [
+    "STOP_WORDS",
     "Dataset",
+    "Extraction",
+    "Extractor",
+    "OnnxExtractor",
     "ParquetStream",
+    "TagSample",
+    "TorchExtractor",
+    "WordNet",
+    "WordVectors",
     "clipart",
     "drop_tags",
+    "extract_features",
     "flickr8k",
     "flip_labels",
+    "get",
     "lattice",
     "mnist",
     "mulan",
@@ -27,6 +50,11 @@ __all__ = [
     "read_distributions",
     "read_features",
     "read_mulan",
+    "read_word_vectors",
+    "read_wordnet",
     "reduce_redundancy",
+    "timm_extractor",
+    "torchvision_extractor",
     "write",
+    "yfcc_tags",
 ]

@@ -11,6 +11,7 @@ from scipy import sparse
 from wassloss._files import read_npz
 from wassloss.data.lookup import find, find_optional
 from wassloss.data.record import Dataset
+from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding
 
 _ARRAYS = ("features", "split", "vocab", "counts_data", "counts_indices", "counts_indptr")
@@ -65,8 +66,5 @@ def word_vectors(words: tuple[str, ...]) -> np.ndarray | None:
     table = find_optional("glove", "glove_100d.npy")
     if listed is None or table is None:
         return None
-    row = {word: i for i, word in enumerate(listed.read_text(encoding="utf-8").split("\n"))}
-    if any(word not in row for word in words):
-        return None
-    vectors = np.load(table, mmap_mode="r", allow_pickle=False)
-    return np.asarray(vectors[[row[word] for word in words]], dtype=np.float32)
+    vectors = read_word_vectors(table, words=words, names=listed, duplicates="first")
+    return None if vectors.missing(words) else vectors.take(words).vectors

@@ -1,0 +1,217 @@
+"""Word vectors: all formats agree, with gensim too; bad files say what is wrong in one line."""
+
+import bz2
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.data.places import needs
+from wassloss.data import WordVectors, read_word_vectors
+from wassloss.data.lookup import find
+from wassloss.data.word_vectors import binary, text
+
+WORDS = ("the", "cat", "café", "new_york", "naïve")
+VECTORS = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+# The shortest decimals that give each float32 back.
+LINES = [
+    f"{word} {' '.join(np.format_float_scientific(x) for x in row)}"
+    for word, row in zip(WORDS, VECTORS, strict=True)
+]
+RECORDS = [
+    word.encode() + b" " + row.astype("<f4").tobytes()
+    for word, row in zip(WORDS, VECTORS, strict=True)
+]
+BINARY = b"5 7\n" + b"".join(record + b"\n" for record in RECORDS)
+FORMATS = {
+    "glove.txt": "\n".join(LINES).encode() + b"\n",
+    "word2vec.txt": ("5 7\n" + "\n".join(LINES)).encode(),
+    "fasttext.vec": ("5 7\n" + " \n".join(LINES) + " \n").encode(),
+    "windows.txt": "\r\n".join(LINES).encode() + b"\r\n",
+    "word2vec.bin": BINARY,
+    "no_newlines.bin": b"5 7\n" + b"".join(RECORDS),
+    "glove.txt.gz": gzip.compress("\n".join(LINES).encode()),
+    "word2vec.bin.bz2": bz2.compress(BINARY),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(FORMATS[name])
+    table = read_word_vectors(path)
+    assert table.words == WORDS
+    assert table.vectors.dtype == np.float32
+    np.testing.assert_array_equal(table.vectors, VECTORS)
+    some = read_word_vectors(path, words={"naïve", "cat", "absent"})
+    assert some.words == ("cat", "naïve")
+    np.testing.assert_array_equal(some.vectors, VECTORS[[1, 4]])
+
+
+def test_gensim_reads_the_same(tmp_path: Path) -> None:
+    models = pytest.importorskip("gensim.models")
+    for name, is_binary in (("word2vec.bin", True), ("word2vec.txt", False)):
+        path = tmp_path / name
+        path.write_bytes(FORMATS[name])
+        theirs = models.KeyedVectors.load_word2vec_format(str(path), binary=is_binary)
+        ours = read_word_vectors(path)
+        assert tuple(theirs.index_to_key) == ours.words
+        np.testing.assert_array_equal(theirs.vectors, ours.vectors)
+        # And what gensim writes, without newlines after the vectors.
+        written = tmp_path / f"gensim-{name}"
+        theirs.save_word2vec_format(str(written), binary=is_binary)
+        back = read_word_vectors(written)
+        assert back.words == ours.words
+        np.testing.assert_array_equal(back.vectors, ours.vectors)
+
+
+def test_bytes_that_begin_like_text(tmp_path: Path) -> None:
+    vectors = VECTORS.copy()
+    vectors[0].view(np.uint8)[:2] = (ord("7"), ord("\n"))
+    records = (w.encode() + b" " + v.tobytes() for w, v in zip(WORDS, vectors, strict=True))
+    (tmp_path / "v.bin").write_bytes(b"5 7\n" + b"".join(records))
+    np.testing.assert_array_equal(read_word_vectors(tmp_path / "v.bin").vectors, vectors)
+
+
+def test_numpy(tmp_path: Path) -> None:
+    np.save(tmp_path / "vectors.npy", VECTORS.astype(np.float16))
+    (tmp_path / "words.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    table = read_word_vectors(tmp_path / "vectors.npy")
+    assert table.words == WORDS
+    np.testing.assert_array_equal(table.vectors, VECTORS.astype(np.float16).astype(np.float32))
+    some = read_word_vectors(tmp_path / "vectors.npy", words=["naïve"])
+    assert some.words == ("naïve",)
+    (tmp_path / "words.txt").write_text("the\ncat\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="must name 5 words, got 2"):
+        read_word_vectors(tmp_path / "vectors.npy")
+
+
+def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that straddle blocks."""
+    for block in (32, 33, 64, 101):
+        monkeypatch.setattr(binary, "_BLOCK", block)
+        monkeypatch.setattr(text, "_BLOCK", 4 * block)
+        for name in ("word2vec.bin", "word2vec.txt", "glove.txt.gz"):
+            (tmp_path / name).write_bytes(FORMATS[name])
+            table = read_word_vectors(tmp_path / name)
+            assert table.words == WORDS
+            np.testing.assert_array_equal(table.vectors, VECTORS)
+
+
+def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "g.txt").write_bytes(FORMATS["glove.txt"])
+    np.testing.assert_allclose(read_word_vectors(tmp_path / "g.txt").vectors, VECTORS, rtol=1e-6)
+    (tmp_path / "g.txt").write_text("cat 1 2\ndog 1 x\n")
+    with pytest.raises(ValueError, match="line 2 must hold numbers after the word, got 'x'"):
+        read_word_vectors(tmp_path / "g.txt")
+
+
+@pytest.mark.parametrize("pyarrow", [True, False])
+def test_more_rows_than_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pyarrow: bool
+) -> None:
+    """Without a first line of counts the table grows, block by block."""
+    if not pyarrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(text, "_BLOCK", 10_000)
+    (tmp_path / "g.txt").write_text("".join(f"w{i} {i} {-i}.5\n" for i in range(5000)))
+    table = read_word_vectors(tmp_path / "g.txt")
+    assert table.words == tuple(f"w{i}" for i in range(5000))
+    assert table.vectors[:, 0].tolist() == list(range(5000))
+
+
+def test_words_with_spaces(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("the 1 2\n. . . 3 4\nat name@domain.com 5 6\n")
+    assert read_word_vectors(tmp_path / "g.txt").words == ("the", ". . .", "at name@domain.com")
+
+
+BAD = {
+    "unequal.txt": (b"cat 1 2 3\ndog 1 2\n", "line 2 must have 3 numbers after the word.*got 2"),
+    "longer.txt": (b"cat 1 2\ndog 1 2 3\n", "line 2 must have 2 numbers after the word.*got 3"),
+    "header.vec": (b"2 3\ncat 1 2\ndog 1 2\n", "line 2 must have 3 numbers.*got 2"),
+    "letters.txt": (b"cat 1 2\ndog 1 two\n", "line 2 must hold numbers after the word, got 'two'"),
+    "nan.txt": (b"cat 1 2\ndog 1 nan\n", "vectors must be finite.*'dog'"),
+    "twice.txt": (b"cat 1 2\ndog 1 3\ncat 1 2\n", r"'cat' comes twice \(line 1 and line 3\)"),
+    "counts.vec": (b"3 2\ncat 1 2\ndog 1 3\n", "line 1 says 3 words, but it has 2"),
+    "empty.txt": (b"", "it has no vectors"),
+    "word.txt": (b"cat\n", "line 1 must be a word and its numbers"),
+    "cut.bin": (BINARY[:-9], "cut short: its first line says 5 words, it has 4"),
+    "half.bin": (BINARY[:90], "cut short: 5 vectors of 7 need at least 154 bytes, it has 90"),
+    "cut.bin.bz2": (bz2.compress(BINARY)[:-9], "is damaged or cut short"),
+    "cut.bin.gz": (gzip.compress(BINARY[:-9]), "cut short: its first line says 5 words, it has 4"),
+    "cut.txt.gz": (gzip.compress(FORMATS["glove.txt"])[:-20], "is damaged or cut short"),
+    "more.bin": (BINARY + b"more", "it goes on after the 5 words"),
+    "twice.bin": (BINARY.replace(b"cat ", b"the "), "'the' comes twice"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(tmp_path: Path, name: str) -> None:
+    content, message = BAD[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_word_vectors(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_pickles_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    (tmp_path / "words.txt").write_text("cat\n")
+    with pytest.raises(ValueError, match="cannot be read as word vectors"):
+        read_word_vectors(tmp_path / "v.npy")
+
+
+def test_first_of_duplicates(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("cat 1 2\ncat 3 4\n")
+    table = read_word_vectors(tmp_path / "g.txt", duplicates="first")
+    assert table.words == ("cat",)
+    assert table.vectors.tolist() == [[1, 2]]
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("cat 1 2\n")
+    with pytest.raises(TypeError, match="words must be a collection of words"):
+        read_word_vectors(tmp_path / "g.txt", words="cat")
+    with pytest.raises(ValueError, match="format must be 'word2vec'"):
+        read_word_vectors(tmp_path / "g.txt", format="glove")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="duplicates must be"):
+        read_word_vectors(tmp_path / "g.txt", duplicates="last")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no vectors of the 1 words asked for"):
+        read_word_vectors(tmp_path / "g.txt", words=["dog"])
+    with pytest.raises(FileNotFoundError):
+        read_word_vectors(tmp_path / "absent.txt")
+
+
+def test_metric() -> None:
+    table = WordVectors(("a", "b", "nil"), np.array([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
+    metric = table.metric(["b", "a"], power=2)
+    assert metric.labels == ("b", "a")
+    assert metric.distance_columns(0).tolist() == pytest.approx([0, 2**0.5])
+    with pytest.raises(ValueError, match="2 of 4 have none: 'c', 'nil'; missing='drop'"):
+        table.metric(["a", "c", "nil", "b"])
+    assert table.metric(["a", "c", "nil", "b"], missing="drop").labels == ("a", "b")
+    with pytest.raises(ValueError, match="none of the 1 has one"):
+        table.metric(["c"], missing="drop")
+    with pytest.raises(ValueError, match="missing must be"):
+        table.metric(["a"], missing="skip")  # type: ignore[arg-type]
+
+
+def test_bad_tables() -> None:
+    with pytest.raises(ValueError, match="words must be as many as vectors, 2, got 1"):
+        WordVectors(("a",), np.eye(2, dtype=np.float32))
+    with pytest.raises(ValueError, match="words must differ, got 'a' twice"):
+        WordVectors(("a", "a"), np.eye(2, dtype=np.float32))
+    with pytest.raises(ValueError, match="vectors must be numbers of shape"):
+        WordVectors(("a",), np.zeros(3, dtype=np.float32))
+
+
+@needs("glove/glove_100d.npy")
+def test_real_glove() -> None:
+    table = read_word_vectors(find("glove", "glove_100d.npy"), words=["cat", "dog", "car"])
+    near = table.metric(["cat", "dog", "car"]).nearest("cat", 1)
+    assert near[0][0] == "dog"
