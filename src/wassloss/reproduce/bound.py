@@ -10,6 +10,7 @@ of all found, on the pool or on any sample.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
     best = parts.part("best risk", lambda: _risks(_minimise(x[None], ids[None], cost, settings),
                                                   x, ids, cost))  # fmt: skip
     rows = [
-        parts.part(f"samples of {n}", lambda n=n: _of_size(n, x, ids, cost, settings))
+        parts.part(f"samples of {n}", partial(_of_size, n, x, ids, cost, settings))
         for n in settings.sizes
     ]
     best_risk = min([*best["risk"], *(risk for row in rows for risk in row["risk"])])
@@ -91,9 +92,7 @@ def _population(settings: Settings) -> tuple[Tensor, Tensor, Tensor]:
     return x, data.target, Grid((settings.side, settings.side)).cost().double()
 
 
-def _of_size(
-    n: int, x: Tensor, ids: Tensor, cost: Tensor, settings: Settings
-) -> dict[str, Any]:
+def _of_size(n: int, x: Tensor, ids: Tensor, cost: Tensor, settings: Settings) -> dict[str, Any]:
     rng = np.random.default_rng([settings.seed, n])
     rows = torch.from_numpy(rng.integers(0, len(x), (settings.trials, n)))
     theta = _minimise(x[rows], ids[rows], cost, settings)
@@ -127,7 +126,8 @@ def _minimise(x: Tensor, ids: Tensor, cost: Tensor, settings: Settings) -> Tenso
 def project(theta: Tensor, norm: float) -> Tensor:
     """The nearest weights whose columns have at most that norm."""
     lengths = theta.norm(dim=1, keepdim=True)
-    return theta * (norm / lengths.clamp(min=norm))
+    projected: Tensor = theta * (norm / lengths.clamp(min=norm))
+    return projected
 
 
 def _nearest_vertex(settings: Settings) -> Tensor:
@@ -135,7 +135,8 @@ def _nearest_vertex(settings: Settings) -> Tensor:
     places = torch.arange(settings.side, dtype=torch.float64) - (settings.side - 1) / 2
     vertices = torch.cartesian_prod(places, places)
     theta = torch.cat([vertices, -vertices.square().sum(1, keepdim=True) / 2], 1).T
-    return theta * settings.norm / theta.norm(dim=0).max()
+    scaled: Tensor = theta * (settings.norm / theta.norm(dim=0).max())
+    return scaled
 
 
 def _risks(theta: Tensor, x: Tensor, ids: Tensor, cost: Tensor) -> dict[str, list[float]]:
@@ -193,7 +194,9 @@ def verdict(result: Result) -> list[Verdict]:
     found, sizes = result["found"], result["settings"]["sizes"]
     excess = _excess(found)
     distance = [row["distance"] for row in found["rows"]]
-    slope = slope_interval(np.log(sizes), np.log([max(np.mean(row), 1e-12) for row in excess]))
+    slope = slope_interval(
+        np.log(sizes), np.log([max(float(np.mean(row)), 1e-12) for row in excess])
+    )
     useful = _first_useful(result)
     return [
         _held(

@@ -44,4 +44,6 @@ def slope_interval(x: ArrayLike, y: ArrayLike) -> Interval:
 
 def bands(rows: Sequence[ArrayLike]) -> NDArray[np.float64]:
     """Mean and interval of each row, `(3, rows)`: what a line with a band is drawn from."""
-    return np.array([mean_interval(row) for row in rows]).T
+    found: NDArray[np.float64] = np.array([mean_interval(row) for row in rows])
+    columns: NDArray[np.float64] = found.T
+    return columns

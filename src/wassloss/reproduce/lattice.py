@@ -2,8 +2,8 @@
 
 Four ways to train the same linear model: KL; the smoothed Wasserstein loss (the paper's, whose
 `epsilon` is picked on validation data); the exact Wasserstein loss; and the exact one started from
-the KL model. Learning rates are picked for each loss and side on validation data with noisy labels,
-as a user would have to.
+the KL model. Each has as many settings to pick from, on validation data with noisy labels, as a
+user would have to: a learning rate, and a weight penalty or, for the smoothed loss, `epsilon`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class Settings:
     train: int = 100  # of each class
     test: int = 100
     spread: float = 0.2
-    weight_penalty: float = 0.0005
+    weight_penalties: tuple[float, ...] = (0.0005, 0.00005, 0.0)  # the first is the paper's
     learning_rates: tuple[float, ...] = (0.03, 0.1, 0.3)
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.0)  # neighbours are 1 apart
     tuning_noises: tuple[float, ...] = (0.1, 0.5, 0.9)
@@ -67,6 +68,7 @@ class Job(NamedTuple):
     loss: str
     epsilon: float
     rate: float
+    penalty: float
     noise: float
     seed: int
 
@@ -76,22 +78,29 @@ def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
     parts = parts or Parts()
     tuned, runs = {}, []
     for side in settings.sides:
-        best = parts.part(f"tuning side {side}", lambda side=side: _tune(side, settings))
+        best = parts.part(f"tuning side {side}", partial(_tune, side, settings))
         tuned[str(side)] = best
         runs += parts.part(
             f"training side {side}",
-            lambda side=side, best=best: _train_side(side, best, settings),
+            partial(_train_side, side, best, settings),
         )
     return {"tuned": tuned, "runs": runs, "samples": [_sample(t, settings) for t in SHOWN_NOISES]}
 
 
 def _tune(side: int, settings: Settings) -> dict[str, Any]:
     """The learning rate (and epsilon) of each loss with the least distance to noisy labels."""
+    penalties, own = settings.weight_penalties, settings.weight_penalties[:1]
+    grids = {
+        "kl": ((0.0,), penalties),
+        "exact": ((0.0,), penalties),
+        "smoothed": (settings.epsilons, own),
+    }
     candidates = [
-        (loss, epsilon, rate)
-        for loss, epsilons in (("kl", (0.0,)), ("exact", (0.0,)), ("smoothed", settings.epsilons))
+        (loss, epsilon, rate, penalty)
+        for loss, (epsilons, allowed) in grids.items()
         for epsilon in epsilons
         for rate in settings.learning_rates
+        for penalty in allowed
     ]
     jobs = [
         Job(*candidate, noise, settings.seed + TUNING_SEED + repeat)
@@ -101,16 +110,17 @@ def _tune(side: int, settings: Settings) -> dict[str, Any]:
     ]
     short = replace(settings, iterations=min(settings.iterations, settings.tuning_iterations))
     models = _trained(side, jobs, short)
-    distances: dict[tuple[str, float, float], list[float]] = {}
+    distances: dict[tuple[str, float, float, float], list[float]] = {}
     for job, model in zip(jobs, models, strict=True):
         x, y = _validation(side, job, settings)
         score = float(expected_distance(_logits(model, x), y, Grid((side, side))))
-        distances.setdefault((job.loss, job.epsilon, job.rate), []).append(score)
+        distances.setdefault(job[:4], []).append(score)
     scores = {candidate: float(np.mean(found)) for candidate, found in distances.items()}
     best: dict[str, Any] = {}
-    for loss in ("kl", "exact", "smoothed"):
-        _, epsilon, rate = min((c for c in candidates if c[0] == loss), key=lambda c: scores[c])
-        best[loss] = {"epsilon": epsilon, "rate": rate, "distance": scores[loss, epsilon, rate]}
+    for loss in grids:
+        least = min((c for c in candidates if c[0] == loss), key=lambda c: scores[c])
+        chosen = dict(zip(("loss", "epsilon", "rate", "penalty"), least, strict=True))
+        best[loss] = {**chosen, "distance": scores[least]}
     best["exact_from_kl"] = best["exact"]
     best["all"] = [[*candidate, score] for candidate, score in scores.items()]
     return best
@@ -120,7 +130,14 @@ def _train_side(side: int, best: dict[str, Any], settings: Settings) -> list[dic
     def jobs(loss: str) -> list[Job]:
         chosen = best[loss]
         return [
-            Job(loss, chosen["epsilon"], chosen["rate"], noise, settings.seed + repeat)
+            Job(
+                loss,
+                chosen["epsilon"],
+                chosen["rate"],
+                chosen["penalty"],
+                noise,
+                settings.seed + repeat,
+            )
             for noise in settings.noises
             for repeat in range(settings.repeats)
         ]
@@ -173,22 +190,22 @@ def _trained(
             models.append(LinearSoftmax(2, side * side))
     if start is not None:
         models = [copy.deepcopy(model) for model in start]
-    train_many(
-        models,
-        [losses[job.loss, job.epsilon] for job in jobs],
-        (
-            [sets[job.noise, job.seed][0] for job in jobs],
-            [sets[job.noise, job.seed][1] for job in jobs],
-        ),
-        TrainingPlan(
-            iterations=settings.iterations,
-            weight_penalty=settings.weight_penalty,
-            log_every=settings.iterations,
-        ),
-        seeds=[job.seed for job in jobs],
-        learning_rates=[job.rate for job in jobs],
-        progress=False,
-    )
+    for penalty in sorted({job.penalty for job in jobs}):
+        group = [place for place, job in enumerate(jobs) if job.penalty == penalty]
+        data = [sets[jobs[place].noise, jobs[place].seed] for place in group]
+        train_many(
+            [models[place] for place in group],
+            [losses[jobs[place].loss, jobs[place].epsilon] for place in group],
+            ([x for x, _ in data], [y for _, y in data]),
+            TrainingPlan(
+                iterations=settings.iterations,
+                weight_penalty=penalty,
+                log_every=settings.iterations,
+            ),
+            seeds=[jobs[place].seed for place in group],
+            learning_rates=[jobs[place].rate for place in group],
+            progress=False,
+        )
     return models
 
 
@@ -313,7 +330,9 @@ def _against_kl(result: Result, loss: str) -> Verdict:
     words = {
         "smoothed": "Epsilon was picked on validation data: "
         + ", ".join(f"{b['smoothed']['epsilon']:g} at D = {side}" for side, b in _tuned(result))
-        + " (neighbours are 1 apart).",
+        + " (neighbours are 1 apart); KL's weight penalty likewise: "
+        + ", ".join(f"{b['kl']['penalty']:g}" for _, b in _tuned(result))
+        + ".",
         "exact": f"On its own training objective it ends at {own:.3f}, where the KL model has "
         f"{of_kl:.3f}: with one label an example the exact loss is linear in the prediction, and "
         "gradient descent from random weights stops in poor local minima.",

@@ -18,12 +18,14 @@ _PACKAGES = ("torch", "numpy", "scipy", "POT", "numba", "matplotlib")
 def versions() -> dict[str, str]:
     """Of Python, this package and those that numbers depend on."""
     found = {"python": platform.python_version(), "wassloss": wassloss.__version__}
-    for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "missing"
-    return found
+    return found | {name: _version(name) for name in _PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "missing"
 
 
 def machine() -> dict[str, Any]:

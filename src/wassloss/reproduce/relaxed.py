@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,11 +49,11 @@ def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
     """Relative distances `(λ, γ, pair)`, and iterations `(γ, K, pair)`."""
     parts = parts or Parts()
     values = [
-        parts.part(f"values, metric {m}", lambda m=m: _values(m, settings))
+        parts.part(f"values, metric {m}", partial(_values, m, settings))
         for m in range(settings.metrics)
     ]
     counts = [
-        parts.part(f"iterations, K {size}", lambda size=size: _counts(size, settings))
+        parts.part(f"iterations, K {size}", partial(_counts, size, settings))
         for size in settings.sizes
     ]
     return {
@@ -152,9 +153,7 @@ def draw(result: Result) -> dict[str, Figure]:
     finish(axes[0, 1], "(b) relaxed against exact", "γ", "relative distance of the values")
     for place, gamma in enumerate(settings["count_gammas"]):
         label = "balanced (γ = ∞)" if gamma is None else f"γ = {gamma:g}"
-        draw_band(
-            axes[0, 2], settings["sizes"], bands(found["iterations"][place]), place, label
-        )
+        draw_band(axes[0, 2], settings["sizes"], bands(found["iterations"][place]), place, label)
     axes[0, 2].set_xscale("log", base=2)
     axes[0, 2].set_xticks(settings["sizes"], [str(size) for size in settings["sizes"]])
     axes[0, 2].set_yscale("log")
@@ -212,7 +211,11 @@ def _to_exact(result: Result) -> Verdict:
     falls = bool((np.diff(best_gamma) < 0).all())
     return Verdict(
         "relaxed transport approximates exact transport as λ and γ grow",
-        Outcome.HELD if falls and corner.high < 0.2 else Outcome.PARTLY if falls else Outcome.FAILED,
+        Outcome.HELD
+        if falls and corner.high < 0.2
+        else Outcome.PARTLY
+        if falls
+        else Outcome.FAILED,
         f"relative distance {corner} at λ = {settings['lambdas'][-1]:g}, "
         f"γ = {settings['gammas'][-1]:g}",
         "At the largest γ it is "

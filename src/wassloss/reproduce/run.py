@@ -42,21 +42,24 @@ def reproduce(
     Returns:
         The results by name, as in the JSON files.
     """
-    everything = names == "all"
-    asked = list(EXPERIMENTS) if everything else [names] if isinstance(names, str) else list(names)
+    asked = list(EXPERIMENTS) if names == "all" else [names] if isinstance(names, str) else names
     experiments = [find_experiment(name) for name in asked]
     folder, tell = Path(out), say or (lambda _: None)
     folder.mkdir(parents=True, exist_ok=True)
-    results: dict[str, Result] = {}
-    for experiment in experiments:
-        try:
-            results[experiment.name] = run_experiment(experiment, folder, full=full, say=tell)
-        except FileNotFoundError as error:
-            if not everything:
-                raise
-            tell(f"{experiment.name}: left out, for its data are not there: {error}")
+    run = _if_data_there if names == "all" else run_experiment
+    found = {each.name: run(each, folder, full=full, say=tell) for each in experiments}
     write_page(load_results(folder), folder / "index.html")
-    return results
+    return {name: result for name, result in found.items() if result is not None}
+
+
+def _if_data_there(
+    experiment: Experiment, folder: Path, *, full: bool, say: Callable[[str], None]
+) -> Result | None:
+    try:
+        return run_experiment(experiment, folder, full=full, say=say)
+    except FileNotFoundError as error:
+        say(f"{experiment.name}: left out, for its data are not there: {error}")
+        return None
 
 
 def run_experiment(
