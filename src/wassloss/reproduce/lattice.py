@@ -248,7 +248,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 def _draw_distance(result: Result) -> Figure:
     settings, runs = result["settings"], result["found"]["runs"]
-    figure, axes = new_figure(1, 2, (10, 4.2))
+    figure, axes = new_figure(1, 2, (11.5, 4.2))
     for place, (loss, label) in enumerate(NAMES.items()):
         for ax, key, values in (
             (axes[0, 0], "side", settings["sides"]),
@@ -261,8 +261,11 @@ def _draw_distance(result: Result) -> Figure:
     y = "mean distance, predicted to true class"
     finish(axes[0, 0], "averaged over noise levels", "number of classes D²", y, legend=False)
     axes[0, 0].set_xticks([side**2 for side in settings["sides"]])
-    finish(axes[0, 1], "averaged over lattices", "noise level t", y)
-    axes[0, 1].set_ylim(axes[0, 0].get_ylim())
+    finish(axes[0, 1], "averaged over lattices", "noise level t", y, legend=False)
+    lows, highs = zip(*(ax.get_ylim() for ax in axes[0]), strict=True)
+    for ax in axes[0]:
+        ax.set_ylim(min(lows), max(highs))
+    axes[0, 1].legend(fontsize=9, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     state_sizes(
         figure,
         f"{result['mode']}: {settings['repeats']} repeats, {settings['iterations']:,} steps, "

@@ -88,7 +88,7 @@ def run_experiment(
         "format": FORMAT,
         "experiment": experiment.name,
         "mode": mode,
-        "command": f"wassloss reproduce {experiment.name}{' --full' if mode == 'full' else ''}",
+        "command": _command(experiment.name, mode, settings),
         "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "settings": described,
         "versions": key["versions"],
@@ -104,6 +104,12 @@ def run_experiment(
     for verdict in experiment.verdict(read):
         tell(f"{experiment.name}: {verdict.claim}: {verdict.outcome.value}. {verdict.effect}")
     return read
+
+
+def _command(name: str, mode: str, settings: Any) -> str:
+    if mode == "own":
+        return f"run_experiment(EXPERIMENTS[{name!r}], folder, settings={settings})"
+    return f"wassloss reproduce {name}{' --full' if mode == 'full' else ''}"
 
 
 def draw_figures(experiment: Experiment, result: Result, folder: Path) -> list[Path]:
