@@ -46,7 +46,7 @@ def test_a_result_holds_all_it_depends_on(result) -> None:
     assert read["machine"]["cores"] >= 1
     assert read["seconds"]["this run"] > 0
     assert read == json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    assert not list(folder.glob(".parts/*/*")), "parts are removed once the whole is written"
+    assert not (folder / ".parts").exists(), "parts are removed once the whole is written"
 
 
 def test_figures_are_drawn_from_json_alone(result) -> None:

@@ -137,7 +137,7 @@ def _draw(result: Result, shown: dict[int, tuple[int, ...]], runs: list[dict[str
                 else:
                     _draw_shaded(ax, settings["powers"], band[0], digit, digit == true)
             ax.axhline(1 / DIGITS, color="#888888", linewidth=0.8, linestyle=":")
-            ax.set_xscale("symlog", linthresh=0.5)
+            ax.set_xscale("symlog", linthresh=0.5, linscale=0.5)
             ax.set_xticks(TICKS, [f"{p:g}" for p in TICKS])
             ax.minorticks_off()
             ax.set_xlim(-0.02, max(settings["powers"]) * 1.1)

@@ -54,8 +54,7 @@ class Parts:
         if self.folder is not None and self.folder.is_dir():
             for name in self.seconds:
                 self._path(name).unlink(missing_ok=True)
-            if not any(self.folder.iterdir()):
-                self.folder.rmdir()
+            remove_if_empty(self.folder)
 
     def _kept(self, name: str) -> Any:
         if self.folder is None or not self._path(name).is_file():
@@ -70,6 +69,12 @@ class Parts:
         if self.folder is None:
             raise ValueError("folder must be given to keep parts, got None")
         return self.folder / f"{name.replace(' ', '_').replace('/', '_')}.json"
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder in which nothing is left."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def write_json(path: Path, value: Any) -> None:

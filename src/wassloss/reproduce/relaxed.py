@@ -248,7 +248,8 @@ def _independent(result: Result) -> Verdict:
             for gamma, slope in slopes.items()
         ),
         f"From K = {settings['sizes'][0]} to {settings['sizes'][-1]}; mean counts are between "
-        f"{min(means):.3g} and {max(means):.3g}. Counted in plain scalings of Algorithm 1.",
+        f"{min(means):.3g} and {max(means):.3g}. Counted in plain scalings of Algorithm 1; one "
+        "metric for each K, so that the intervals are over histograms alone.",
     )
 
 

@@ -14,11 +14,12 @@ from typing import Any
 from wassloss._files import replacing
 from wassloss.reproduce.experiment import Experiment, Result
 from wassloss.reproduce.page import write_page
-from wassloss.reproduce.parts import Parts, write_json
+from wassloss.reproduce.parts import Parts, remove_if_empty, write_json
 from wassloss.reproduce.provenance import machine, versions
 from wassloss.reproduce.registry import EXPERIMENTS, find_experiment
 
 FORMAT = 1  # of the JSON
+PARTS = ".parts"  # the folder of what is finished while the rest is not
 
 
 def reproduce(
@@ -78,7 +79,7 @@ def run_experiment(
     described = asdict(settings)
     key = {"format": FORMAT, "settings": described, "versions": versions()}
     parts = Parts(
-        folder / ".parts" / f"{experiment.name}-{mode}",
+        folder / PARTS / f"{experiment.name}-{mode}",
         key,
         lambda name: tell(f"{experiment.name}: {name}"),
     )
@@ -99,6 +100,7 @@ def run_experiment(
     path = folder / f"{experiment.name}.json"
     write_json(path, result)
     parts.clear()
+    remove_if_empty(folder / PARTS)
     read = load_result(path)
     draw_figures(experiment, read, folder)
     for verdict in experiment.verdict(read):
