@@ -76,7 +76,7 @@ def _section(name: str, result: Result) -> str:
     )
     machine, seconds = result["machine"], result["seconds"]["this run"]
     about = (
-        f"{result['command']} ({result['mode']}), {result['made']}, {seconds} s on "
+        f"{result['command']} ({result['mode']}), {result['made']}, {seconds:.0f} s on "
         f"{machine.get('gpu', machine['cpu'])}; wassloss {result['versions']['wassloss']}, "
         f"torch {result['versions']['torch']}."
     )

@@ -94,7 +94,7 @@ def run_experiment(
         "settings": described,
         "versions": key["versions"],
         "machine": machine(),
-        "seconds": {"this run": round(time.perf_counter() - began, 1), **parts.seconds},
+        "seconds": {"this run": round(time.perf_counter() - began, 3), **parts.seconds},
         "found": found,
     }
     path = folder / f"{experiment.name}.json"
