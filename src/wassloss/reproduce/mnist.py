@@ -218,9 +218,8 @@ def _near(result: Result, run: dict[str, Any]) -> Verdict:
         + (
             "."
             if even
-            else ": the mass does not spread but moves to one digit in the middle, for without "
-            "(much) entropy the best bet under the cost is a single digit, and descent from "
-            "random weights stops at middle ones."
+            else ": the mass does not spread but moves to one digit in the middle; a likely "
+            "reason, not tested, is that without entropy the best bet is a single digit."
         ),
     )
 
