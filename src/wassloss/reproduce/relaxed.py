@@ -3,8 +3,8 @@
 Random histograms and metrics as in section 5 of Cuturi (2013). Values include the entropy term, as
 the paper's equations (smoothed transport, and the relaxed problem with penalties) have it.
 Iterations are counted in a loop that is the paper's Algorithm 1 to the letter: plain scalings of
-`u` in float64, until `‖u' − u‖ ≤ tol ‖u‖`. The paper defines convergence "as in Cuturi (2013)"; this
-rule and its tolerance are our reading of that.
+`u` in float64, until `‖u' − u‖ ≤ tol ‖u‖`. The paper defines convergence "as in Cuturi (2013)";
+this rule and its tolerance are our reading of that.
 """
 
 from __future__ import annotations
