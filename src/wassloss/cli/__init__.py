@@ -1,4 +1,4 @@
-"""The command line: `wassloss train`, `evaluate`, `predict`, `report`, `metric`, `data`, `demo`."""
+"""The command line: one command a file, put together in `app.py`."""
 
 from __future__ import annotations
 

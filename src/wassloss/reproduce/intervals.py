@@ -1,0 +1,49 @@
+"""Means with 95 % intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+
+class Interval(NamedTuple):
+    """A mean and the ends of its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+def mean_interval(values: ArrayLike) -> Interval:
+    """Student's interval of the mean of independent values; of one value, that value.
+
+    >>> print(mean_interval([1.0, 2.0, 3.0]))
+    2 [-0.484, 4.48]
+    """
+    x = np.asarray(values, dtype=np.float64).ravel()
+    mean = float(x.mean())
+    if len(x) < 2:
+        return Interval(mean, mean, mean)
+    half = float(stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
+    return Interval(mean, mean - half, mean + half)
+
+
+def slope_interval(x: ArrayLike, y: ArrayLike) -> Interval:
+    """The slope of a straight line through points, with the interval of least squares."""
+    fit: Any = stats.linregress(np.asarray(x, float), np.asarray(y, float))
+    half = float(stats.t.ppf(0.975, len(np.asarray(x)) - 2) * fit.stderr)
+    return Interval(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
+
+
+def bands(rows: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    """Mean and interval of each row, `(3, rows)`: what a line with a band is drawn from."""
+    found: NDArray[np.float64] = np.array([mean_interval(row) for row in rows])
+    columns: NDArray[np.float64] = found.T
+    return columns

@@ -1,0 +1,84 @@
+"""Parts of an experiment that are finished stay finished: a run that was killed goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from wassloss._files import replacing
+
+
+class Parts:
+    """Computes parts of an experiment, or reads what an earlier run computed.
+
+    Args:
+        folder: where they are kept; None to keep nothing.
+        key: what the parts depend on, as JSON can hold it; parts of another key are computed anew.
+        say: what is told about progress.
+
+    Attributes:
+        seconds: what each part took, when it was computed.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        key: Any = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.key = json.loads(json.dumps(key))  # as it will be read back
+        self.say = say or (lambda _: None)
+        self.seconds: dict[str, float] = {}
+
+    def part(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What `compute` gives, as JSON gives it back; computed once."""
+        kept = self._kept(name)
+        if kept is None:
+            self.say(name)
+            began = time.perf_counter()
+            found = compute()
+            seconds = round(time.perf_counter() - began, 3)
+            kept = json.loads(json.dumps({"key": self.key, "seconds": seconds, "found": found}))
+            if self.folder is not None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                write_json(self._path(name), kept)
+        self.seconds[name] = kept["seconds"]
+        return kept["found"]
+
+    def clear(self) -> None:
+        """Remove what was kept, once the whole is written."""
+        if self.folder is not None and self.folder.is_dir():
+            for name in self.seconds:
+                self._path(name).unlink(missing_ok=True)
+            remove_if_empty(self.folder)
+
+    def _kept(self, name: str) -> Any:
+        if self.folder is None or not self._path(name).is_file():
+            return None
+        try:
+            kept = json.loads(self._path(name).read_text(encoding="utf-8"))
+        except ValueError:  # not ours, or damaged: computing it again is always right
+            return None
+        return kept if isinstance(kept, dict) and kept.get("key") == self.key else None
+
+    def _path(self, name: str) -> Path:
+        if self.folder is None:
+            raise ValueError("folder must be given to keep parts, got None")
+        return self.folder / f"{name.replace(' ', '_').replace('/', '_')}.json"
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder in which nothing is left."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, all or nothing; numbers must be finite."""
+    text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+    with replacing(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,17 @@
+"""All experiments, in the order they are run in."""
+
+from __future__ import annotations
+
+from wassloss.reproduce import bound, lattice, mnist, relaxed
+from wassloss.reproduce.experiment import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT for module in (lattice, relaxed, mnist, bound)
+}
+
+
+def find_experiment(name: str) -> Experiment:
+    """The experiment of that name."""
+    if name not in EXPERIMENTS:
+        raise ValueError(f"name must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
+    return EXPERIMENTS[name]

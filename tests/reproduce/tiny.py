@@ -1,0 +1,21 @@
+"""Every experiment at sizes of a second or so."""
+
+from typing import Any
+
+from wassloss.reproduce import bound, lattice, mnist, relaxed
+
+SETTINGS: dict[str, Any] = {
+    "lattice": lattice.Settings(
+        sides=(3,), noises=(0.1, 0.8), repeats=2, iterations=200, tuning_iterations=50,
+        train=20, test=20, learning_rates=(0.1,), epsilons=(1.0,), weight_penalties=(0.0005, 0.0),
+    ),
+    "relaxed": relaxed.Settings(
+        size=16, lambdas=(5.0, 20.0), gammas=(1.0, 10.0, 100.0, 1000.0), metrics=1, pairs=3,
+        sizes=(16, 32, 64), count_pairs=4,
+    ),
+    "mnist": mnist.Settings(
+        powers=(0.0, 1.0, 32.0), strengths=(10.0, None), iterations=40, seeds=(0, 1),
+        examples=1000,
+    ),
+    "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),
+}  # fmt: skip
