@@ -1,0 +1,95 @@
+"""The documentation site: `make docs` builds it into build/docs, and a warning fails the build."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed
+
+from sphinx_gallery.sorting import ExplicitOrder
+
+project = "wassloss"
+author = "the wassloss contributors"
+release = installed("wassloss")
+html_title = f"wassloss {release}"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.bibtex",
+]
+# A page may come to be written, or the results of an experiment; until then its pattern is empty.
+suppress_warnings = ["toc.empty_glob"]
+
+# Markdown: the same files are read on a code host, so nothing here may change what they say.
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["figures/*.py", "gallery/*.ipynb", "gallery/*.py"]
+
+# Docstrings say `like this` what is code, in the manner of Markdown.
+default_role = "code"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # signatures in the prose say it shorter; the source is a click away
+autodoc_inherit_docstrings = False  # torch and scikit-learn document their own methods
+add_module_names = False
+
+nitpicky = True
+nitpick_ignore_regex = [
+    # Documented elsewhere, and nothing is fetched to link there.
+    ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
+    # Ours but private: docstrings point a reader of the source to them.
+    ("py:.*", r"wassloss\.(_envelope|data\.parquet|ground\.axioms|training\.batches).*"),
+    ("py:.*", r"wassloss\.(estimators\.base|training\.(optimizers|schedules))\..*"),
+]
+
+bibtex_bibfiles = ["references.bib"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"demo_",
+    "within_subsection_order": ExplicitOrder(
+        [
+            "plot_distance_of_a_mistake.py",
+            "plot_transport_plan.py",
+            "plot_ordered_labels.py",
+            "plot_tree.py",
+            "plot_word_tags.py",
+            "plot_displaced_blob.py",
+            "plot_counts.py",
+            "plot_noisy_labels.py",
+            "plot_learning_the_cost.py",
+            "*",
+        ]
+    ),
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1,
+}
+
+templates_path: list[str] = []
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def _skip(app, what, name, thing, skip, options):
+    """Leave out what scikit-learn adds to every estimator for its metadata routing."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", _skip)
