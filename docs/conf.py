@@ -20,8 +20,6 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
 ]
-# A page may come to be written, or the results of an experiment; until then its pattern is empty.
-suppress_warnings = ["toc.empty_glob"]
 
 # Markdown: the same files are read on a code host, so nothing here may change what they say.
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -90,6 +88,26 @@ def _skip(app, what, name, thing, skip, options):
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
+def _list_the_rest(app, page, source):
+    """Put pages that the front page does not name at the end of its contents: none is lost."""
+    if page != "index":
+        return
+    named = set(source[0].splitlines())
+    folders = {line.removesuffix("/*") for line in named if line.endswith("/*")} | {
+        "api",
+        "gallery",
+    }
+    rest = [
+        name
+        for name in sorted(app.env.found_docs - named - {"index", "sg_execution_times"})
+        if name.split("/")[0] not in folders
+    ]
+    if rest:
+        entries = "\n".join(rest)
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: More\n\n{entries}\n```\n"
+
+
 def setup(app):
     """Called by Sphinx."""
+    app.connect("source-read", _list_the_rest)
     app.connect("autodoc-skip-member", _skip)
