@@ -8,6 +8,7 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 project = "wassloss"
 author = "the wassloss contributors"
+copyright = author
 release = installed("wassloss")
 html_title = f"wassloss {release}"
 
@@ -68,6 +69,7 @@ sphinx_gallery_conf = {
         ]
     ),
     "abort_on_example_error": True,
+    "capture_repr": (),
     "show_memory": False,
     "download_all_examples": False,
     "remove_config_comments": True,

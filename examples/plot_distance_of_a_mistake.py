@@ -33,7 +33,7 @@ figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for (name, values), colour in zip(losses.items(), ("#555555", "#c1272d", "#e39a2e"), strict=True):
     axes.plot(guesses, values / values[TRUE + 1], "o-", color=colour, label=name)
 axes.axvline(TRUE, color="#bbbbbb", linewidth=1, zorder=0)
-axes.annotate("the true grade", (TRUE, 15), xytext=(6, 0), textcoords="offset points")
+axes.annotate("the true grade", (TRUE, 10), xytext=(6, 0), textcoords="offset points")
 axes.set_xticks(guesses.tolist())
 axes.set_xlabel("grade that got 90 % of the mass")
 axes.set_ylabel("loss ÷ loss of a mistake by one grade")
