@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version as installed
 
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
 from sphinx_gallery.sorting import ExplicitOrder
 
 project = "wassloss"
@@ -77,6 +82,7 @@ sphinx_gallery_conf = {
 }
 
 templates_path: list[str] = []
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -88,6 +94,26 @@ copybutton_exclude = ".linenos, .gp, .go"
 def _skip(app, what, name, thing, skip, options):
     """Leave out what scikit-learn adds to every estimator for its metadata routing."""
     return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def _link_to_the_gallery(app, page, source):
+    """On a code host a link leads to an example's source; here, to its page with the picture."""
+    up = r"\((?:\.\./)+examples"
+    source[0] = re.sub(up + r"/(plot_\w+)\.py\)", r"(/gallery/\1.rst)", source[0])
+    source[0] = re.sub(up + r"\)", "(/gallery/index.rst)", source[0])
+
+
+def _mathml(as_block):
+    """Formulas as MathML, which browsers draw by themselves: pages need nothing from elsewhere."""
+
+    def visit(translator, node):
+        try:
+            translator.body.append(tex2mathml(node.astext(), as_block=as_block))
+        except MathError as error:
+            logging.getLogger(__name__).warning("%s", error, location=node)
+        raise nodes.SkipNode
+
+    return visit, None
 
 
 def _list_the_rest(app, page, source):
@@ -111,5 +137,7 @@ def _list_the_rest(app, page, source):
 
 def setup(app):
     """Called by Sphinx."""
+    app.connect("source-read", _link_to_the_gallery)
     app.connect("source-read", _list_the_rest)
+    app.add_html_math_renderer("mathml", _mathml(as_block=False), _mathml(as_block=True))
     app.connect("autodoc-skip-member", _skip)

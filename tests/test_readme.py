@@ -44,3 +44,14 @@ def test_blocks_run(
             exec(block, namespace)
     if made is not None:
         assert (tmp_path / made).exists()
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere_on_a_code_host(page: Path) -> None:
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if not link.startswith(("http", "#")):
+            assert (page.parent / link.partition("#")[0]).exists(), f"{page}: {link}"
