@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # beyond wassloss[test]
 
 
 @pytest.mark.parametrize(
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[1]
     [
         ("README.md", 7, "taxonomy.npz"),
         ("docs/choosing.md", 1, None),
+        ("docs/data.md", 2, "clipart.parquet"),
         ("docs/estimators.md", 4, "grades.model"),
         ("docs/guides/counts.md", 2, None),
         ("docs/guides/devices.md", 1, None),
@@ -33,8 +35,8 @@ ROOT = Path(__file__).parents[1]
 def test_blocks_run(
     page: str, blocks: int, made: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if page == "docs/scores.md":
-        pytest.importorskip("torchmetrics")
+    for needed in NEEDS.get(page, ()):
+        pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)  # some blocks save files
     found = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert len(found) >= blocks
