@@ -17,17 +17,16 @@ import wassloss as wl
 
 LABELS, PAIRS = 12, 300
 torch.manual_seed(3)
-torch.set_default_dtype(torch.float64)
-hidden = torch.rand(LABELS, 2)
-h = torch.distributions.Dirichlet(torch.full((LABELS,), 0.3)).sample((PAIRS,))
-y = torch.distributions.Dirichlet(torch.full((LABELS,), 0.3)).sample((PAIRS,))
+hidden = torch.rand(LABELS, 2, dtype=torch.float64)
+mixtures = torch.distributions.Dirichlet(torch.full((LABELS,), 0.3, dtype=torch.float64))
+h, y = mixtures.sample((PAIRS,)), mixtures.sample((PAIRS,))
 told = wl.wasserstein(h, y, wl.ground.Embedding(hidden, normalize=False))  # exact
 seen, unseen = slice(0, 200), slice(200, None)
 
 # %%
 # Start from random places; predict the costs by entropic transport; descend.
 
-vectors = torch.nn.Parameter(0.5 + 0.1 * torch.randn(LABELS, 2))
+vectors = torch.nn.Parameter(0.5 + 0.1 * torch.randn(LABELS, 2, dtype=torch.float64))
 start = vectors.detach().clone()
 metric = wl.ground.Embedding(vectors, normalize=False)
 optimizer = torch.optim.Adam([vectors], lr=0.02)
@@ -72,7 +71,6 @@ right.set_title("hidden (rings), learned (dots), from where (lines)", fontsize=1
 right.set_aspect("equal")
 right.set_xticks([], [])
 right.set_yticks([], [])
-torch.set_default_dtype(torch.float32)
 
 # %%
 # What error remains is about what the entropy adds: the costs we were told are exact ones, and we
