@@ -7,7 +7,7 @@ a third of its grave mistakes, and it is right as often.**
 
 The data are scikit-learn's: 442 patients, 10 measurements each. We cut the progression into ten
 grades of equal size and fit the same linear model with two losses, on eight random splits, with
-the same penalty on its weights. Nothing else is set.
+the same penalty on its weights. All else is left at its default.
 """
 
 import matplotlib.pyplot as plt
@@ -72,3 +72,9 @@ axes.spines[["top", "right"]].set_visible(False)
 # The far tail is what shrinks. ± is the standard deviation over splits, which share patients:
 # read it as spread, not as a confidence interval. Accuracy alone would have called the two models
 # equal.
+
+# %%
+# This is the second setting we tried. The first, on twenty splits, had no KL (``kl_weight=0``)
+# and scikit-learn's own ``C=1`` for cross-entropy: mean distance 1.76 against 1.98, 4.9 % against
+# 9.2 % off by five or more, but 17.2 % against 19.4 % right. That it is right as often is owed to
+# the KL.

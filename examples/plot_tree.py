@@ -84,3 +84,9 @@ axes.invert_yaxis()
 axes.set_xlabel("% of new examples")
 axes.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.45, 1.18))
 axes.spines[["top", "right"]].set_visible(False)
+
+# %%
+# Both models have the same penalty on their weights. In a first run of ten repetitions cross-
+# entropy had scikit-learn's own, stronger one (``C=1``), which suits it better: 43.9 % right
+# against 43.7 %, and 19.8 % against 16.6 % in the wrong family. The family is what holds in both;
+# the lead in accuracy above does not. Neither penalty was searched for.
