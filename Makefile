@@ -39,6 +39,12 @@ format: $(READY)  ## format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
+.PHONY: docs
+docs: $(READY)  ## build the documentation, gallery included, into build/docs
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[docs]'
+	OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
+	@echo "Open build/docs/index.html"
+
 .PHONY: bench
 bench: $(READY)  ## compare speed with POT, GeomLoss and OTT: docs/benchmarks
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[bench]'
@@ -47,7 +53,7 @@ bench: $(READY)  ## compare speed with POT, GeomLoss and OTT: docs/benchmarks
 
 .PHONY: clean
 clean:  ## remove .venv, caches and build products
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/gallery docs/sg_execution_times.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # One pip command for the package and the pinned torch: two would fetch torch twice.

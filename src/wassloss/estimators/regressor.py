@@ -34,8 +34,8 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
             in a row; or None for the 0-1 metric.
         gamma: price of a mismatch of masses, as in :class:`~wassloss.RelaxedWassersteinLoss`.
         kl_weight: weight of `KL~(y ‖ prediction)`, by default a tenth of the median cost.
-        epsilon, power, hidden, solver, max_iter, tol, learning_rate, batch_size, weight_penalty,
-            standardize, device, random_state: as in :class:`WassersteinClassifier`.
+        epsilon, power, hidden, solver, max_iter, tol: as in :class:`WassersteinClassifier`.
+        learning_rate, batch_size, weight_penalty, standardize, device, random_state: the same.
 
     Attributes:
         mass_unit_: what masses are divided by before the loss sees them, so that their unit does

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Graph(GroundMetric):
     r"""Lengths of shortest paths in an undirected graph.
 
-    .. math:: d(i, j) = \min_{i = v_0, v_1, \dots, v_m = j} \; \sum_t A_{v_{t-1} v_t}
+    .. math:: d(i, j) = \min_{i = v_0, v_1, \ldots, v_m = j} \; \sum_t A_{v_{t-1} v_t}
 
     The search (Dijkstra's, on the CPU) starts from the labels asked for only.
 

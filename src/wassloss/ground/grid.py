@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Grid(GroundMetric):
     r"""Cells of an n-dimensional grid, numbered in row-major (C) order.
 
-    .. math:: d(i, j) = \Big( \sum_a \big( s_a |i_a - j_a| \big)^q \Big)^{1/q},
+    .. math:: d(i, j) = \left( \sum_a \left( s_a |i_a - j_a| \right)^q \right)^{1/q},
         \qquad q = 2 \text{ or } 1
 
     with cell indices :math:`i_a` along axis a, spacing :math:`s_a`, and q = 2 for the Euclidean,

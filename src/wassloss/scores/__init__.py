@@ -9,7 +9,7 @@ an indicator, or weights    `(batch, labels)`: 0 and 1 as booleans, integers or 
                             weights over labels; the true labels are those of positive weight
 ``torch.sparse``,           the same, sparse
 ``scipy.sparse``
-:class:`SparseTarget`       a few labels each, padded with zero weights
+SparseTarget                a few labels each, padded with zero weights
 ==========================  ==================================================================
 
 Versions that accumulate over batches and processes are in :mod:`wassloss.scores.accumulators`.

@@ -57,7 +57,7 @@ def top_k_cost(
 
     .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
 
-    with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \dots` and the true labels
+    with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \ldots` and the true labels
     :math:`\kappa_j`, those of positive weight. A sequence such as ``k=range(1, 21)`` gives the
     whole curve for the price of its last point: `batch × k × s` distances for s true labels.
 

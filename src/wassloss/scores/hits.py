@@ -65,7 +65,7 @@ def precision_at_k(
 ) -> Any:
     r"""The share of the `k` best guesses that are right.
 
-    .. math:: \frac1k \, |\{\hat\kappa_1, \dots, \hat\kappa_k\} \cap \{\kappa_j\}|
+    .. math:: \frac1k \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
 
     Args:
         scores: probabilities, logits, or anything to rank by, `(batch, labels)`.
@@ -97,7 +97,7 @@ def recall_at_k(
 ) -> Any:
     r"""The share of the true labels that are among the `k` best guesses.
 
-    .. math:: \frac{1}{|\{\kappa_j\}|} \, |\{\hat\kappa_1, \dots, \hat\kappa_k\} \cap \{\kappa_j\}|
+    .. math:: \frac{1}{|\{\kappa_j\}|} \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
 
     Arguments and shapes are those of :func:`precision_at_k`. With a single true label it is the
     top-k accuracy.

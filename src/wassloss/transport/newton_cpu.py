@@ -40,7 +40,7 @@ def available() -> bool:
 class NewtonCPU(Newton):
     """`Newton`, compiled: the same steps to the same answer, three to ten times faster.
 
-    Needs Numba: see :func:`available`. The first solve in each precision compiles for some seconds;
+    Needs Numba: see `available`. The first solve in each precision compiles for some seconds;
     later processes find the result on disk, if there is a directory to write to. Examples are
     spread over as many threads as torch uses.
     """

@@ -51,7 +51,7 @@ class Objective:
 
     @property
     def exact(self) -> bool:
-        """No entropy: a linear program."""
+        """Whether there is no entropy, which makes it a linear program."""
         return self.epsilon == 0
 
     @property

@@ -1,0 +1,143 @@
+"""The documentation site: `make docs` builds it into build/docs, and a warning fails the build."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version as installed
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+from sphinx_gallery.sorting import ExplicitOrder
+
+project = "wassloss"
+author = "the wassloss contributors"
+copyright = author
+release = installed("wassloss")
+html_title = f"wassloss {release}"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.bibtex",
+]
+
+# Markdown: the same files are read on a code host, so nothing here may change what they say.
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["figures/*.py", "gallery/*.ipynb", "gallery/*.py"]
+
+# Docstrings say `like this` what is code, in the manner of Markdown.
+default_role = "code"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # signatures in the prose say it shorter; the source is a click away
+autodoc_inherit_docstrings = False  # torch and scikit-learn document their own methods
+add_module_names = False
+
+nitpicky = True
+nitpick_ignore_regex = [
+    # Documented elsewhere, and nothing is fetched to link there.
+    ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
+    # Ours but private: docstrings point a reader of the source to them.
+    ("py:.*", r"wassloss\.(_envelope|data\.parquet|ground\.axioms|training\.batches).*"),
+    ("py:.*", r"wassloss\.(estimators\.base|training\.(optimizers|schedules))\..*"),
+]
+
+bibtex_bibfiles = ["references.bib"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"demo_",
+    "within_subsection_order": ExplicitOrder(
+        [
+            "plot_distance_of_a_mistake.py",
+            "plot_transport_plan.py",
+            "plot_ordered_labels.py",
+            "plot_tree.py",
+            "plot_word_tags.py",
+            "plot_displaced_blob.py",
+            "plot_counts.py",
+            "plot_noisy_labels.py",
+            "plot_learning_the_cost.py",
+            "*",
+        ]
+    ),
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "show_memory": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1,
+}
+
+templates_path: list[str] = []
+html_math_renderer = "mathml"
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def _skip(app, what, name, thing, skip, options):
+    """Leave out what scikit-learn adds to every estimator for its metadata routing."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def _link_to_the_gallery(app, page, source):
+    """On a code host a link leads to an example's source; here, to its page with the picture."""
+    up = r"\((?:\.\./)+examples"
+    source[0] = re.sub(up + r"/(plot_\w+)\.py\)", r"(/gallery/\1.rst)", source[0])
+    source[0] = re.sub(up + r"\)", "(/gallery/index.rst)", source[0])
+
+
+def _mathml(as_block):
+    """Formulas as MathML, which browsers draw by themselves: pages need nothing from elsewhere."""
+
+    def visit(translator, node):
+        try:
+            translator.body.append(tex2mathml(node.astext(), as_block=as_block))
+        except MathError as error:
+            logging.getLogger(__name__).warning("%s", error, location=node)
+        raise nodes.SkipNode
+
+    return visit, None
+
+
+def _list_the_rest(app, page, source):
+    """Put pages that the front page does not name at the end of its contents: none is lost."""
+    if page != "index":
+        return
+    named = set(source[0].splitlines())
+    folders = {line.removesuffix("/*") for line in named if line.endswith("/*")} | {
+        "api",
+        "gallery",
+    }
+    rest = [
+        name
+        for name in sorted(app.env.found_docs - named - {"index", "sg_execution_times"})
+        if name.split("/")[0] not in folders
+    ]
+    if rest:
+        entries = "\n".join(rest)
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: More\n\n{entries}\n```\n"
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("source-read", _link_to_the_gallery)
+    app.connect("source-read", _list_the_rest)
+    app.add_html_math_renderer("mathml", _mathml(as_block=False), _mathml(as_block=True))
+    app.connect("autodoc-skip-member", _skip)

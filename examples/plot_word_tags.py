@@ -1,0 +1,86 @@
+"""
+Word tags: what the loss changes, and what it does not
+======================================================
+
+**Claim: on the built-in clip art, adding the Wasserstein loss to KL makes the first guess of a
+linear model a little milder, and changes no other figure.**
+
+3159 drawings with 206 tags, 2.4 a drawing; the ground metric is the distance between the tags'
+word vectors. The paper's combination, W + α KL, against KL alone: the same model, the same plan,
+three seeds each.
+"""
+
+import matplotlib.pyplot as plt
+import torch
+
+import wassloss as wl
+from wassloss.training import SGD, TrainingPlan
+
+torch.set_num_threads(1)  # batches this small only make threads wait for each other
+data = wl.data.clipart()
+train, test = data.part("train"), data.part("test")
+metric = data.metric
+print(metric.nearest("dog", 3), metric.nearest("tree", 3))
+
+
+def kl(logits, target):
+    """KL alone, up to a constant: cross-entropy against the tags' weights."""
+    log_h = logits.log_softmax(1)
+    return -(target.weights * log_h.gather(1, target.indices.clamp(min=0))).sum(1).mean()
+
+
+losses = {"KL": kl, "W + 0.1 KL": wl.WassersteinLoss(metric, kl_weight=0.1 * metric.median_cost())}
+RATE = 0.3  # the best of 0.3, 1, 3 and 10 for either loss, on a fifth of the training part
+
+# %%
+# Train, and score by the paper's top-k cost: the mean distance from the k best guesses to the
+# nearest true tag.
+
+ks = [1, 2, 3, 5, 8, 12, 20]
+curves = {name: [] for name in losses}
+scores = {}
+for name, loss_fn in losses.items():
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = wl.models.LinearSoftmax(features=data.features.shape[1], labels=data.label_count)
+        plan = TrainingPlan(iterations=400, optimizer=SGD(lr=RATE), seed=seed)
+        wl.train(model, loss_fn, (train.features, train.target), plan, progress=False)
+        with torch.no_grad():
+            scores[name] = model(test.features)
+        curves[name].append(wl.scores.top_k_cost(scores[name], test.target, metric, k=ks))
+    cost = torch.stack(curves[name])
+    auc = wl.scores.ranking_auc(scores[name], test.target)
+    print(f"{name:11s} top-1 cost {cost[:, 0].mean():.3f}   top-5 {cost[:, 3].mean():.3f}", end="")
+    print(f"   spread over seeds {cost.std(0).max():.3f}   AUC of the last {auc:.3f}")
+
+figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+for (name, runs), colour in zip(curves.items(), ("#999999", "#c1272d"), strict=True):
+    runs = torch.stack(runs).numpy()
+    axes.plot(ks, runs.mean(0), "o-", color=colour, label=name)
+    axes.fill_between(ks, runs.min(0), runs.max(0), color=colour, alpha=0.2, linewidth=0)
+axes.set_xlabel("k, number of guesses")
+axes.set_ylabel("top-k cost: mean distance to a true tag")
+axes.set_xticks(ks)
+axes.set_ylim(0.4, 1.05)
+axes.legend(frameon=False)
+axes.spines[["top", "right"]].set_visible(False)
+
+# %%
+# Some drawings on which the two disagree, with the tags people gave:
+
+names = data.label_names
+best = {name: s.topk(4).indices for name, s in scores.items()}
+differ = (best["KL"].sort(1).values != best["W + 0.1 KL"].sort(1).values).any(1)
+print(f"another set of four best guesses on {100 * differ.float().mean():.0f} % of the drawings\n")
+for row in differ.nonzero()[::60, 0][:5].tolist():
+    weights, tags = test.target.weights[row], test.target.indices[row]
+    print("people said", ", ".join(names[t] for t in tags[weights > 0].tolist()))
+    for name, guesses in best.items():
+        print(f"   {name:11s}", ", ".join(names[t] for t in guesses[row].tolist()))
+
+# %%
+# A gain of a twentieth in the top-1 cost, with seeds that differ by less; none from the third
+# guess on, and an AUC that is a touch lower. On a set this small that is a demonstration, not
+# evidence. The learning rate matters as much as the loss: in a first run with rates that had not
+# been searched for (1 for KL, 3 for W + 0.1 KL, 600 steps) the order was the other way round,
+# 0.592 against 0.608.

@@ -1,0 +1,89 @@
+"""The gallery's examples run, without a warning, and each ends with a picture."""
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+CLAIM = "**Claim: "
+
+
+def test_there_are_enough_to_look_at() -> None:
+    assert len(EXAMPLES) >= 8
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lightning_fabric")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.switch_backend("agg")
+    threads = torch.get_num_threads()
+    try:
+        names = runpy.run_path(str(example))
+        assert CLAIM in names["__doc__"]  # one page, one claim, said first
+        assert len(plt.get_fignums()) == 1
+        plt.gcf().canvas.draw()
+    finally:
+        plt.close("all")
+        torch.set_num_threads(threads)
+
+
+def draw_module() -> dict[str, object]:
+    return runpy.run_path(str(ROOT / "docs" / "figures" / "draw.py"))
+
+
+def test_the_drawing_shows_every_room() -> None:
+    drawn = {name for rooms, *_ in draw_module()["ROOMS"] for name in rooms.split(", ")}
+    source = ROOT / "src" / "wassloss"
+    packages = {path.parent.name for path in source.glob("*/__init__.py")}
+    assert packages <= drawn
+    for name in drawn:
+        assert (source / name).is_dir() or (source / f"{name}.py").exists()
+
+
+def test_drawings_are_those_of_their_sources(tmp_path: Path) -> None:
+    # Not byte by byte, which would test matplotlib: the words in them.
+    page = ROOT / "docs" / "figures"
+    drawn = (page / "speed.svg").read_text()
+    module = draw_module()
+    for contender, shown in module["CONTENDERS"].items():
+        milliseconds = 1000 * module["timings"](module["SPEED_CASE"])[contender]
+        text = f"{milliseconds:.3g} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.2g} s"
+        assert shown in drawn
+        assert text in drawn
+    for name, *_ in module["ROOMS"]:
+        assert name in (page / "rooms.svg").read_text()
+
+
+def test_the_performance_page_has_the_ratios_of_the_benchmark() -> None:
+    timings, page = draw_module()["timings"], (ROOT / "docs" / "performance.md").read_text()
+    case = "K=1000 B=100 s={} ε=0.02 float32"
+    step, call = "10 training steps, linear model of 1280 features", "10 × forward and backward"
+    for title, row in {
+        f"{step}, CUDA graph: {case.format(5)}": "replayed from a CUDA graph",
+        f"{step}: {case.format(5)}": "| launched from Python",
+        f"{call}, class ids, CUDA graph: {case.format(1)}": "class ids, loss and gradient alone",
+        f"{call}, class ids: {case.format(1)}": "the same, launched from Python",
+    }.items():
+        seconds = timings(title)
+        ratio = seconds["WassersteinLoss + 0.1 KL"] / seconds["CrossEntropyLoss"]
+        (line,) = [line for line in page.splitlines() if row in line]
+        stated = float(line.split("|")[2].strip(" ×"))
+        assert stated == pytest.approx(ratio, abs=0.006 if ratio < 2 else 0.06)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx_gallery")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q"]
+    places = ["-d", str(tmp_path / "doctrees"), str(ROOT / "docs"), str(tmp_path / "site")]
+    subprocess.run([*command, *places], check=True, env={**os.environ, "MPLBACKEND": "agg"})
+    assert (tmp_path / "site" / "gallery" / "index.html").exists()
