@@ -238,4 +238,5 @@ def sparse_rows(
         # A table's rounding is known beforehand; see `_loss_of_few`.
         rounding = 0.0 if tabulated else 0.5 * terms.eps * largest_cost(cost, solving.present[:n])
         converged = error <= terms.tol and rounding <= terms.tol * terms.epsilon  # not so for NaN
-        status[b] = FINE if converged else UNCONVERGED
+        held = abs(value[b]) < math.inf and abs(mean) < math.inf  # slopes too, not their sum alone
+        status[b] = INVALID if not held else FINE if converged else UNCONVERGED

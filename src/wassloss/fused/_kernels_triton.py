@@ -166,7 +166,7 @@ def few_labels_kernel(
     log_weight = tl.log(tl.maximum(weight, least))
     divergence = tl.sum(tl.where(used, weight * (log_weight - log_h_at), 0.0), 0)
     loss = objective + tl.where(kl > 0, kl * divergence, 0.0)
-    fine = fine & (tl.abs(loss) < INF)
+    fine = fine & (tl.abs(loss) < INF) & (tl.abs(mean) < INF)  # slopes too, not their sum alone
     tl.debug_barrier()  # all have read what is now written over
 
     scale = 1.0 / last * LOG2_E
