@@ -128,6 +128,13 @@ TARGET: dict[str, Mistake] = {
         ValueError,
         "target must be finite, got nan in example 1",
     ),
+    "a sparse target without a dimension": (
+        lambda: loss(
+            LOGITS[0], wl.SparseTarget(torch.tensor(0), torch.tensor(1.0)), reduction="none"
+        ),
+        ValueError,
+        r"target.indices and target.weights must have shape \('support',\), got \(\) and \(\)",
+    ),
     "inf in y": (
         lambda: loss(target=broken(H, INF)),
         ValueError,
