@@ -147,7 +147,9 @@ def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solu
         tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
         solver = replace(solver, tol=tol)
         if _needs_double(problem, tol):
-            problem = problem.to(torch.float64)
+            problem = asked.to(torch.float64)  # and its costs as the metric has them
+            if not isinstance(solver, NewtonCPU | NewtonGPU):
+                problem = problem.with_columns()
     return solver.solve(problem, start).to(asked)
 
 
