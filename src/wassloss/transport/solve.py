@@ -96,7 +96,7 @@ def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None)
 
 
 def _checked(solution: Solution) -> Solution:
-    """The solution as it is, if the dtype can hold it: masses times costs may be too much for it."""
+    """The solution as it is, if the dtype can hold it: masses times costs may be too much."""
     if not checking():
         return solution
     value, f = solution.value, solution.f
