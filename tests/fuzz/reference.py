@@ -49,7 +49,8 @@ def bounds(
         value *= h.sum() * max(M.max(), 1e-300)
         return Bounds(value, value, size)
     g = _potentials(h, y, M, epsilon, gamma, regularizer)
-    low, plan = _dual(g, h, y, M, epsilon, gamma, regularizer)
+    with np.errstate(over="ignore"):  # then it is a bound that says nothing
+        low, plan = _dual(g, h, y, M, epsilon, gamma, regularizer)
     high = _primal(_feasible(plan, h, y, gamma), h, y, M, epsilon, gamma, regularizer)
     logs = max(1.0, float(abs(np.log(h)).max()), float(abs(np.log(y)).max()))
     entropy = epsilon * logs * max(plan.sum(), h.sum(), y.sum())
@@ -102,7 +103,13 @@ def _dual(
         if strength == INF:
             value += float(mass @ potential)
         else:
-            value -= strength * float(mass @ np.expm1(-potential / strength))
+            exponent = -potential / strength
+            raised = np.where(
+                abs(exponent) < 0.5,
+                mass * np.expm1(exponent.clip(-1, 1)),
+                np.exp(np.log(mass) + exponent) - mass,
+            )
+            value -= strength * float(raised.sum())
     reference = h.sum() * y.sum() if product else 0.0
     return value - epsilon * float(plan.sum() - reference), plan
 
