@@ -239,4 +239,4 @@ def sparse_rows(
         rounding = 0.0 if tabulated else 0.5 * terms.eps * largest_cost(cost, solving.present[:n])
         converged = error <= terms.tol and rounding <= terms.tol * terms.epsilon  # not so for NaN
         held = abs(value[b]) < math.inf and abs(mean) < math.inf  # slopes too, not their sum alone
-        status[b] = INVALID if not held else FINE if converged else UNCONVERGED
+        status[b] = UNCONVERGED if not converged else FINE if held else INVALID
