@@ -29,10 +29,16 @@ slow: $(READY)  ## run the tests that take minutes
 	$(BIN)/pytest -m slow
 
 .PHONY: check
-check: $(READY)  ## formatting, lint, types
+check: $(READY)  ## formatting, lint, types, security
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/bandit -q -r src
+
+# Not part of check: it asks a service for known vulnerabilities, and needs the network.
+.PHONY: audit
+audit: $(READY)  ## known vulnerabilities of what is installed; needs the network
+	$(BIN)/pip-audit --skip-editable
 
 .PHONY: format
 format: $(READY)  ## format the code and apply safe lint fixes

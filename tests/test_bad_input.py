@@ -128,6 +128,13 @@ TARGET: dict[str, Mistake] = {
         ValueError,
         "target must be finite, got nan in example 1",
     ),
+    "a sparse target without a dimension": (
+        lambda: loss(
+            LOGITS[0], wl.SparseTarget(torch.tensor(0), torch.tensor(1.0)), reduction="none"
+        ),
+        ValueError,
+        r"target.indices and target.weights must have shape \('support',\), got \(\) and \(\)",
+    ),
     "inf in y": (
         lambda: loss(target=broken(H, INF)),
         ValueError,
@@ -381,6 +388,21 @@ SETTINGS: dict[str, Mistake] = {
         lambda: loss(epsilon=INF),
         ValueError,
         "epsilon must be a finite number, at least 0, got inf",
+    ),
+    "epsilon beyond the dtype": (
+        lambda: loss(epsilon=1e37, target=H),
+        ValueError,
+        "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
+    ),
+    "epsilon beyond the dtype, to a class": (
+        lambda: loss(epsilon=1e39),
+        ValueError,
+        "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
+    ),
+    "masses beyond the dtype": (
+        lambda: w(1e30 * H, 1e30 * H.roll(1, 1), epsilon=1.0, regularizer="product"),
+        ValueError,
+        r"must have a cost of transport .* masses of 1e\+30 and 1e\+30",
     ),
     "epsilon None": (lambda: w(epsilon=None), TypeError, "epsilon must be a number, got None"),
     "epsilon in words": (

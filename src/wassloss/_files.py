@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -14,6 +15,18 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+# What zipfile and NumPy raise, besides ValueError, over archives that are not as they were written;
+# the last three over the header of an array, which is read as a Python literal.
+_DAMAGES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    tokenize.TokenError,
+)
 
 
 @contextmanager
@@ -64,7 +77,7 @@ def unpack_npz(file: IO[bytes]) -> dict[str, NDArray[Any]]:
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except _DAMAGES as error:
         raise ValueError(f"the archive is damaged: {error}") from error
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # a member that NumPy did not write comes as bytes

@@ -205,7 +205,8 @@ def _from_sparse(
             "target must have integer indices and floating weights, got "
             f"{indices.dtype} and {weights.dtype}"
         )
-    if indices.shape != weights.shape or indices.shape[:-1] != batch_shape:
+    has_support = indices.dim() == len(batch_shape) + 1  # of a scalar, shape[:-1] is () too
+    if indices.shape != weights.shape or not has_support or indices.shape[:-1] != batch_shape:
         raise ValueError(
             f"target.indices and target.weights must have shape {(*batch_shape, 'support')}, got "
             f"{tuple(indices.shape)} and {tuple(weights.shape)}"

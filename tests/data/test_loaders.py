@@ -223,6 +223,7 @@ def test_bad_mulan(tmp_path: Path) -> None:
     arff.write_text(SPARSE)
     for text, message in (
         (XML[:30], "is not whole XML"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]>' + XML, "must be plain XML, without declarations"),
         ("<labels/>", "must hold elements <label name=...>, got 0"),
         (XML.replace("TAG_b", "TAG_c"), "label 'TAG_c' is no attribute"),
     ):

@@ -169,6 +169,41 @@ def test_impossible_labels_and_extreme_logits(use, kernels, dtype):
 
 
 @each_kernels
+@each_dtype
+def test_divergence_from_an_all_but_impossible_label(use, kernels, dtype):
+    """Its log goes further down than the least mass that transport reckons with."""
+    logits = some_logits(dtype)
+    for i, label in enumerate((7, 8, 9)):
+        logits[:, label] = (-200.0, -1e3, -5e3)[i]
+    weights = torch.tensor([[0.5, 0.25, 0.25]] * BATCH, dtype=dtype)
+    few = SparseTarget(torch.tensor([[7, 8, 20]] * BATCH), weights)
+    for target in (torch.tensor([7, 8, 9, 9]), few):
+        compare(
+            use, kernels, random_metric(LABELS).to(dtype=dtype), logits, target,
+            epsilon=0.1, kl_weight=0.5,
+        )  # fmt: skip
+
+
+@each_kernels
+def test_divergence_from_an_impossible_label_is_infinite(use, kernels):
+    device = use(kernels)
+    logits = some_logits(F64)
+    logits[:, 7] = -math.inf
+    weights = torch.full((BATCH, 2), 0.5, dtype=F64)
+    loss_fn = wl.WassersteinLoss(
+        random_metric(LABELS), epsilon=0.1, kl_weight=0.5, reduction="none"
+    )
+    for target in (
+        torch.tensor([7, 8, 9, 9]),
+        SparseTarget(torch.tensor([[7, 8], [1, 2], [1, 2], [1, 2]]), weights),
+    ):
+        values, gradient = loss_and_gradient(loss_fn, logits, target, device)
+        assert values[0] == math.inf
+        assert values[1:].isfinite().all()
+        assert gradient.isfinite().all()
+
+
+@each_kernels
 def test_ignored_examples(use, kernels):
     ids = torch.tensor([2, -100, 5, -100])
     fused = run(kernels, random_metric(LABELS), some_logits(F64), ids, epsilon=0.1)

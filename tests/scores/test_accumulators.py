@@ -238,3 +238,21 @@ def test_two_processes_are_as_one(tmp_path: Path, uneven: bool) -> None:
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         for name in pairs():
             torch.testing.assert_close(found[name], expected(name), msg=lambda m, n=name: n + m)
+
+
+@pytest.mark.parametrize("name", pairs())
+def test_a_state_from_inference_mode_goes_on_outside_of_it(name: str) -> None:
+    """As Lightning has it: `validate`, in inference mode, and then `fit`."""
+    metric = pairs()[name][0]()
+    torch.manual_seed(0)
+    x, y = torch.rand(6, K), torch.randint(K, (6,))
+    x = x / x.sum(1, keepdim=True)
+    metric.update(x, y)
+    expected = metric.compute()
+    with torch.inference_mode():
+        metric.reset()
+        metric.update(x, y)
+        metric.compute()
+        metric.reset()
+    metric.update(x, y)
+    torch.testing.assert_close(metric.compute(), expected)

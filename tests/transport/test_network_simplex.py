@@ -138,3 +138,15 @@ def test_running_out_of_pivots_is_a_warning() -> None:
     assert solution.status is Status.ITERATIONS_EXHAUSTED
     assert solution.error[0] == 0
     assert solution.error[1] == torch.inf
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e-6, 1e12, 1e200])
+@pytest.mark.parametrize("mass", [1e-30, 1e-6, 1e12, 1e30])
+def test_masses_and_costs_of_any_size(mass: float, unit: float) -> None:
+    """The solver underneath has absolute tolerances, which are no business of ours."""
+    h, y = random_masses(2, 6, seed=1), random_masses(2, 6, seed=2)
+    cost = random_metric(6).cost()
+    expected = wl.solve(h, y, wl.ground.Matrix(cost))
+    found = wl.solve(mass * h, mass * y, wl.ground.Matrix(unit * cost))
+    torch.testing.assert_close(found.value / mass / unit, expected.value, rtol=1e-9, atol=0)
+    torch.testing.assert_close(found.plan() / mass, expected.plan(), rtol=1e-9, atol=1e-12)

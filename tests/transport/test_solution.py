@@ -204,3 +204,31 @@ def test_no_graph_is_kept(solver: Any) -> None:
     parts = (solution.value, solution.f, solution.g, solution.gradient(), solution.plan())
     assert not any(part.requires_grad for part in parts)
     assert is_finite(*parts)
+
+
+@pytest.mark.parametrize("support", [4, 200])
+@pytest.mark.parametrize("metric_dtype", [torch.float32, F64])
+def test_the_plan_has_the_digits_of_the_solve_not_of_the_potentials(
+    support: int, metric_dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In single precision potentials are rounded to a tenth of this epsilon."""
+    labels, batch = 2 * support, 3
+    h = random_masses(batch, labels, seed=1).float()
+    weights, indices = random_masses(batch, labels, support, seed=2).topk(support)
+    target = SparseTarget(indices, weights.float())
+    metric = random_metric(labels).to(dtype=metric_dtype)
+
+    def worst(solution: wl.Solution) -> float:
+        plan = solution.support_plan()
+        assert plan.dtype == torch.float32
+        off = (plan.sum(1) - h).abs().sum(1) + (plan.sum(2) - target.weights).abs().sum(1)
+        return float(off.max())
+
+    whole = wl.solve(h, target, metric, epsilon=1e-6)
+    assert whole.status is Status.CONVERGED
+    assert worst(whole) < 1e-4
+    # In pieces, of which some may need no wider dtype.
+    monkeypatch.setattr("wassloss.transport.solve.LARGEST_BLOCK", 1)
+    assert worst(wl.solve(h, target, metric, epsilon=1e-6)) < 1e-4
+    with_torch = wl.solve(h, target, metric, epsilon=1e-6, solver=Newton())
+    assert worst(with_torch) < 1e-4

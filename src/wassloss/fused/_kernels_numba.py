@@ -58,8 +58,11 @@ def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
 
 
 @summing
-def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> float:
-    """Write `softmax(x)` and its log, no less than `lowest`; its sum, or −1 where it has none."""
+def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> tuple[float, float]:
+    """Write `softmax(x)` and its log, no less than `lowest`; its sum, or −1 where it has none.
+
+    The other number is `log Σ exp(x)`, for a log of the softmax that is not raised to `lowest`.
+    """
     real = x.dtype.type
     low, largest, total = real(lowest), real(-math.inf), 0.0
     for i in range(BLOCK):
@@ -80,7 +83,7 @@ def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> floa
             sum_ += e
         total += sum_
     if not total < math.inf:
-        return -1.0
+        return -1.0, 0.0
     shift, share, least, mass = real(math.log(total)), real(1 / total), real(math.exp(lowest)), 0.0
     for first in range(0, x.size, BLOCK):
         logs, powers, sum_ = log_h[first:], h[first:], real(0)
@@ -91,7 +94,7 @@ def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> floa
             powers[i] = e
             sum_ += e
         mass += sum_
-    return mass
+    return mass, largest + math.log(total)
 
 
 @summing
@@ -137,15 +140,17 @@ def class_id_rows(
         if label == rule.ignore_index:
             nothing(b, IGNORED, value, gradient, status)
             continue
-        known = 0 <= label < h.size
-        if not known or softmax(logits[b], rule.lowest, top, log_h, h) < 0:
+        mass, log_total = softmax(logits[b], rule.lowest, top, log_h, h)
+        if mass < 0 or not 0 <= label < h.size:
             nothing(b, INVALID, value, gradient, status)
             continue
         column = cost[label if tabulated else b]
         total = cost_of_one(log_h, h, column, epsilon, gradient[b])
         through_softmax(h, total, rule.kl_weight, gradient[b])
         gradient[b, label] -= rule.kl_weight
-        value[b] = total - rule.kl_weight * log_h[label]
+        if rule.kl_weight > 0:
+            total -= rule.kl_weight * (logits[b, label] - log_total)
+        value[b] = total
         status[b] = FINE if abs(value[b]) < math.inf else INVALID  # an infinite cost
 
 
@@ -185,7 +190,7 @@ def sparse_rows(
     h = solving.h
     for b in range(start, stop):
         n, mass = read_target(b, indices, weights, h.size, tabulated, rule, solving)
-        total = softmax(logits[b], rule.lowest, top, log_h, h)
+        total, log_total = softmax(logits[b], rule.lowest, top, log_h, h)
         if n < 0 or total < 0:
             nothing(b, INVALID, value, gradient, status)
             continue
@@ -199,12 +204,13 @@ def sparse_rows(
         through_softmax(h, mean, rule.kl_weight * kl_mass, gradient[b])
         for j in range(indices.shape[1]):
             weight = weights[b, j] / share
-            if weight > 0:
-                at = log_h[indices[b, j]]
+            if weight > 0 and rule.kl_weight > 0:
+                at = logits[b, indices[b, j]] - log_total
                 divergence += weight * (math.log(max(weight, rule.least)) - at)
                 gradient[b, indices[b, j]] -= rule.kl_weight * weight
         value[b] = dual + rule.kl_weight * divergence
         # A table's rounding is known beforehand; see `_loss_of_few`.
         rounding = 0.0 if tabulated else 0.5 * terms.eps * largest_cost(cost, solving.present[:n])
         converged = error <= terms.tol and rounding <= terms.tol * terms.epsilon  # not so for NaN
-        status[b] = FINE if converged else UNCONVERGED
+        held = abs(value[b]) < math.inf and abs(mean) < math.inf  # slopes too, not their sum alone
+        status[b] = UNCONVERGED if not converged else FINE if held else INVALID

@@ -71,8 +71,8 @@ def class_id_kernel(
         slope = tl.load(column + label, mask=valid, other=0.0).to(dtype) + strength * log_h
         sum_ += tl.where(valid, tl.exp2(log_h * LOG2_E) * slope, 0.0)
     mean = tl.sum(sum_, 0)
-    divergence = -tl.maximum(tl.load(logits + place) - log_total, low)
-    loss = mean + kl * divergence
+    divergence = log_total - tl.load(logits + place)  # not raised to `low`: it may be large
+    loss = mean + tl.where(kl > 0, kl * divergence, 0.0)
 
     code = tl.where(known & (tl.abs(loss) < INF) & (tl.abs(log_total) < INF), FINE, INVALID)
     code = tl.where(target == ignore_index, IGNORED, code)
@@ -162,11 +162,11 @@ def few_labels_kernel(
 
     if NORMALIZE:
         weight = weight / total
-    log_h_at = tl.load(log_h + label_of, mask=used, other=0.0)
+    log_h_at = tl.load(logits + label_of, mask=used, other=0.0) - log_total  # not raised to `low`
     log_weight = tl.log(tl.maximum(weight, least))
     divergence = tl.sum(tl.where(used, weight * (log_weight - log_h_at), 0.0), 0)
-    loss = objective + kl * divergence
-    fine = fine & (tl.abs(loss) < INF)
+    loss = objective + tl.where(kl > 0, kl * divergence, 0.0)
+    fine = fine & (tl.abs(loss) < INF) & (tl.abs(mean) < INF)  # slopes too, not their sum alone
     tl.debug_barrier()  # all have read what is now written over
 
     scale = 1.0 / last * LOG2_E

@@ -151,7 +151,7 @@ def _few(target: SparseTarget, logits: Tensor, batch_shape: torch.Size) -> Spars
     if not (isinstance(indices, Tensor) and isinstance(weights, Tensor)):
         return None
     shapes = (batch_shape, logits.shape[:1])  # as the user has it, or as read from another form
-    shaped = indices.shape == weights.shape and indices.shape[:-1] in shapes
+    shaped = indices.dim() and indices.shape == weights.shape and indices.shape[:-1] in shapes
     typed = weights.is_floating_point() and not weights.requires_grad
     whole = not (indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool)
     here = indices.device == weights.device == logits.device

@@ -78,8 +78,10 @@ class _MeanScore(Metric):
         """Add a batch."""
         values = self._values(scores, target)
         weight = read_sample_weight(sample_weight, values).double()
-        self.total += torch.tensordot(weight, values.double(), dims=1)
-        self.weight += weight.sum()
+        # Not in place: a state that was reset in inference mode, as by Lightning's `validate`, may
+        # not be written to outside of it.
+        self.total = self.total + torch.tensordot(weight, values.double(), dims=1)
+        self.weight = self.weight + weight.sum()
 
     def compute(self) -> Tensor:
         """The mean so far; NaN of nothing."""
@@ -253,9 +255,9 @@ class RankingAUC(Metric):
         if self.per == "example":
             values = auc(x, true, weight, "example")
             defined = ~values.isnan()
-            self.total += (values[defined] * weight[defined]).sum()
-            self.weight += weight[defined].sum()
-            self.undefined += (~defined).sum()
+            self.total = self.total + (values[defined] * weight[defined]).sum()
+            self.weight = self.weight + weight[defined].sum()
+            self.undefined = self.undefined + (~defined).sum()
             return
         for name, kept in zip(self._KEPT, (x, true, weight), strict=True):
             getattr(self, name).append(kept.reshape(-1).to(self._KEPT[name]))

@@ -83,7 +83,10 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
     path = Path(path)
     if path.is_dir():
         path = path / LOG_NAME
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a log of a run: {error}") from error
     if lines and not lines[-1].endswith("\n"):
         lines.pop()
     return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -70,8 +71,18 @@ class NetworkSimplex:
         source, sink = h[rows], y[columns]
         sink = sink * (source.sum() / sink.sum())
         active = np.ascontiguousarray(cost[np.ix_(columns, rows)].T)
-        part, log = ot.lp.emd(source, sink, active, numItermax=self.max_iterations, log=True)
+        # The solver's tolerances are absolute: hand it masses and costs of about 1.
+        mass, unit = _power_of_two(source.sum()), _power_of_two(active.max())
+        part, log = ot.lp.emd(
+            source / mass, sink / mass, active / unit, numItermax=self.max_iterations, log=True
+        )
+        part = part * mass
         plan, g = np.zeros_like(cost), np.zeros_like(y)
         plan[np.ix_(columns, rows)] = part.T
-        g[columns] = log["v"]
+        g[columns] = log["v"] * unit
         return plan, float((part * active).sum()), g, columns, log["warning"] is None
+
+
+def _power_of_two(value: float) -> float:
+    """Of the size of a number, so that to divide by it rounds nothing; 1 for 0."""
+    return math.ldexp(1.0, min(max(math.frexp(value)[1], -1000), 1000)) if value > 0 else 1.0

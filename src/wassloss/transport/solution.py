@@ -53,6 +53,8 @@ class Solution:
         slope_f: the potential gradients are taken from. `f` itself, except after a fixed number
             of relaxed iterations, where the paper takes it from the plan's marginal.
         exact_plan: the plan on the support `(batch, support, labels)`, kept by exact solvers.
+        fine_f, fine_g: the potentials as they were found, where that took a wider dtype than the
+            problem's: a plan is `exp` of them over `epsilon`, and feels what they lose by rounding.
     """
 
     problem: Problem
@@ -65,6 +67,8 @@ class Solution:
     status: Status
     slope_f: Tensor | None = None
     exact_plan: Tensor | None = None
+    fine_f: Tensor | None = None
+    fine_g: Tensor | None = None
 
     @classmethod
     def exact(
@@ -95,9 +99,12 @@ class Solution:
             from wassloss.transport.network_simplex import NetworkSimplex
 
             return NetworkSimplex().solve(problem).support_plan()
+        dtype, (f, g) = problem.log_h.dtype, self._finest()
+        problem = problem.to(f.dtype)
         alpha, beta = objective.log_reference(problem.log_h, problem.log_y)
-        exponent = self.g.unsqueeze(2) + self.f.unsqueeze(1) - problem.cost()
-        return (exponent / objective.epsilon + alpha.unsqueeze(1) + beta.unsqueeze(2)).exp()
+        exponent = g.unsqueeze(2) + f.unsqueeze(1) - problem.cost()
+        plan = (exponent / objective.epsilon + alpha.unsqueeze(1) + beta.unsqueeze(2)).exp()
+        return plan.to(dtype)
 
     def plan(self) -> Tensor:
         """The plan `T` as a matrix, `(batch, labels, labels)`: from prediction to target."""
@@ -130,20 +137,37 @@ class Solution:
         shift = self.f.mean(1, keepdim=True)
         return replace(self, f=self.f - shift, g=self.g + shift)
 
+    def _finest(self) -> tuple[Tensor, Tensor]:
+        """Both potentials in the widest dtype they are known in."""
+        if self.fine_f is None or self.fine_g is None:
+            return self.f, self.g
+        return self.fine_f, self.fine_g
+
     def to(self, problem: Problem) -> Solution:
         """The same solution in the dtype of `problem`."""
         dtype = problem.log_h.dtype
         cast: dict[str, Any] = {
             field.name: part.to(dtype)
             for field in fields(self)
-            if isinstance(part := getattr(self, field.name), Tensor) and part.is_floating_point()
+            if isinstance(part := getattr(self, field.name), Tensor)
+            and part.is_floating_point()
+            and not field.name.startswith("fine_")
         }
+        if torch.finfo(self.f.dtype).eps < torch.finfo(dtype).eps:
+            cast["fine_f"], cast["fine_g"] = self.f, self.g
         return replace(self, problem=problem, **cast)
 
     @staticmethod
     def concatenate(problem: Problem, parts: list[Solution]) -> Solution:
         """Join the solutions of consecutive slices of `problem`."""
         joined: dict[str, Any] = {}
+        if any(part.fine_f is not None for part in parts):
+            finest = [part._finest() for part in parts]
+            wide = max((f.dtype for f, _ in finest), key=lambda dtype: -torch.finfo(dtype).eps)
+            parts = [
+                replace(part, fine_f=f.to(wide), fine_g=g.to(wide))
+                for part, (f, g) in zip(parts, finest, strict=True)
+            ]
         for field in fields(Solution):
             pieces = [getattr(part, field.name) for part in parts]
             if isinstance(pieces[0], Tensor):

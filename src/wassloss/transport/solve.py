@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from wassloss._checks import checking, first_row
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.entropic import default_tolerance, rounding_of
 from wassloss.transport.line import LineArea, LineQuantiles
@@ -86,12 +87,31 @@ def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None)
     # Mixed precision is for networks: a product in half precision has too few digits for a solver.
     with torch.autocast(problem.log_h.device.type, enabled=False):
         if isinstance(solver, TRACEABLE):
-            return solver.solve(problem, start)
+            return _checked(solver.solve(problem, start))
         run = _solve_in_pieces
         if torch.compiler.is_compiling():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
             run = torch.compiler.disable(run)
-        return run(problem, solver, start)
+        return _checked(run(problem, solver, start))
+
+
+def _checked(solution: Solution) -> Solution:
+    """The solution as it is, if the dtype can hold it: masses times costs may be too much."""
+    if not checking():
+        return solution
+    value, f = solution.value, solution.f
+    # Sums, for they are not finite where a summand is not, and need no second pass.
+    if bool((value.sum() + f.sum()).isfinite()):
+        return solution
+    row = first_row(~(value.isfinite() & f.isfinite().all(1)).unsqueeze(1))
+    if row is None:  # each is finite, and only their sum was not
+        return solution
+    masses = " and ".join(f"{float(mass[row]):.3g}" for mass in solution.problem.masses())
+    raise ValueError(
+        f"h, target, metric and epsilon must have a cost of transport that {value.dtype} can hold, "
+        f"got {float(value[row])} in example {row} from masses of {masses} and "
+        f"{solution.problem.objective}; use float64, or divide masses or costs by their maximum"
+    )
 
 
 def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
@@ -127,7 +147,9 @@ def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solu
         tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
         solver = replace(solver, tol=tol)
         if _needs_double(problem, tol):
-            problem = problem.to(torch.float64)
+            problem = asked.to(torch.float64)  # and its costs as the metric has them
+            if not isinstance(solver, NewtonCPU | NewtonGPU):
+                problem = problem.with_columns()
     return solver.solve(problem, start).to(asked)
 
 

@@ -1,0 +1,45 @@
+"""torchmetrics: scores of wassloss beside others in one collection, batch by batch."""
+
+from __future__ import annotations
+
+import torch
+from grades import GRADES, graded_patients
+from torch import Tensor
+from torchmetrics import MetricCollection
+from torchmetrics.classification import MulticlassAccuracy
+
+import wassloss as wl
+from wassloss.scores.accumulators import ExpectedDistance, MeanWasserstein, TopKCost
+
+
+def main() -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Score a random model in batches; return that, and the same from all data at once."""
+    torch.manual_seed(0)
+    x, y = graded_patients()
+    metric = wl.ground.Ordinal(GRADES)
+    probabilities = torch.nn.Linear(x.shape[1], GRADES)(x).softmax(1).detach()
+
+    collection = MetricCollection(
+        {
+            "accuracy": MulticlassAccuracy(GRADES, average="micro"),
+            "distance off": TopKCost(metric),
+            "expected distance": ExpectedDistance(metric),
+            "wasserstein": MeanWasserstein(metric),
+        }
+    )
+    for batch in range(0, len(x), 50):
+        rows = slice(batch, batch + 50)
+        collection.update(probabilities[rows], y[rows])
+
+    at_once = {
+        "accuracy": wl.scores.accuracy(probabilities, y),
+        "distance off": wl.scores.top_k_cost(probabilities, y, metric),
+        "expected distance": wl.scores.expected_distance(probabilities, y, metric),
+        "wasserstein": wl.scores.mean_wasserstein(probabilities, y, metric),
+    }
+    return collection.compute(), {name: float(value) for name, value in at_once.items()}
+
+
+if __name__ == "__main__":
+    for name, value in main()[0].items():
+        print(f"{name}: {value:.3f}")

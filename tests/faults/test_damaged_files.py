@@ -1,0 +1,215 @@
+"""Every format that is read: cut short anywhere, any byte changed, pickles put in.
+
+A damaged file is refused by one documented error. A change that no checksum covers (a text format
+has none) may be read as other data, but as data that passed every check; nothing else comes out.
+"""
+
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+from wassloss.data import Dataset, read, write
+from wassloss.data.mnist import read_idx
+from wassloss.training import SGD, TrainingPlan, load_model, load_newest, read_log, train
+from wassloss.training.checkpoints import CheckpointError, load_checkpoint
+
+EXECUTED: list[str] = []
+
+
+class Bomb:
+    """Unpickled, it leaves a trace."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EXECUTED.append, ("a pickle ran",)
+
+
+def small() -> Dataset:
+    torch.manual_seed(0)
+    names = ("low", "middle", "high")
+    return Dataset(torch.rand(6, 3), torch.tensor([0, 1, 2, 0, 1, 2]), label_names=names)
+
+
+def metric_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
+    wl.ground.Ordinal([0.0, 1.0, 3.0], labels=["a", "b", "c"]).save(folder / "metric.npz")
+    return folder / "metric.npz", wl.ground.load
+
+
+def data_file(suffix: str) -> Callable[[Path], tuple[Path, Callable[[Path], object]]]:
+    def make(folder: Path) -> tuple[Path, Callable[[Path], object]]:
+        if suffix == ".parquet":
+            pytest.importorskip("pyarrow")
+        write(small(), folder / f"data{suffix}")
+        return folder / f"data{suffix}", read
+
+    return make
+
+
+def estimator_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
+    pytest.importorskip("safetensors")
+    data = small()
+    x, y = data.features.numpy(), np.asarray(data.target)
+    wl.WassersteinClassifier("ordinal", tol=0.1).fit(x, y).save(folder / "model.safetensors")
+    return folder / "model.safetensors", wl.WassersteinClassifier.load
+
+
+def checkpoint_part(name: str) -> Callable[[Path], tuple[Path, Callable[[Path], object]]]:
+    def make(folder: Path) -> tuple[Path, Callable[[Path], object]]:
+        pytest.importorskip("safetensors")
+        data = small()
+        plan = TrainingPlan(iterations=2, batch_size=3, optimizer=SGD(0.1), checkpoint_every=2)
+        model = wl.models.LinearSoftmax(3, 3)
+        loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3))
+        train(model, loss_fn, (data.features, data.target), plan, directory=folder)
+        (checkpoint,) = folder.glob("checkpoint-*")
+        return checkpoint / name, lambda path: load_checkpoint(path.parent)
+
+    return make
+
+
+def idx_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
+    digits = np.arange(12, dtype=np.uint8).tobytes()
+    (folder / "digits").write_bytes(b"\0\0\x08\x03" + b"\0\0\0\x03" + b"\0\0\0\x02" * 2 + digits)
+    return folder / "digits", read_idx
+
+
+MAKERS = {
+    "ground metric": metric_file,
+    "data .npz": data_file(".npz"),
+    "data .parquet": data_file(".parquet"),
+    "data .csv": data_file(".csv"),
+    "data .svm": data_file(".svm"),
+    "idx": idx_file,
+    "estimator": estimator_file,
+    "checkpoint, tensors": checkpoint_part("tensors.safetensors"),
+    "checkpoint, state": checkpoint_part("state.json"),
+}
+TEXT = {"data .csv", "data .svm"}  # without a length or a checksum
+each_format = pytest.mark.parametrize("kind", MAKERS)
+
+
+def attempt(load: Callable[[Path], object], path: Path) -> bool:
+    """Whether a file is read; if not, by a ValueError of one line that names it."""
+    try:
+        load(path)
+    except ValueError as error:
+        assert path.name in str(error) or path.parent.name in str(error)  # noqa: PT017
+        assert "\n" not in str(error)  # noqa: PT017
+        return False
+    return True
+
+
+@each_format
+def test_cut_anywhere(kind: str, tmp_path: Path) -> None:
+    path, load = MAKERS[kind](tmp_path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), max(1, len(whole) // 60)):
+        path.write_bytes(whole[:length])
+        assert not attempt(load, path) or kind in TEXT
+
+
+@each_format
+def test_a_byte_changed_anywhere(kind: str, tmp_path: Path) -> None:
+    path, load = MAKERS[kind](tmp_path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
+    for at in range(0, len(whole), max(1, len(whole) // 100)):
+        changed = bytearray(whole)
+        changed[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        refused += not attempt(load, path)
+    assert refused
+    path.write_bytes(whole)
+    assert attempt(load, path)
+
+
+@each_format
+def test_noise_and_a_pickle_are_refused(kind: str, tmp_path: Path) -> None:
+    path, load = MAKERS[kind](tmp_path)
+    for content in (np.random.default_rng(0).bytes(500), pickle.dumps(Bomb()), b"\x00" * 500):
+        path.write_bytes(content)
+        assert not attempt(load, path)
+    torch.save({"weights": Bomb()}, path)
+    assert not attempt(load, path)
+    assert not EXECUTED
+
+
+@pytest.mark.parametrize("kind", ["ground metric", "data .npz"])
+def test_pickles_inside_archives_are_refused(kind: str, tmp_path: Path) -> None:
+    """In place of each array, and as one more: NumPy's own format can hold them."""
+    path, load = MAKERS[kind](tmp_path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    bomb = np.array([Bomb()], dtype=object)
+    for name in (*arrays, "extra"):
+        with open(path, "wb") as file:
+            np.savez(file, allow_pickle=True, **(arrays | {name: bomb}))
+        assert not attempt(load, path)
+    assert not EXECUTED
+
+
+def test_a_pickle_in_an_estimators_metric_is_refused(tmp_path: Path) -> None:
+    """The metric is an archive inside the file; the checksum is made to fit."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    from wassloss.estimators.storage import _digest
+
+    path, load = estimator_file(tmp_path)
+    with safe_open(path, "pt") as file:
+        text = file.metadata()["wassloss"]
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=True, kind=np.array([Bomb()], dtype=object))
+    tensors = load_file(path)
+    tensors["metric"] = torch.frombuffer(bytearray(packed.getvalue()), dtype=torch.uint8)
+    save_file(tensors, path, {"wassloss": text, "sha256": _digest(text, tensors)})
+    assert not attempt(load, path)
+    assert not EXECUTED
+
+
+@pytest.mark.parametrize(
+    "header", [b"(30000000000000,), }", b"(3,),               ", b"(-3,), } @ (3,      "]
+)
+def test_headers_of_arrays_that_lie_are_refused(header: bytes, tmp_path: Path) -> None:
+    """They claim more than memory holds, or are no Python; the archive's checksums fit."""
+    path, load = metric_file(tmp_path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    honest = b"(3,), }" + b" " * 13
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.save(content, array)
+            raw = content.getvalue()
+            assert name != "positions" or honest in raw
+            archive.writestr(f"{name}.npy", raw.replace(honest, header))
+    assert not attempt(load, path)
+
+
+def test_a_damaged_log_says_so(tmp_path: Path) -> None:
+    checkpoint_part("state.json")(tmp_path)
+    (log,) = [path for path in tmp_path.iterdir() if path.is_file() and "log" in path.name]
+    whole = log.read_bytes()
+    for content in (b"\xff\xfe\x00", b"[1, 2]\n" + whole, b'{"iteration": {}}\n', whole[:-5]):
+        log.write_bytes(content)
+        try:
+            read_log(tmp_path)
+        except ValueError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+    for change in ({"model": {"kind": "os.system"}}, {"model": None}):
+        (checkpoint,) = tmp_path.glob("checkpoint-*")
+        state = json.loads((checkpoint / "state.json").read_text())
+        (checkpoint / "state.json").write_text(json.dumps(state | change))
+        with pytest.raises(CheckpointError):
+            load_newest(tmp_path)
+        with pytest.raises(ValueError, match="checkpoint"):
+            load_model(tmp_path)

@@ -1,0 +1,64 @@
+"""Killed at any moment of writing a checkpoint, a run goes on from the one before, or this one."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.training.problems import linear, same, tags, wasserstein
+from wassloss.training import SGD, TrainingPlan, train
+
+MOMENTS = ["mkdir", "fsync", "rename"]
+
+
+def die_at(count: int, moment: str, patch: pytest.MonkeyPatch) -> None:
+    """In a child process, end it at the given call of a function of the file system."""
+    import shutil
+
+    place: Any = {"fsync": os, "rmtree": shutil}.get(moment, Path)
+    original: Callable[..., Any] = getattr(place, moment)
+    calls = 0
+
+    def deadly(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == count:
+            os._exit(9)  # as a kill does: no finally, no flush
+        return original(*arguments, **keywords)
+
+    patch.setattr(place, moment, deadly)
+
+
+def run(directory: Path, iterations: int = 12) -> torch.nn.Module:
+    model = linear()
+    plan = TrainingPlan(
+        iterations=iterations, batch_size=20, optimizer=SGD(0.1), log_every=2, checkpoint_every=3
+    )
+    train(model, wasserstein(), tags(), plan, directory=directory, resume=True)
+    return model
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_every_call(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run(tmp_path / "whole")
+    killed = 0
+    for count in (1, 2, 3, 5, 8, 13):
+        directory = tmp_path / f"{moment}-{count}"
+        child = os.fork()
+        if child == 0:
+            try:
+                die_at(count, moment, monkeypatch)
+                run(directory)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        killed += os.waitstatus_to_exitcode(status) == 9
+        assert same(run(directory), expected)
+        if os.waitstatus_to_exitcode(status) == 0:
+            break  # fewer calls than that in a whole run
+    assert killed

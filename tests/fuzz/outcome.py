@@ -1,0 +1,49 @@
+"""How a call may end: with an answer, a warning beside it, or an error that names an argument."""
+
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import event
+
+import wassloss as wl
+
+SOURCES = Path(wl.__file__).parent
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call gave."""
+
+    answer: Any = None  # None where it was refused
+    refusal: str = ""
+    doubtful: bool = False  # with a ConvergenceWarning
+
+
+def outcome(call: Callable[[], Any]) -> Outcome:
+    """Call, and let nothing pass but what is documented: other errors and warnings are raised."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        warnings.simplefilter("always", wl.ConvergenceWarning)
+        try:
+            answer = call()
+        except (ValueError, TypeError) as error:
+            # Ours are raised by us; one that torch or NumPy raised was not foreseen.
+            raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+            if SOURCES not in raised_in.parents:
+                raise
+            event("refused: " + str(error).split(" must ")[0])
+            return Outcome(refusal=str(error))
+    event("answered, with a warning" if caught else "answered")
+    return Outcome(answer, doubtful=bool(caught))
+
+
+# What may be said of problems that make sense, but are too much for a dtype.
+TOO_MUCH = ("metric must have finite costs", "must have a cost of transport that")
+
+
+def too_much(refusal: str) -> bool:
+    return any(words in refusal for words in TOO_MUCH)

@@ -1,0 +1,162 @@
+"""Losses under random abuse: right, or refused, or warned about; compiled or composed alike."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import event, given
+from torch import Tensor
+
+import wassloss as wl
+from tests.fuzz.cases import FORMS, in_form, log_masses, logits, metrics, unit_of, weights
+from tests.fuzz.outcome import Outcome, outcome, too_much
+from tests.fuzz.reference import bounds, dense
+from tests.oracles import INF, Array
+from wassloss import functional
+from wassloss.fused import loss as fused
+
+TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-5}
+# As parts of the largest cost: from all but exact to all but free.
+EPSILONS = [0.0, 1e-6, 1e-3, 0.05, 0.3, 1.0, 30.0, 1e6]
+GAMMAS = [1e-3, 0.1, 1.0, 30.0, 1e6, INF]
+
+
+@contextmanager
+def composed() -> Iterator[None]:
+    """Without the compiled kernels that go from logits to loss."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "_kernels", lambda *_: None)
+        yield
+
+
+def with_gradient(call: Callable[[Tensor], Tensor], x: Tensor) -> Outcome:
+    """Values, and the gradient of their sum."""
+    x = x.detach().requires_grad_()
+
+    def both() -> tuple[Tensor, Tensor | None]:
+        values = call(x)
+        values.sum().backward()
+        return values.detach(), x.grad
+
+    return outcome(both)
+
+
+def working(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def slack_of(size: float, dtype: torch.dtype, unit: float) -> float:
+    """What rounding may do to a sum of this size, or the least mass at the largest cost."""
+    return TOLERANCE[working(dtype)] * size + 100 * torch.finfo(working(dtype)).tiny * (1 + unit)
+
+
+@given(st.data())
+def test_balanced_losses(data: st.DataObject) -> None:
+    metric = data.draw(metrics(), "metric")
+    batch = data.draw(st.integers(0, 3), "batch")
+    x = data.draw(logits(metric.size, batch), "logits")
+    y = data.draw(weights(metric.size, batch), "weights")
+    target = in_form(y, data.draw(st.sampled_from(FORMS), "form"), working(x.dtype))
+    largest = unit_of(metric)
+    epsilon = largest * data.draw(st.sampled_from(EPSILONS), "epsilon")
+    kl_weight = largest * data.draw(st.sampled_from([0.0, 0.1, 100.0]), "kl_weight")
+    regularizer = data.draw(st.sampled_from(["plan", "product"]), "regularizer")
+    keywords: dict[str, Any] = {
+        "epsilon": epsilon,
+        "kl_weight": kl_weight,
+        "regularizer": regularizer,
+        "normalize_target": data.draw(st.booleans(), "normalize"),
+    }
+    tabulated = wl.WassersteinLoss(metric, reduction="none", **keywords)
+
+    def by_function(x: Tensor) -> Tensor:
+        return functional.wasserstein_loss(x, target, metric, **keywords)
+
+    quick = with_gradient(
+        by_function if data.draw(st.booleans()) else lambda x: tabulated(x, target), x
+    )
+    with composed():
+        slow = with_gradient(by_function, x)
+
+    assert quick.refusal == slow.refusal
+    if quick.answer is None:
+        assert too_much(quick.refusal), quick.refusal
+        return
+    h, truth = x.double().softmax(1).numpy(), dense(target, metric.size)
+    cost = metric.cost().double().numpy()
+    kl = [divergence(x[b], truth[b]) if kl_weight else (0.0, 0.0) for b in range(batch)]
+    known = [bounds(h[b], truth[b], cost, epsilon, regularizer=regularizer) for b in range(batch)]
+    most = torch.finfo(x.dtype).max / 10  # half precision does not hold every gradient
+    for found in (quick, slow):
+        values, gradient = found.answer
+        for value, transport, (divergence_, size) in zip(values.tolist(), known, kl, strict=True):
+            if math.isinf(divergence_):
+                assert value == INF
+                continue
+            assert math.isfinite(value)
+            event(f"bounds are tight: {transport.tight}")
+            slack = slack_of(transport.size + kl_weight * size, x.dtype, largest)
+            above = kl_weight * divergence_
+            assert found.doubtful or (
+                transport.low - slack <= value - above <= transport.high + slack
+            )
+        # A number added to all logits changes nothing, but for rounding.
+        sizes = torch.tensor(
+            [part.size + kl_weight * (1 + size) for part, (_, size) in zip(known, kl, strict=True)],
+            dtype=torch.float64,
+        )
+        assert (gradient.isfinite().all(1) | (sizes > most)).all()
+        rounding = max(10 * torch.finfo(x.dtype).eps, TOLERANCE[working(x.dtype)])
+        off = gradient.double().sum(1).abs()
+        assert ((off <= rounding * sizes) | (sizes > most)).all()
+    if epsilon >= 0.05 * largest and not (quick.doubtful or slow.doubtful):
+        # Below, potentials (not plans) are hardly determined: anything between them is right.
+        scale = 1e-3 * (largest + epsilon + kl_weight)
+        torch.testing.assert_close(quick.answer[1], slow.answer[1], rtol=1e-2, atol=scale)
+
+
+def divergence(x: Tensor, y: Array) -> tuple[float, float]:
+    """`KL(y ‖ softmax(x))`, and the size of its terms."""
+    y, log_h = y / y.sum(), x.double().log_softmax(0).numpy()
+    positive = y > 0
+    log_y = np.log(y[positive])
+    terms = y[positive] * (log_y - log_h[positive])
+    return float(terms.sum()), float(1 + abs(terms).sum() + abs(y[positive] * log_y).sum())
+
+
+@given(st.data())
+def test_relaxed_losses(data: st.DataObject) -> None:
+    metric = data.draw(metrics(), "metric")
+    batch = data.draw(st.integers(0, 3), "batch")
+    log_h = data.draw(log_masses(metric.size, batch), "log_h")
+    total = data.draw(st.sampled_from([1.0, 1e-3, 1e3, 1e-12, 1e12]), "mass")
+    y = total * data.draw(weights(metric.size, batch), "weights")
+    target = in_form(y, data.draw(st.sampled_from(FORMS), "form"), working(log_h.dtype))
+    largest = unit_of(metric)
+    epsilon = largest * data.draw(st.sampled_from(EPSILONS[1:]), "epsilon")
+    gamma = [largest * data.draw(st.sampled_from(GAMMAS), "gamma") for _ in range(2)]
+    if gamma == [INF, INF]:
+        gamma[0] = largest
+    regularizer = data.draw(st.sampled_from(["plan", "product"]), "regularizer")
+    loss_fn = wl.RelaxedWassersteinLoss(
+        metric, epsilon=epsilon, gamma=gamma, regularizer=regularizer, reduction="none"
+    )
+    found = with_gradient(lambda x: loss_fn(x, target), log_h)
+    if found.answer is None:
+        assert too_much(found.refusal), found.refusal
+        return
+    values, gradient = found.answer
+    h, truth = log_h.double().exp().numpy(), dense(target, metric.size)
+    cost = metric.cost().double().numpy()
+    for b in range(batch):
+        known = bounds(h[b], truth[b], cost, epsilon, (gamma[0], gamma[1]), regularizer)
+        event(f"bounds are tight: {known.tight}")
+        value, slack = float(values[b]), slack_of(known.size, log_h.dtype, largest)
+        assert math.isfinite(value)
+        assert found.doubtful or known.low - slack <= value <= known.high + slack
+        assert gradient[b].isfinite().all() or known.size > torch.finfo(log_h.dtype).max / 10
