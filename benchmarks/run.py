@@ -77,6 +77,8 @@ def full() -> Iterator[Group]:
     """Around the headline case, one quantity at a time."""
     yield _entropic(HEADLINE)
     yield _entropic(replace(HEADLINE, dtype="float32", tol=1e-5))
+    yield from _others()
+    yield _many_labels()
     for labels in (100, 10_000, 100_000):
         yield _entropic(replace(HEADLINE, labels=labels))
     for batch in (10, 1000):
@@ -88,8 +90,6 @@ def full() -> Iterator[Group]:
     yield _entropic(replace(HEADLINE, support=HEADLINE.labels, epsilon=0.1))
     yield _entropic(replace(HEADLINE, labels=100, support=100))
     yield _entropic(replace(HEADLINE, dimensions=MANY_DIMENSIONS))
-    yield from _others()
-    yield _many_labels()
 
 
 SUITES = {"quick": quick, "reference": reference, "full": full}

@@ -32,6 +32,10 @@ ROOMS = [
     ("data", "records, files, noise", 6.6, 3.15, 3.0),
     ("training", "one loop, checkpoints,\nmany models at once", 0, 4.2, 4.6),
     ("estimators", "scikit-learn's interface", 5.0, 4.2, 4.6),
+    ("runs", "a run and its directory", 0, 5.25, 3.0),
+    ("report", "runs on one page", 3.3, 5.25, 3.0),
+    ("reproduce", "the paper's results", 6.6, 5.25, 3.0),
+    ("cli", "the command line", 0, 6.3, 9.6),
 ]
 PATH = [
     ("logits, target", "(batch, labels)"),
@@ -73,12 +77,12 @@ def blank(width: float, height: float) -> tuple[Any, Axes]:
 
 
 def draw_rooms() -> Any:
-    figure, axes = blank(11.2, 5.1)
+    figure, axes = blank(11.2, 7.2)
     for name, text, x, y, width in ROOMS:
         box(axes, x, y, width, 0.85, name, text)
     arrow = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2}
-    axes.annotate("", (10.1, 0.1), (10.1, 5.0), arrowprops=arrow)
-    axes.text(10.3, 2.5, "imports point up", rotation=90, va="center", color=INK)
+    axes.annotate("", (10.1, 0.1), (10.1, 7.1), arrowprops=arrow)
+    axes.text(10.3, 3.6, "imports point up", rotation=90, va="center", color=INK)
     return figure
 
 

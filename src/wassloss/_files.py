@@ -43,7 +43,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        if error.filename in (None, str(temporary)):
+        if error.errno is not None and error.filename in (None, str(temporary)):
             error.filename = str(target)  # a full disk does not say what it had no room for
         raise
     finally:

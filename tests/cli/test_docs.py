@@ -23,7 +23,7 @@ def commands(page: str) -> list[list[str]]:
 def test_the_page_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs/cli.md").read_text()
-    (table,) = re.findall(r"```csv\n(.*?)```", text, flags=re.DOTALL)
+    (table,) = re.findall(r"```text\n(name,.*?)```", text, flags=re.DOTALL)
     Path("taxonomy.csv").write_text(table)
     found = commands("docs/cli.md")
     assert len(found) >= 9
