@@ -16,6 +16,7 @@ from tests.training.problems import (
     wasserstein,
 )
 from wassloss import ConvergenceWarning
+from wassloss.rivals import KLLoss
 from wassloss.training import (
     SGD,
     Adam,
@@ -132,7 +133,8 @@ def test_many_models_on_a_gpu_are_as_on_the_cpu(log_every: int, nesterov: bool) 
 
 def test_many_models_on_a_gpu_are_replayed_from_a_graph() -> None:
     data, loss = ManyData(grades(), 2), wasserstein().cuda()
-    steps = choose_steps([linear(0).cuda(), linear(1).cuda()], [loss, loss], data, plan_with(SGD()))
+    models, penalties = [linear(0).cuda(), linear(1).cuda()], torch.zeros(2).cuda()
+    steps = choose_steps(models, [loss, loss], data, plan_with(SGD()), penalties)
     assert type(steps) is ManyGraphSteps
     steps.advance(torch.zeros(1, 45, 30).long(), torch.zeros(2).long(), torch.ones(45, 2))
     assert steps._graph is not None
@@ -164,3 +166,36 @@ def test_what_does_not_converge_inside_a_graph_is_counted_and_said_once() -> Non
     with pytest.warns(ConvergenceWarning, match="did not converge"):
         result = train(linear().cuda(), loss_fn, tags(), plan, cuda_graph=True)
     assert sum(record.unconverged for record in result.log) > 0
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.1), Adam(0.01)], ids=str)
+@pytest.mark.parametrize("log_every", [7, 60])
+def test_many_models_of_any_kind_are_replayed_from_a_graph(optimizer: Any, log_every: int) -> None:
+    plan = plan_with(optimizer, log_every=log_every, evaluate_every=25)
+    losses = [wasserstein(), KLLoss(5), wasserstein(epsilon=0.5)]
+    settings: Any = {"seeds": [0, 1, 0], "learning_rates": [0.1, 0.2, 0.05]}
+    settings["weight_penalties"] = [0.1, 0.0, 0.01]
+    seen: dict[str, list[tuple[int, float]]] = {"cuda": [], "cpu": []}
+
+    def observe(iteration: int, models: Any) -> None:
+        weight = next(models[1].parameters())
+        seen[weight.device.type].append((iteration, float(weight.detach().abs().sum())))
+
+    on_cpu, models = [linear(r) for r in range(3)], [linear(r).cuda() for r in range(3)]
+    expected = train_many(on_cpu, losses, tags(), plan, observe=observe, **settings)
+    result = train_many(models, losses, tags(), plan, observe=observe, cuda_graph=True, **settings)
+    for model, other in zip(models, on_cpu, strict=True):
+        close(model, other)
+    torch.testing.assert_close(result.losses, expected.losses, rtol=1e-3, atol=1e-4)
+    assert [i for i, _ in seen["cuda"]] == [25, 50, 60]
+    assert [v for _, v in seen["cuda"]] == pytest.approx([v for _, v in seen["cpu"]], rel=1e-3)
+
+
+def test_many_models_in_a_graph_count_what_did_not_converge_and_name_what_diverged() -> None:
+    models, plan = [linear(r).cuda() for r in range(2)], plan_with(SGD(0.1))
+    loss_fn = wasserstein(epsilon=0.01, max_iterations=1)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        train_many(models, loss_fn, tags(), plan, cuda_graph=True)
+    rates = [0.1, 1e38]
+    with pytest.raises(DivergedError, match="the loss of model 1 is not finite at iteration"):
+        train_many(models, KLLoss(5), tags(), plan, learning_rates=rates, cuda_graph=True)

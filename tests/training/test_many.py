@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from wassloss.training import (
     Adam,
     AdamW,
     CheckpointError,
+    Constant,
     Cosine,
     DivergedError,
     ManyResult,
@@ -96,12 +98,14 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 
 
 def use(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def choose(models: Any, losses: Any, data: ManyData, plan: TrainingPlan) -> Any:
+    def choose(
+        models: Any, losses: Any, data: ManyData, plan: TrainingPlan, penalties: Tensor, _: bool
+    ) -> Any:
         if kind is GeneralSteps:
-            return GeneralSteps(models, losses, data, plan)
+            return GeneralSteps(models, losses, data, plan, penalties)
         problem = linear_problem(models, losses, data)
         assert problem is not None
-        return kind(models, problem, plan)
+        return kind(models, problem, plan, penalties)
 
     monkeypatch.setattr(many_train, "choose_steps", choose)
 
@@ -122,6 +126,7 @@ def test_many_are_as_one_by_one(kind: Any, optimizer: Any, bias: bool) -> None:
     losses, plan = mixture(), plan_with(optimizer)
     seeds = [0, 1, 0, 5, 1, 2]
     rates = [0.2, 0.1, 0.05, 0.2, 0.3, 0.01]
+    penalties = [0.0005, 0.1, 0.0, 0.01, 0.0005, 0.02]
     xs, ys = zip(*(grades(seed=r) for r in range(6)), strict=True)
     torch.manual_seed(0)
     models = [wl.models.LinearSoftmax(FEATURES, LABELS, bias=bias) for _ in losses]
@@ -129,11 +134,20 @@ def test_many_are_as_one_by_one(kind: Any, optimizer: Any, bias: bool) -> None:
     for model, other in zip(models, alone, strict=True):
         other.load_state_dict(model.state_dict())
 
-    result = train_many(models, losses, (xs, ys), plan, seeds=seeds, learning_rates=rates)
+    result = train_many(
+        models,
+        losses,
+        (xs, ys),
+        plan,
+        seeds=seeds,
+        learning_rates=rates,
+        weight_penalties=penalties,
+    )
     logs = []
     for r, loss in enumerate(losses):
         own = type(optimizer)(rates[r], optimizer.momentum, optimizer.nesterov)
-        single = train(alone[r], loss, (xs[r], ys[r]), plan_with(own, seed=seeds[r]))
+        its_plan = plan_with(own, seed=seeds[r], weight_penalty=penalties[r])
+        single = train(alone[r], loss, (xs[r], ys[r]), its_plan)
         logs.append(single.log)
     close(models, alone)
     assert result.log_iterations.tolist() == [record.iteration for record in logs[0]]
@@ -156,6 +170,38 @@ def test_other_models_targets_and_optimisers(optimizer: Any, rates: list[float] 
         own = optimizer if rates is None else type(optimizer)(rates[r])
         train(alone[r], loss, data, plan_with(own))
     close(models, alone, rtol=1e-3, atol=1e-4)
+
+
+def test_weight_penalties_may_differ_where_they_are_part_of_the_gradient() -> None:
+    models, alone = ([perceptron_without_dropout(r) for r in range(2)] for _ in range(2))
+    penalties, data = [0.0, 0.1], tags()
+    train_many(models, wasserstein(), data, plan_with(Adam(0.01)), weight_penalties=penalties)
+    for model, penalty in zip(alone, penalties, strict=True):
+        train(model, wasserstein(), data, plan_with(Adam(0.01), weight_penalty=penalty))
+    close(list(models), list(alone), rtol=1e-3, atol=1e-4)
+    with pytest.raises(ValueError, match="weight_penalties must be alike for AdamW"):
+        train_many(models, wasserstein(), data, plan_with(AdamW()), weight_penalties=penalties)
+    with pytest.raises(ValueError, match="weight_penalties must be one, or one for each of the 2"):
+        train_many(models, wasserstein(), data, plan_with(), weight_penalties=[0.1])
+
+
+def test_models_are_shown_on_the_way() -> None:
+    seen: dict[int, Tensor] = {}
+
+    def observe(iteration: int, models: Any) -> None:
+        seen[iteration] = models[1].linear.weight.detach().clone()
+
+    models = [linear(r) for r in range(2)]
+    train_many(models, wasserstein(), grades(), plan_with(evaluate_every=25), observe=observe)
+    assert list(seen) == [25, 50, 60]
+    short = [linear(r) for r in range(2)]
+    constant = plan_with(iterations=25, schedule=Constant())
+    train_many(short, wasserstein(), grades(), constant)
+    whole = [linear(r) for r in range(2)]
+    steady = plan_with(schedule=Constant(), evaluate_every=25)
+    train_many(whole, wasserstein(), grades(), steady, observe=observe)
+    assert torch.equal(seen[25], short[1].linear.weight)
+    assert torch.equal(seen[60], whole[1].linear.weight)
 
 
 def test_pixels_and_dense_targets() -> None:
@@ -226,13 +272,13 @@ def test_the_closed_form_is_found_where_there_is_one() -> None:
 
 @needs_numba
 def test_the_cheapest_steps_are_chosen() -> None:
-    data, plan = ManyData(grades(), 1), plan_with()
-    assert type(many_train.choose_steps([linear()], [wasserstein()], data, plan)) is CompiledSteps
-    adam = plan_with(Adam())
-    assert type(many_train.choose_steps([linear()], [wasserstein()], data, adam)) is GeneralSteps
+    data, plan, none = ManyData(grades(), 1), plan_with(), torch.zeros(1)
+    choose = partial(many_train.choose_steps, losses=[wasserstein()], penalties=none)
+    assert type(choose([linear()], data=data, plan=plan)) is CompiledSteps
+    assert type(choose([linear()], data=data, plan=plan_with(Adam()))) is GeneralSteps
     wide = ManyData((torch.randn(9, 100), torch.zeros(9, dtype=torch.long)), 1)
     model = wl.models.LinearSoftmax(100, LABELS)
-    assert type(many_train.choose_steps([model], [wasserstein()], wide, plan)) is LinearSteps
+    assert type(choose([model], data=wide, plan=plan)) is LinearSteps
 
 
 # The step itself

@@ -12,7 +12,7 @@ from wassloss._checks import check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
 from wassloss.models import MLP, LinearSoftmax
-from wassloss.runs.kl import KLLoss
+from wassloss.rivals import KLLoss
 from wassloss.training import SGD, Adam, AdamW, Constant, Cosine, TrainingPlan
 from wassloss.training.optimizers import OptimizerPlan
 

@@ -169,7 +169,7 @@ def _follow(
     with (
         # Several processes are interrupted at different steps: they go on from a checkpoint before.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
-        counting_unconverged(steps.loss_fn) as unconverged,
+        counting_unconverged([steps.loss_fn]) as unconverged,
         RunLog(path, run.iteration) as log,
         ProgressBar(plan.iterations, run.iteration, progress if first else False) as bar,
     ):

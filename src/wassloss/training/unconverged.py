@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from wassloss.transport import ConvergenceWarning
 
@@ -15,17 +15,24 @@ from wassloss.transport import ConvergenceWarning
 class Unconverged:
     """How often the loss warned or, inside a CUDA graph, where it cannot, counted by itself."""
 
-    def __init__(self, loss_fn: object) -> None:
+    def __init__(self, losses: Sequence[object]) -> None:
         self.warned = 0
         self.last = "a CUDA graph does not tell what was wrong; train without one to see."
         self._read = 0
-        counter = getattr(loss_fn, "unsolved", None)
-        self._counter = counter if isinstance(counter, Tensor) else None
-        self._before = 0 if self._counter is None else int(self._counter)
+        self._losses = losses
+        self._before = self._counted()
 
     def count(self) -> int:
-        counted = 0 if self._counter is None else int(self._counter) - self._before
-        return self.warned + counted
+        return self.warned + self._counted() - self._before
+
+    def _counted(self) -> int:
+        """What the losses have counted so far; they move between devices, so each is asked anew."""
+        counters = (
+            getattr(part, "unsolved", None)
+            for loss in self._losses
+            for part in (loss.modules() if isinstance(loss, nn.Module) else [loss])
+        )
+        return sum(int(counter) for counter in counters if isinstance(counter, Tensor))
 
     def since_last(self) -> int:
         """How often since the last call."""
@@ -35,12 +42,12 @@ class Unconverged:
 
 
 @contextmanager
-def counting_unconverged(loss_fn: object = None) -> Iterator[Unconverged]:
+def counting_unconverged(losses: Sequence[object] = ()) -> Iterator[Unconverged]:
     """Count the :class:`~wassloss.ConvergenceWarning` raised inside, and say so once after it.
 
-    Other warnings go where they always go. `loss_fn` is asked for what it counts itself.
+    Other warnings go where they always go. The losses are asked for what they count themselves.
     """
-    seen = Unconverged(loss_fn)
+    seen = Unconverged(losses)
     with warnings.catch_warnings():
         others = warnings.showwarning
 

@@ -40,7 +40,7 @@ class Task(NamedTuple):
 class Rule(NamedTuple):
     """How a step is taken."""
 
-    decay: Reals  # (inputs,)
+    decay: Reals  # (models, inputs)
     momentum: float
     nesterov: bool
     lowest: float  # the exponent that smaller ones are raised to
@@ -190,13 +190,14 @@ def loss_of_batch(
 
 @compiled
 def update(
-    theta: Reals, velocity: Reals, gradient: Reals, share: float, lr: float, rule: Rule
-) -> None:
-    """One step of SGD with momentum, as torch takes it."""
+    theta: Reals, velocity: Reals, gradient: Reals, decay_: Reals, share: float, lr: float,
+    rule: Rule,
+) -> None:  # fmt: skip
+    """One step of SGD with momentum, as torch takes it; `decay_ (inputs,)` are the model's."""
     real = theta.dtype.type
     share_, lr_, momentum = real(share), real(lr), real(rule.momentum)
     for d in range(theta.shape[0]):
-        weights, moving, slopes, decay = theta[d], velocity[d], gradient[d], rule.decay[d]
+        weights, moving, slopes, decay = theta[d], velocity[d], gradient[d], decay_[d]
         for k in range(weights.size):
             g = slopes[k] * share_ + decay * weights[k]
             v = momentum * moving[k] + g
@@ -227,4 +228,4 @@ def advance_models(
                 bad[r] = t
                 break
             losses[r] += loss
-            update(weights, moving, scratch.gradient, 1 / batch, lr[t, r], rule)
+            update(weights, moving, scratch.gradient, rule.decay[r], 1 / batch, lr[t, r], rule)

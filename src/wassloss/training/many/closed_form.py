@@ -53,11 +53,15 @@ class LinearSteps:
     """
 
     def __init__(
-        self, models: Sequence[nn.Module], problem: LinearProblem, plan: TrainingPlan
+        self,
+        models: Sequence[nn.Module],
+        problem: LinearProblem,
+        plan: TrainingPlan,
+        penalties: Tensor,
     ) -> None:
         if not isinstance(plan.optimizer, SGD):
             raise TypeError(f"closed-form steps are SGD's, got {plan.optimizer!r}")
-        self.models: list[Any] = list(models)
+        self.models: Sequence[Any] = list(models)
         self.problem = problem
         self.sgd = plan.optimizer
         self.theta = torch.stack([_theta(model.linear) for model in self.models])
@@ -65,10 +69,10 @@ class LinearSteps:
         device = self.theta.device
         self.losses = torch.zeros(problem.models, dtype=torch.float64, device=device)
         self.bad = torch.full((problem.models,), -1, device=device)
-        decay = self.theta.new_full((problem.inputs, 1), 2 * plan.weight_penalty)
+        decay = (2 * penalties).to(self.theta).view(-1, 1, 1).repeat(1, problem.inputs, 1)
         if problem.bias:
-            decay[-1] = 0
-        self.decay = decay
+            decay[:, -1] = 0
+        self.decay = decay  # (models, inputs, 1)
         self.epsilon = problem.epsilon.to(self.theta.dtype).view(-1, 1, 1)
         self.kl_weight = problem.kl_weight.to(self.theta.dtype).view(-1, 1, 1)
         self.features_of = problem.features_of.unsqueeze(1)  # beside rows of examples

@@ -34,9 +34,13 @@ class CompiledSteps(LinearSteps):
         return newton_cpu.available() and known and on_cpu and problem.inputs <= MOST_INPUTS
 
     def __init__(
-        self, models: Sequence[nn.Module], problem: LinearProblem, plan: TrainingPlan
+        self,
+        models: Sequence[nn.Module],
+        problem: LinearProblem,
+        plan: TrainingPlan,
+        penalties: Tensor,
     ) -> None:
-        super().__init__(models, problem, plan)
+        super().__init__(models, problem, plan, penalties)
         from wassloss.training.many._kernel import Rule, Task
 
         self.theta = self.theta.contiguous()
@@ -46,7 +50,7 @@ class CompiledSteps(LinearSteps):
             *map(as_array, (problem.epsilon, problem.kl_weight)),
         )
         self.rule = Rule(
-            as_array(self.decay.squeeze(1).contiguous()),
+            as_array(self.decay.squeeze(2).contiguous()),
             float(self.sgd.momentum),
             bool(self.sgd.nesterov),
             lowest_log_mass(self.theta.dtype),

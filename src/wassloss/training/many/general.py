@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
+from wassloss.rivals import PerExampleLoss
 from wassloss.targets import SparseTarget, is_class_ids
 from wassloss.training.many.data import Column, ManyData
-from wassloss.training.optimizers import penalized, set_learning_rate
+from wassloss.training.optimizers import AdamW, penalized, set_learning_rate
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.steps import Loss
 
@@ -27,12 +28,15 @@ PER_EXAMPLE = (WassersteinLoss, RelaxedWassersteinLoss, nn.CrossEntropyLoss)
 class GeneralSteps:
     """Stacked parameters, their optimisers and losses; attributes as in `LinearSteps`."""
 
+    capturable = False  # whether the optimisers' steps can be held by a CUDA graph
+
     def __init__(
         self,
         models: Sequence[nn.Module],
         losses: Sequence[Loss],
         data: ManyData,
         plan: TrainingPlan,
+        penalties: Tensor,
     ) -> None:
         self.models = models
         stacked, buffers = stack_module_state(list(models))
@@ -47,16 +51,24 @@ class GeneralSteps:
         trained = [name for name, parameter in first.items() if parameter.requires_grad]
         if not trained:
             raise ValueError("models must have parameters to train, got none that requires grad")
-        # Told from the models' own: stacked, a bias has two dimensions too.
-        groups = {
-            plan.weight_penalty: [name for name in trained if penalized(first[name])],
-            0.0: [name for name in trained if not penalized(first[name])],
-        }
-        if not plan.weight_penalty:
-            groups = {0.0: trained}
         self.trained = [self.parameters[name] for name in trained]
+        # Told from the models' own: stacked, a bias has two dimensions too.
+        weights = [name for name in trained if penalized(first[name])]
+        alike = bool((penalties == penalties[0]).all())
+        self.decay = (
+            {} if alike else {name: _beside(2 * penalties, first[name]) for name in weights}
+        )
+        if self.decay and type(plan.optimizer) is AdamW:
+            raise ValueError("weight_penalties must be alike for AdamW, whose decay has one rate")
+        groups = {float(penalties[0]): weights, 0.0: [n for n in trained if n not in weights]}
+        if not alike or not penalties[0]:
+            groups = {0.0: trained}
         self.optimizers = [
-            plan.optimizer.build([self.parameters[name] for name in names], penalty)  # type: ignore[misc]
+            plan.optimizer.build(
+                [self.parameters[name] for name in names],  # type: ignore[misc]
+                penalty,
+                self.capturable,
+            )
             for penalty, names in groups.items()
             if names
         ]
@@ -64,7 +76,10 @@ class GeneralSteps:
         self.losses = torch.zeros(len(models), dtype=torch.float64, device=device)
         self.bad = torch.full((len(models),), -1, device=device)
         self.columns = [_stacked(column, device) for column in data.columns]
-        self.shares = _shares(losses, data, device)
+        self.shares, order = _shares(losses, data, device)
+        self.order = torch.tensor(order, device=device)  # of the models, those of one loss together
+        self.place = self.order.argsort()  # where each is found
+        self._leaves: dict[str, Tensor] = {}
 
     def advance(self, rows: Tensor, order_of: Tensor, lr: Tensor) -> None:
         rows = rows.to(self.losses.device)
@@ -76,28 +91,56 @@ class GeneralSteps:
 
     def _step(self, rows: Tensor, lr: Tensor, t: int) -> bool:
         """One step; False, with nothing changed, where a model has left the finite numbers."""
-        features, *rest = (_take(column, rows) for column in self.columns)
+        features, *rest = (take(column, rows) for column in self.columns)
         outputs = self._run(features)
         if not self._all_finite(outputs.detach().flatten(1).isfinite().all(1), t):
             return False
-        loss = outputs.new_zeros(len(self.models))
-        for share in self.shares:
-            loss = loss.index_add(0, share.models, share(outputs, rest))
+        loss = self._loss(outputs, rest)
         if not self._all_finite(loss.detach().isfinite(), t):
             return False
-        for parameter in self.trained:
-            parameter.grad = None
-        loss.sum().backward()
+        self._differentiate(loss)
         self.losses += loss.detach()
-        self._update(lr)
+        if bool((lr == lr[0]).all()):
+            self._update(float(lr[0]))
+        else:
+            self._update_by(lr)
         return True
 
+    def _loss(self, outputs: Tensor, rest: list[Any]) -> Tensor:
+        """Of each model, `(models,)`."""
+        # Models of one loss lie together, so that autograd puts the gradients of the parts end to
+        # end instead of adding them up.
+        rest = [pick(column, self.order) for column in rest]
+        parts = outputs.index_select(0, self.order).split([share.size for share in self.shares])
+        found, first = [], 0
+        for share, mine in zip(self.shares, parts, strict=True):
+            own = slice(first, first + share.size)
+            found.append(share(mine, [pick(column, own) for column in rest]))
+            first += share.size
+        return torch.cat(found).index_select(0, self.place)
+
+    def _differentiate(self, loss: Tensor) -> None:
+        """Leave each parameter its gradient."""
+        loss.sum().backward()
+        for name, leaf in self._leaves.items():
+            parameter, gradient = self.parameters[name], leaf.grad
+            if gradient is not None and name in self.decay:
+                gradient = torch.addcmul(gradient, self.decay[name], parameter.detach())
+            parameter.grad = gradient
+
     def _run(self, features: Tensor) -> Tensor:
+        # Autograd sums gradients on the stream a leaf was first used on, which for a CUDA graph
+        # must be its own: so each step has leaves of its own.
+        self._leaves = {
+            name: parameter.detach().requires_grad_(parameter.requires_grad)
+            for name, parameter in self.parameters.items()
+        }
+
         def run(parameters: dict[str, Tensor], x: Tensor) -> Any:
             return functional_call(self.skeleton, parameters, (x,))
 
         try:
-            outputs: Tensor = vmap(run, randomness="different")(self.parameters, features)
+            outputs: Tensor = vmap(run, randomness="different")(self._leaves, features)
         except RuntimeError as error:
             raise ValueError(
                 f"models must be ones that torch.func.vmap can run on these features: {error}; "
@@ -109,17 +152,19 @@ class GeneralSteps:
         self.bad.masked_fill_(~finite, t)
         return bool(finite.all())
 
-    @torch.no_grad()
-    def _update(self, lr: Tensor) -> None:
-        alike = bool((lr == lr[0]).all())
-        before = [] if alike else [parameter.clone() for parameter in self.trained]
+    def _update(self, lr: float) -> None:
         for optimizer in self.optimizers:
-            set_learning_rate(optimizer, float(lr[0]) if alike else 1.0)
+            set_learning_rate(optimizer, lr)
             optimizer.step()
-        # An optimiser has one learning rate, but what it does is proportional to it.
-        for parameter, old in zip(self.trained, before, strict=not alike):
+
+    @torch.no_grad()
+    def _update_by(self, lr: Tensor) -> None:
+        """Each model at its own rate: an optimiser has one, but is proportional to it."""
+        before = [parameter.clone() for parameter in self.trained]
+        self._update(1.0)
+        for parameter, old in zip(self.trained, before, strict=True):
             rate = lr.to(parameter).view(-1, *[1] * (parameter.dim() - 1))
-            parameter.copy_(old + rate * (parameter - old))
+            torch.lerp(old, parameter, rate, out=parameter)
 
     def tensors(self) -> dict[str, Tensor]:
         found = {f"parameter.{name}": tensor for name, tensor in self.parameters.items()}
@@ -156,27 +201,26 @@ class GeneralSteps:
 class _SharedLoss:
     """The losses of some models, whose batches are one batch to a loss that they share."""
 
-    def __init__(self, loss: Any, models: Tensor) -> None:
+    def __init__(self, loss: Any, size: int) -> None:
         self.loss = copy.copy(loss)
         self.loss.reduction = "none"
-        self.models = models
+        self.size = size  # how many models
 
     def __call__(self, outputs: Tensor, rest: list[Any]) -> Tensor:
-        mine = outputs[self.models]
-        target = _flat(_pick(rest[0], self.models))
-        values: Tensor = self.loss(mine.flatten(0, 1), target)
-        return values.reshape(len(mine), -1).mean(1)
+        values: Tensor = self.loss(outputs.flatten(0, 1), _flat(rest[0]))
+        return values.reshape(self.size, -1).mean(1)
 
 
 class _OwnLoss:
     """The loss of one model, called as `train` calls it."""
 
-    def __init__(self, loss: Loss, model: int, device: torch.device) -> None:
-        self.loss, self.model = loss, model
-        self.models = torch.tensor([model], device=device)
+    size = 1
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
 
     def __call__(self, outputs: Tensor, rest: list[Any]) -> Tensor:
-        value = self.loss(outputs[self.model], *(_pick(column, self.model) for column in rest))
+        value = self.loss(outputs.squeeze(0), *(pick(column, 0) for column in rest))
         if value.dim():
             raise ValueError(
                 f'losses must return one number (reduction="mean"), got {tuple(value.shape)}'
@@ -186,7 +230,8 @@ class _OwnLoss:
 
 def _shares(
     losses: Sequence[Loss], data: ManyData, device: torch.device
-) -> list[_SharedLoss | _OwnLoss]:
+) -> tuple[list[_SharedLoss | _OwnLoss], list[int]]:
+    """The losses, and the models in the order of their losses."""
     shares: list[_SharedLoss | _OwnLoss] = []
     of_loss: dict[int, list[int]] = {}
     for r, loss in enumerate(losses):
@@ -196,17 +241,20 @@ def _shares(
         if isinstance(loss, nn.Module):
             loss.to(device)
         if _takes_each_example_for_itself(loss, data):
-            shares.append(_SharedLoss(loss, torch.tensor(models, device=device)))
+            shares.append(_SharedLoss(loss, len(models)))
         else:
-            shares += [_OwnLoss(loss, r, device) for r in models]
-    return shares
+            shares += [_OwnLoss(loss) for _ in models]
+    return shares, [r for models in of_loss.values() for r in models]
 
 
 def _takes_each_example_for_itself(loss: Any, data: ManyData) -> bool:
     """Whether a mean over the batch is a plain one: no weights, nothing ignored."""
-    if type(loss) not in PER_EXAMPLE or loss.weight is not None or loss.reduction != "mean":
+    known = isinstance(loss, PerExampleLoss) or type(loss) in PER_EXAMPLE
+    if not known or loss.reduction != "mean" or len(data.columns) > 2:
         return False
-    if len(data.columns) > 2:
+    if isinstance(loss, PerExampleLoss):
+        return True
+    if loss.weight is not None:
         return False
     targets = data.columns[1].values
     return not any(is_class_ids(y) and bool((y == loss.ignore_index).any()) for y in targets)
@@ -221,7 +269,7 @@ def _stacked(column: Column, device: torch.device) -> tuple[Any, Tensor]:
     return SparseTarget(indices, weights), of
 
 
-def _take(column: tuple[Any, Tensor], rows: Tensor) -> Any:
+def take(column: tuple[Any, Tensor], rows: Tensor) -> Any:
     """The batch of each model, `(models, batch, …)`."""
     values, of = column
     if isinstance(values, SparseTarget):
@@ -229,10 +277,16 @@ def _take(column: tuple[Any, Tensor], rows: Tensor) -> Any:
     return values[of, rows]
 
 
-def _pick(column: Any, models: Tensor | int) -> Any:
+def pick(column: Any, models: Tensor | slice | int) -> Any:
+    """What belongs to some of the models."""
     if isinstance(column, SparseTarget):
         return SparseTarget(column.indices[models], column.weights[models])
     return column[models]
+
+
+def _beside(values: Tensor, parameter: Tensor) -> Tensor:
+    """One value a model, shaped to go with that parameter of all models."""
+    return values.to(parameter).view(-1, *[1] * parameter.dim())
 
 
 def _flat(column: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wassloss.training.checkpoints import Checkpoint
 from wassloss.training.meter import DivergedError
@@ -20,6 +21,7 @@ ROWS_AT_ONCE = 2**23  # numbers of examples drawn ahead, over all orders: 64 MiB
 class ManySteps(Protocol):
     """How many models take steps; see `LinearSteps` for what each of these is."""
 
+    models: Sequence[nn.Module]
     losses: Tensor
     bad: Tensor
 
@@ -41,6 +43,7 @@ class ManyRun:
         steps: ManySteps,
         seeds: list[int],
         rates: Tensor,
+        penalties: Tensor,
         examples: int,
         fingerprint: str,
     ) -> None:
@@ -48,6 +51,7 @@ class ManyRun:
         self.steps = steps
         self.seeds = seeds
         self.rates = rates
+        self.penalties = penalties
         self.fingerprint = fingerprint
         unique = {seed: place for place, seed in enumerate(dict.fromkeys(seeds))}
         self.samplers = [Sampler(examples, plan.batch_size, seed) for seed in unique]
@@ -122,6 +126,7 @@ class ManyRun:
             "models": {name: shapes[name] for name in shapes if not name.startswith("optimizer.")},
             "seeds": self.seeds,
             "learning_rates": self.rates.tolist(),
+            "weight_penalties": self.penalties.tolist(),
             "data and losses": self.fingerprint,
         }
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from wassloss.training.many.compiled import CompiledSteps
 from wassloss.training.many.cuda_graph import GraphSteps
 from wassloss.training.many.data import ManyColumn, ManyData, bytes_of
 from wassloss.training.many.general import GeneralSteps
+from wassloss.training.many.general_graph import GeneralGraphSteps
 from wassloss.training.many.problem import linear_problem
 from wassloss.training.many.run import ManyRun, ManySteps
 from wassloss.training.optimizers import SGD
@@ -86,8 +86,11 @@ def train_many(
     *,
     seeds: Sequence[int] | None = None,
     learning_rates: Sequence[float] | None = None,
+    weight_penalties: Sequence[float] | None = None,
     directory: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    observe: Callable[[int, Sequence[nn.Module]], None] | None = None,
+    cuda_graph: bool = False,
     progress: bool | None = None,
 ) -> ManyResult:
     """Train models of one shape in place, each as :func:`~wassloss.training.train` would.
@@ -96,7 +99,8 @@ def train_many(
     `CrossEntropyLoss` or :class:`~wassloss.WassersteinLoss` (in any mixture; not debiased, without
     class weights), take steps in closed form: compiled on a CPU where Numba is there, as a CUDA
     graph on a GPU, as batched products elsewhere. Other models, targets, losses and optimisers take
-    the same steps through autograd, side by side in `torch.func.vmap`.
+    the same steps through autograd, side by side in `torch.func.vmap`; on a GPU, with `cuda_graph`,
+    as one graph.
 
     Args:
         models: all of the same class and shape, on one device, without buffers.
@@ -108,9 +112,14 @@ def train_many(
         seeds: of the order of the examples, for each model; by default the plan's for all. Orders
             are drawn once for all models of a seed.
         learning_rates: for each model, in place of the optimiser's; the schedule multiplies them.
+        weight_penalties: for each model, in place of the plan's.
         directory: where checkpoints go; None for none.
         resume: go on from the newest checkpoint in `directory`, bit for bit on a CPU; from the
             beginning where there is none yet.
+        observe: called with the iteration and the models as they then are, every
+            `plan.evaluate_every` iterations and at the end: to score them on the way.
+        cuda_graph: replay the steps of all models as one CUDA graph, whatever they are; see
+            :func:`~wassloss.training.train` for what losses must be like.
         progress: show a bar; None for only on a terminal.
 
     Raises:
@@ -139,19 +148,25 @@ def train_many(
     device = next(models[0].parameters()).device
     each_loss = _one_each("losses", losses, len(models))
     read = ManyData(data, len(models))
+    penalties = _strengths("weight_penalties", weight_penalties, plan.weight_penalty, len(models))
+    rates = _strengths("learning_rates", learning_rates, plan.optimizer.lr, len(models))
+    if not bool(((rates > 0) & rates.isfinite()).all()):
+        raise ValueError(f"learning_rates must be positive, got {float(rates.min())}")
 
     with own_random_numbers(device, plan.seed, 0):
         run = ManyRun(
             plan=plan,
-            steps=choose_steps(models, each_loss, read, plan),
+            steps=choose_steps(models, each_loss, read, plan, penalties.to(device), cuda_graph),
             seeds=_seeds(seeds, plan, len(models)),
-            rates=_rates(learning_rates, plan, len(models)),
+            rates=rates,
+            penalties=penalties,
             examples=read.size,
             fingerprint="" if folder is None else _fingerprint(read, each_loss),
         )
         if folder is not None:
             _open(folder, run, resume)
-        _follow(run, folder, progress)
+        with counting_unconverged(list({id(loss): loss for loss in each_loss}.values())):
+            _follow(run, folder, observe, progress)
     run.steps.write_back()
     return ManyResult(
         models,
@@ -163,25 +178,40 @@ def train_many(
 
 
 def choose_steps(
-    models: Sequence[nn.Module], losses: Sequence[Loss], data: ManyData, plan: TrainingPlan
+    models: Sequence[nn.Module],
+    losses: Sequence[Loss],
+    data: ManyData,
+    plan: TrainingPlan,
+    penalties: Tensor,
+    cuda_graph: bool = False,
 ) -> ManySteps:
     """The cheapest way to take the steps of these models."""
+    device = next(models[0].parameters()).device
+    if cuda_graph and device.type != "cuda":
+        raise ValueError(f"cuda_graph needs models on a CUDA device, got {device}")
     problem = linear_problem(models, losses, data) if type(plan.optimizer) is SGD else None
     if problem is None:
-        return GeneralSteps(models, losses, data, plan)
+        general = GeneralGraphSteps if cuda_graph else GeneralSteps
+        return general(models, losses, data, plan, penalties)
     if CompiledSteps.applies(problem):
-        return CompiledSteps(models, problem, plan)
+        return CompiledSteps(models, problem, plan, penalties)
     kind = GraphSteps if problem.features.is_cuda else LinearSteps
-    return kind(models, problem, plan)
+    return kind(models, problem, plan, penalties)
 
 
-def _follow(run: ManyRun, folder: Path | None, progress: bool | None) -> None:
-    """Take the steps, stopping where a line of the log or a checkpoint is due."""
+def _follow(
+    run: ManyRun,
+    folder: Path | None,
+    observe: Callable[[int, Sequence[nn.Module]], None] | None,
+    progress: bool | None,
+) -> None:
+    """Take the steps, stopping where a line of the log, a look or a checkpoint is due."""
     plan = run.plan
-    intervals = [plan.log_every] + ([plan.checkpoint_every] if folder is not None else [])
+    intervals = [plan.log_every]
+    intervals += [] if folder is None else [plan.checkpoint_every]
+    intervals += [] if observe is None else [plan.evaluate_every]
     with (
         waiting_for_interrupt(folder is not None) as interrupt,
-        counting_unconverged(),
         ProgressBar(plan.iterations, run.iteration, progress) as bar,
     ):
         while run.iteration < plan.iterations:
@@ -194,6 +224,9 @@ def _follow(run: ManyRun, folder: Path | None, progress: bool | None) -> None:
             if finished or (run.iteration % plan.log_every == 0 and run.since_line):
                 bar.show(run.write_line(), None)
             run.seconds += time.perf_counter() - began
+            if observe is not None and (finished or run.iteration % plan.evaluate_every == 0):
+                run.steps.write_back()
+                observe(run.iteration, run.steps.models)
             due = finished or run.iteration % plan.checkpoint_every == 0 or interrupt.asked
             if folder is not None and due:
                 _save(folder, run)
@@ -266,16 +299,12 @@ def _seeds(seeds: Sequence[int] | None, plan: TrainingPlan, count: int) -> list[
     return each
 
 
-def _rates(rates: Sequence[float] | None, plan: TrainingPlan, count: int) -> Tensor:
-    each = [plan.optimizer.lr] * count
-    if rates is not None:
-        given = rates.tolist() if isinstance(rates, Tensor) else list(rates)
-        each = [
-            check_strength("learning_rates", rate)
-            for rate in _one_each("learning_rates", given, count)
-        ]
-    if not all(0 < rate < math.inf for rate in each):
-        raise ValueError(f"learning_rates must be positive, got {min(each)}")
+def _strengths(name: str, given: Sequence[float] | None, plain: float, count: int) -> Tensor:
+    """A number for each model, `(models,)`."""
+    each = [plain] * count
+    if given is not None:
+        listed = given.tolist() if isinstance(given, Tensor) else list(given)
+        each = [check_strength(name, value) for value in _one_each(name, listed, count)]
     return torch.tensor(each, dtype=torch.float64)
 
 

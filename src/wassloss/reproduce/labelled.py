@@ -1,0 +1,159 @@
+"""Real data sets as the experiments use them: three parts, sparse targets, a metric, a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wassloss.data import clipart, flickr8k, mulan, reduce_redundancy
+from wassloss.data.lookup import find
+from wassloss.data.record import Dataset
+from wassloss.data.tags import as_sparse
+from wassloss.data.word_vectors import read_word_vectors
+from wassloss.ground import Embedding, GroundMetric
+from wassloss.targets import SparseTarget, take_rows
+
+VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
+SPLIT_SEED = 0
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Examples: features `(n, features)` and what is true of them.
+
+    Attributes:
+        groups: of examples that are variants of each other; what an interval counts as one.
+    """
+
+    features: Tensor
+    target: SparseTarget
+    groups: np.ndarray[Any, np.dtype[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def to(self, device: torch.device) -> Part:
+        target = SparseTarget(self.target.indices.to(device), self.target.weights.to(device))
+        return replace(self, features=self.features.to(device), target=target)
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """A data set in three parts.
+
+    Attributes:
+        metric: the distance between labels, tabulated; its power is 1 and its scale none.
+    """
+
+    name: str
+    train: Part
+    validation: Part
+    test: Part
+    metric: GroundMetric
+    label_names: tuple[str, ...]
+
+    @property
+    def device(self) -> torch.device:
+        return self.train.features.device
+
+    def with_target(self, target: SparseTarget) -> LabelledSet:
+        """The same with other labels to train on."""
+        return replace(self, train=replace(self.train, target=target).to(self.device))
+
+    def reduced(self, seed: int = 0) -> LabelledSet:
+        """The same with one tag of each cluster of near-synonyms, in the training part."""
+        cpu = self.train.to(torch.device("cpu")).target
+        return self.with_target(reduce_redundancy(cpu, self.metric.to(device="cpu"), seed=seed))
+
+
+def as_labelled(data: Dataset, device: torch.device, most: int | None = None) -> LabelledSet:
+    """A record in the form experiments use.
+
+    Features are centred and divided by one number, so that their mean square is 1 in the training
+    part: learning rates then mean much the same for all sets.
+
+    Args:
+        data: with a metric, a test part and, if it has one, a validation part.
+        device: where to.
+        most: training examples to keep, the first ones; None for all.
+    """
+    metric = data.metric
+    if metric is None:
+        raise FileNotFoundError(
+            f"{data.name} has no ground metric: its labels' word vectors are not in glove/ of "
+            "$WASSLOSS_DATA"
+        )
+    if "validation" not in data.parts:
+        fractions = {"train": 1 - VALIDATION, "validation": VALIDATION}
+        data = data.split(fractions, SPLIT_SEED, of="train")
+    data = data.normalized()
+    x = data.features.float()
+    train = data.part("train").features.float()
+    mean = train.mean(0)
+    scale = (train - mean).square().mean().sqrt()
+    target = as_sparse(data.target, data.label_count)
+    parts = {}
+    for name in PARTS:
+        rows = data.parts[name]
+        rows = rows[:most] if name == "train" else rows
+        groups = rows if data.groups is None else data.groups[rows]
+        own = take_rows(target, rows)
+        if not isinstance(own, SparseTarget):
+            raise TypeError("targets must be sparse")
+        parts[name] = Part(((x[rows] - mean) / scale), _trimmed(own), groups.numpy()).to(device)
+    metric = metric.with_cost(power=1.0, scale=None).to(device=device).tabulated()
+    names = data.label_names or tuple(map(str, range(data.label_count)))
+    return LabelledSet(data.name, metric=metric, label_names=names, **parts)
+
+
+def _trimmed(target: SparseTarget) -> SparseTarget:
+    """Without columns of padding that no example of the part needs."""
+    order = target.weights.argsort(dim=1, descending=True, stable=True)
+    width = max(1, int((target.weights > 0).sum(1).max()))
+    order = order[:, :width]
+    return SparseTarget(target.indices.gather(1, order), target.weights.gather(1, order).float())
+
+
+def _delicious() -> Dataset:
+    """Delicious with the tags that have a word vector, and the pages that have such a tag."""
+    data = mulan("delicious")
+    names = data.label_names or ()
+    vectors = read_word_vectors(
+        find("glove", "glove_100d.npy"),
+        words=names,
+        names=find("glove", "words.txt"),
+        duplicates="first",
+    )
+    missing = set(vectors.missing(names))
+    known = tuple(name for name in names if name not in missing)
+    metric = Embedding(vectors.take(known).vectors, labels=known)
+    return data.keep_labels(known).with_metric(metric)
+
+
+SETS: dict[str, Callable[[], Dataset]] = {
+    "clipart": clipart,
+    "flickr8k": flickr8k,
+    "delicious": _delicious,
+}
+
+
+def load_labelled(name: str, device: torch.device, most: int | None = None) -> LabelledSet:
+    """A set by its name.
+
+    Raises:
+        FileNotFoundError: its files are not there; the message says which go where.
+    """
+    if name not in SETS:
+        raise ValueError(f"name must be one of {', '.join(SETS)}, got {name!r}")
+    return as_labelled(SETS[name](), device, most)
+
+
+def best_device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

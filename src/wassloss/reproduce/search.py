@@ -1,0 +1,138 @@
+"""Choosing a trial on validation data, and scoring what was chosen on test data with many seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.reproduce.families import Budget, draw_trials
+from wassloss.reproduce.labelled import LabelledSet
+from wassloss.reproduce.trials import Scores, Trial, train_trials
+
+AUC_SLACK = 0.002  # how much less AUC than KL's a choice may have
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trial stopped at an iteration, and its mean scores on validation data."""
+
+    trial: Trial
+    iteration: int
+    cost: float
+    auc: float
+    accuracy: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "trial": self.trial.as_json(),
+            "iteration": self.iteration,
+            "cost": self.cost,
+            "auc": self.auc,
+            "accuracy": self.accuracy,
+        }
+
+    @classmethod
+    def from_json(cls, read: Mapping[str, Any]) -> Candidate:
+        return cls(**{**read, "trial": Trial(**read["trial"])})
+
+
+def candidates(
+    data: LabelledSet, trials: Sequence[Trial], iterations: int, seed: int
+) -> list[list[Candidate]]:
+    """Every trial at every look, scored on validation data."""
+    found = train_trials(data, trials, [seed] * len(trials), iterations)
+    return [
+        [
+            Candidate(trial, look.iteration, s["cost"], s["auc"], s["accuracy"])
+            for look in looks
+            for s in [look.scores.summary()]
+        ]
+        for trial, looks in zip(trials, found, strict=True)
+    ]
+
+
+def search(
+    data: LabelledSet, families: Sequence[str], budget: Budget, iterations: int, seed: int
+) -> dict[str, list[Candidate]]:
+    """As many trials of each family, at every look."""
+    length = data.train.features.shape[1]  # whose mean square is 1
+    drawn = {family: draw_trials(family, budget, length, seed) for family in families}
+    trials = [trial for family in families for trial in drawn[family]]
+    found = iter(candidates(data, trials, iterations, seed))
+    return {
+        family: [candidate for _ in drawn[family] for candidate in next(found)]
+        for family in families
+    }
+
+
+def choose(found: Sequence[Candidate], least_auc: float = -np.inf) -> Candidate:
+    """The least cost among those with enough AUC; the most AUC where none has."""
+    enough = [candidate for candidate in found if candidate.auc >= least_auc]
+    if not enough:
+        return max(found, key=lambda candidate: candidate.auc)
+    return min(enough, key=lambda candidate: candidate.cost)
+
+
+def front(found: Sequence[Candidate]) -> list[Candidate]:
+    """Those that no other beats in both cost and AUC, by cost."""
+    best, kept = -np.inf, []
+    for candidate in sorted(found, key=lambda c: (c.cost, -c.auc)):
+        if candidate.auc > best:
+            kept.append(candidate)
+            best = candidate.auc
+    return kept
+
+
+def finals(
+    data: LabelledSet, chosen: Mapping[str, Candidate], seeds: Sequence[int]
+) -> dict[str, list[Scores]]:
+    """Each choice trained once for each seed and scored on test data."""
+    names = [name for name in chosen for _ in seeds]
+    looks = [chosen[name].iteration for name in names]
+    found = train_trials(
+        data,
+        [chosen[name].trial for name in names],
+        [seed for _ in chosen for seed in seeds],
+        max(looks),
+        on="test",
+        looks=looks,
+    )
+    scores = iter(found)
+    return {name: [next(scores)[0].scores for _ in seeds] for name in chosen}
+
+
+def difference(
+    own: Sequence[Scores],
+    other: Sequence[Scores],
+    name: str,
+    groups: NDArray[np.int64] | None = None,
+) -> dict[str, float]:
+    """The mean paired difference `own − other` with its 95 % interval.
+
+    The interval adds the variance over examples (groups of variants counted as one) to that over
+    seeds, for both would differ if all were done again.
+
+    Args:
+        own: scores, one for each seed.
+        other: those of the same seeds on the same examples.
+        name: which score.
+        groups: of the examples.
+    """
+    gaps = np.array(
+        [getattr(a, name) - getattr(b, name) for a, b in zip(own, other, strict=True)]
+    )  # (seeds, examples)
+    gaps = gaps[:, ~np.isnan(gaps).any(0)] if np.isnan(gaps).any() else gaps
+    by_seed, by_example = gaps.mean(1), gaps.mean(0)
+    if groups is not None and len(groups) == len(by_example):
+        _, place = np.unique(groups, return_inverse=True)
+        sums = np.bincount(place, by_example - by_example.mean())
+        of_examples = float(np.sqrt((sums**2).sum())) / len(by_example)
+    else:
+        of_examples = float(by_example.std()) / len(by_example) ** 0.5
+    of_seeds = float(by_seed.std(ddof=1)) / len(by_seed) ** 0.5 if len(by_seed) > 1 else 0.0
+    mean, half = float(gaps.mean()), 1.96 * float(np.hypot(of_examples, of_seeds))
+    return {"mean": mean, "low": mean - half, "high": mean + half}

@@ -1,0 +1,247 @@
+"""Trials: a loss with its strengths, a learning rate, a weight penalty; trained and scored alike.
+
+All trials of a set are linear models that are trained together and scored on the way, so that
+stopping early is one more strength to choose, for every loss alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from wassloss.ground import GroundMetric
+from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
+from wassloss.models import LinearSoftmax
+from wassloss.reproduce.labelled import LabelledSet, Part
+from wassloss.rivals import (
+    ExpectedCostLoss,
+    KLLoss,
+    PerExampleLoss,
+    SoftenedKLLoss,
+    SquaredEMDLoss,
+    WeightedSum,
+)
+from wassloss.scores import accuracy, ranking_auc, top_k_cost
+from wassloss.training import SGD, TrainingPlan, train_many
+
+LARGEST_K = 20  # of the top-k cost, as in the paper
+EVALUATIONS = 10  # looks on the way of a run: where it may stop early
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one model is trained with.
+
+    Attributes:
+        loss: ``"kl"``, ``"softened"``, ``"expected"``, ``"squared_emd"``; ``"plan"``,
+            ``"product"``, ``"debiased"``, ``"relaxed"`` (Wasserstein losses); ``"plan_softened"``
+            (Wasserstein with KL on softened labels).
+        rate: the learning rate.
+        penalty: of the weights.
+        power: of the distance, in the cost.
+        strength: λ, which is 1/ε, in units of the cost.
+        kl: weight of the KL term.
+        width: of softened labels.
+        gamma: of relaxed transport.
+        iterations: Algorithm 1's, where not solved to tolerance.
+        decode: rank labels by ``"probability"`` or by least expected ``"cost"``.
+    """
+
+    loss: str
+    rate: float
+    penalty: float = 0.0005
+    power: float = 1.0
+    strength: float = 1.0
+    kl: float = 0.0
+    width: float = 0.0
+    gamma: float = 0.0
+    iterations: int | None = None
+    decode: str = "probability"
+
+    def loss_fn(self, distance: GroundMetric) -> nn.Module:
+        """The loss on a metric whose cost is the distance."""
+        metric = distance.with_cost(power=self.power)
+        epsilon = 1 / self.strength
+        if self.loss == "kl":
+            return KLLoss(metric.size)
+        if self.loss == "softened":
+            return SoftenedKLLoss(metric, self.width)
+        if self.loss == "expected":
+            return ExpectedCostLoss(metric, kl_weight=self.kl)
+        if self.loss == "squared_emd":
+            loss = SquaredEMDLoss(metric.size)
+            return WeightedSum([loss, KLLoss(metric.size)], [1.0, self.kl]) if self.kl else loss
+        if self.loss == "relaxed":
+            relaxed = RelaxedWassersteinLoss(
+                metric, epsilon=epsilon, gamma=self.gamma, kl_weight=self.kl
+            )
+            return OfProbabilities(relaxed)
+        balanced = WassersteinLoss(
+            metric,
+            epsilon=epsilon,
+            kl_weight=0.0 if self.loss == "plan_softened" else self.kl,
+            regularizer="product" if self.loss in ("product", "debiased") else "plan",
+            debiased=self.loss == "debiased",
+            normalize_target=True,
+            iterations=self.iterations,
+        )
+        if self.loss == "plan_softened":
+            return WeightedSum([balanced, SoftenedKLLoss(metric, self.width)], [1.0, self.kl])
+        if self.loss not in ("plan", "product", "debiased"):
+            raise ValueError(f"loss must be one of those of Trial, got {self.loss!r}")
+        return balanced
+
+    def as_json(self) -> dict[str, Any]:
+        """What differs from the defaults, and the loss."""
+        plain = {f.name: f.default for f in fields(self)}
+        return {name: value for name, value in asdict(self).items() if value != plain[name]}
+
+
+class OfProbabilities(PerExampleLoss):
+    """The relaxed loss of a softmax: its measure has mass 1, as the targets here."""
+
+    def __init__(self, loss: RelaxedWassersteinLoss) -> None:
+        super().__init__()
+        loss.reduction = "none"
+        self.loss = loss
+
+    def per_example(self, logits: Tensor, target: Any) -> Tensor:
+        values: Tensor = self.loss(logits.log_softmax(1), target)
+        return values
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of one model on some examples, one number an example.
+
+    Attributes:
+        curve: top-k cost for k = 1 to 20 (or the number of labels), `(n, k)`.
+        auc: ranking AUC.
+        accuracy: whether the first guess is the label of most mass.
+    """
+
+    curve: NDArray[np.float64]
+    auc: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+
+    @property
+    def cost(self) -> NDArray[np.float64]:
+        """The mean of the top-k cost over k: the one number that is tuned for."""
+        mean: NDArray[np.float64] = self.curve.mean(1)
+        return mean
+
+    def summary(self) -> dict[str, Any]:
+        """Means, as JSON holds them."""
+        return {
+            "cost": round(float(self.cost.mean()), 5),
+            "auc": round(float(np.nanmean(self.auc)), 5),
+            "accuracy": round(float(self.accuracy.mean()), 5),
+            "curve": [round(float(value), 5) for value in self.curve.mean(0)],
+        }
+
+
+@torch.no_grad()
+def score(trial: Trial, model: nn.Module, part: Part, metric: GroundMetric) -> Scores:
+    """How good a model's ranking of the labels is."""
+    logits: Tensor = model(part.features)
+    if trial.decode == "cost":
+        logits = -(logits.softmax(1) @ metric.cost().to(logits.dtype))
+    ks = range(1, min(LARGEST_K, metric.size) + 1)
+    curve = top_k_cost(logits, part.target, metric, k=list(ks), reduction="none")
+    # Each example's AUC by itself, NaN where all labels are true.
+    auc = ranking_auc(logits, part.target, reduction="none")
+    heaviest = part.target.indices.gather(1, part.target.weights.argmax(1, keepdim=True))
+    right = accuracy(logits, heaviest.squeeze(1), reduction="none")
+    return Scores(*(found.double().cpu().numpy() for found in (curve, auc, right)))
+
+
+@dataclass(frozen=True)
+class Look:
+    """A model on the way, scored."""
+
+    iteration: int
+    scores: Scores
+
+
+def train_trials(
+    data: LabelledSet,
+    trials: Sequence[Trial],
+    seeds: Sequence[int],
+    iterations: int,
+    *,
+    on: str = "validation",
+    looks: Sequence[int] | None = None,
+    momentum: float = 0.7,
+    batch_size: int = 100,
+) -> list[list[Look]]:
+    """Train a linear model for each trial and score it on the way.
+
+    Args:
+        data: what to train on and to score on.
+        trials: one a model.
+        seeds: of initial weights and order of the examples, one a model.
+        iterations: steps to take.
+        on: the part to score on.
+        looks: for each model the iteration at which it is scored; by default each is scored ten
+            times on the way. A model goes on after its look, which changes nothing for the others.
+        momentum: of the steps; the paper's.
+        batch_size: examples in a step; the paper's.
+    """
+    part: Part = getattr(data, on)
+    every = max(1, iterations // EVALUATIONS)
+    if looks is not None:
+        every = int(np.gcd.reduce(looks))
+    found: list[list[Look]] = [[] for _ in trials]
+
+    def look(iteration: int, models: Sequence[nn.Module]) -> None:
+        for place, model in enumerate(models):
+            if looks is None or looks[place] == iteration:
+                scores = score(trials[place], model, part, data.metric)
+                found[place].append(Look(iteration, scores))
+
+    losses: dict[str, nn.Module] = {}
+    for trial in trials:
+        losses.setdefault(_key(trial), trial.loss_fn(data.metric))
+    train_many(
+        [_model(data, seed) for seed in seeds],
+        [losses[_key(trial)] for trial in trials],
+        (data.train.features, data.train.target),
+        TrainingPlan(
+            iterations=iterations,
+            batch_size=batch_size,
+            optimizer=SGD(momentum=momentum),
+            log_every=iterations,
+            evaluate_every=every,
+        ),
+        seeds=seeds,
+        learning_rates=[trial.rate for trial in trials],
+        weight_penalties=[trial.penalty for trial in trials],
+        observe=look,
+        cuda_graph=data.device.type == "cuda" and all(map(_graphable, trials)),
+        progress=False,
+    )
+    return found
+
+
+def _graphable(trial: Trial) -> bool:
+    """Whether a CUDA graph can hold the loss: its loops must not end on what they find."""
+    return trial.loss not in ("debiased",)
+
+
+def _key(trial: Trial) -> str:
+    """Of trials that have the same loss."""
+    ignored = {"rate", "penalty", "decode"}
+    return repr([value for name, value in asdict(trial).items() if name not in ignored])
+
+
+def _model(data: LabelledSet, seed: int) -> LinearSoftmax:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LinearSoftmax(data.train.features.shape[1], data.metric.size)
+    return model.to(data.device)

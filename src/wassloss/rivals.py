@@ -1,0 +1,232 @@
+"""What one would otherwise pick: losses to compare with, each a line to switch to.
+
+======================  ==========================================================================
+KLLoss                  cross-entropy less the target's entropy: the baseline, blind to the metric
+SoftenedKLLoss          KL on labels that are smoothed by the metric before training
+ExpectedCostLoss        the cost of a label drawn from the prediction, whatever the target: the
+                        Wasserstein loss whose plan is the independent coupling
+SquaredEMDLoss          squared differences of cumulative masses, for ordered labels
+WeightedSum             several losses, weighed and added
+======================  ==========================================================================
+
+All take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of which
+each is divided by its sum.
+
+How they are related: with one label κ the plan-regularised Wasserstein loss is, up to a constant,
+`ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. :class:`SoftenedKLLoss` is
+`KL(s_κ ‖ h)` with the same softened label: the same optimum where the model can reach it, another
+compromise where it cannot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from wassloss._checks import check_number, check_strength
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.losses import REDUCTIONS
+from wassloss.targets import SparseTarget, Target, read_target
+
+
+class PerExampleLoss(nn.Module):
+    """A loss that takes each example for itself.
+
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, target: Target) -> Tensor:
+        values = self.per_example(logits, target)
+        if self.reduction == "none":
+            return values
+        return values.mean() if self.reduction == "mean" else values.sum()
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        """Losses `(batch,)`."""
+        raise NotImplementedError
+
+
+class KLLoss(PerExampleLoss):
+    r"""`KL(target ‖ softmax(logits))`: its gradient is cross-entropy's.
+
+    >>> KLLoss(2)(torch.zeros(1, 2), torch.tensor([[3.0, 3.0]]))
+    tensor(0.)
+    """
+
+    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.labels = labels
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _shares(target, self.labels, logits)
+        log_h = logits.log_softmax(1).gather(1, y.indices.expand_as(y.weights))
+        return _divergence(y.weights, log_h)
+
+
+class SoftenedKLLoss(PerExampleLoss):
+    r"""KL on labels softened by the metric.
+
+    Each label :math:`\kappa` becomes :math:`s_\kappa \propto \exp(-(d(\cdot, \kappa) / w)^2)`, and
+    a target the mixture of its labels.
+
+    Args:
+        metric: the ground metric; its distance counts, not its power or scale.
+        width: `w`, in units of the distance; 0 is plain KL.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> import wassloss as wl
+    >>> loss_fn = SoftenedKLLoss(wl.ground.Ordinal(5), width=1.0)
+    >>> loss_fn(torch.zeros(1, 5), torch.tensor([2])).item() > 0
+    True
+    """
+
+    softened: Tensor
+
+    def __init__(
+        self, metric: GroundMetric | Tensor, width: float, *, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.width = check_strength("width", width)
+        distance = _table(metric, distances=True).double()
+        far = -((distance / width) ** 2) if width else torch.full_like(distance, -math.inf)
+        softened = torch.where(distance == 0, 0.0, far).softmax(1)
+        self.register_buffer("softened", softened.to(torch.get_default_dtype()), persistent=False)
+
+    def extra_repr(self) -> str:
+        return f"width={self.width:g}, reduction={self.reduction!r}"
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _mixed(_shares(target, len(self.softened), logits), self.softened.to(logits.dtype))
+        return _divergence(y, logits.log_softmax(1))
+
+
+class ExpectedCostLoss(PerExampleLoss):
+    r"""The expected cost of a prediction drawn at random: :math:`\sum_{ij} h_i y_j M_{ij}`.
+
+    Args:
+        metric: the ground metric, or a matrix of costs.
+        kl_weight: weight of `KL(target ‖ prediction)`, as in :class:`~wassloss.WassersteinLoss`.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> import wassloss as wl
+    >>> ExpectedCostLoss(wl.ground.Ordinal(3))(torch.zeros(1, 3), torch.tensor([0]))
+    tensor(1.)
+    """
+
+    cost: Tensor
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor,
+        *,
+        kl_weight: float = 0.0,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.kl_weight = check_strength("kl_weight", kl_weight)
+        self.register_buffer("cost", _table(metric, distances=False), persistent=False)
+
+    def extra_repr(self) -> str:
+        return f"kl_weight={self.kl_weight:g}, reduction={self.reduction!r}"
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y, log_h = _shares(target, len(self.cost), logits), logits.log_softmax(1)
+        value = (log_h.exp() * _mixed(y, self.cost.to(logits.dtype))).sum(1)
+        if not self.kl_weight:
+            return value
+        own = log_h.gather(1, y.indices.expand_as(y.weights))
+        return value + self.kl_weight * _divergence(y.weights, own)
+
+
+class SquaredEMDLoss(PerExampleLoss):
+    r"""Squared differences of cumulative masses of ordered labels (Hou, Yu and Samaras, 2016).
+
+    .. math:: \sum_i \Bigl( \sum_{j \le i} h_j - y_j \Bigr)^2
+
+    Args:
+        labels: how many; neighbours are all as far apart.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> SquaredEMDLoss(2)(torch.zeros(1, 2), torch.tensor([0]))
+    tensor(0.2500)
+    """
+
+    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.labels = labels
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _shares(target, self.labels, logits)
+        dense = torch.zeros_like(logits).scatter_add(1, y.indices.expand_as(y.weights), y.weights)
+        return ((logits.softmax(1) - dense).cumsum(1) ** 2).sum(1)
+
+
+class WeightedSum(PerExampleLoss):
+    """A sum of losses, such as `W` with KL on softened labels.
+
+    Args:
+        losses: modules that have a `reduction`, which is taken over.
+        weights: one for each.
+        reduction: of the sum.
+
+    >>> import wassloss as wl
+    >>> grades = wl.ground.Ordinal(5)
+    >>> parts = [wl.WassersteinLoss(grades), SoftenedKLLoss(grades, width=1.0)]
+    >>> loss_fn = WeightedSum(parts, [1.0, 0.1])
+    """
+
+    def __init__(
+        self, losses: Sequence[nn.Module], weights: Sequence[float], *, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        if len(losses) != len(weights) or not losses:
+            raise ValueError(
+                f"weights must be one for each loss, got {len(weights)} for {len(losses)}"
+            )
+        for loss in losses:
+            if not hasattr(loss, "reduction"):
+                raise TypeError(f"losses must have a reduction, got {type(loss).__name__}")
+            loss.reduction = "none"  # type: ignore[assignment]
+        self.losses = nn.ModuleList(losses)
+        self.weights = [check_number("weights", weight) for weight in weights]
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        parts = zip(self.losses, self.weights, strict=True)
+        return torch.stack([weight * loss(logits, target) for loss, weight in parts]).sum(0)
+
+
+def _shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
+    """The target's labels and what part of its mass each has."""
+    if logits.dim() != 2 or logits.shape[1] != labels:
+        raise ValueError(f"logits must have shape (batch, {labels}), got {tuple(logits.shape)}")
+    read, _ = read_target(target, labels, logits.shape[:1], logits)
+    return SparseTarget(read.indices, read.weights / read.weights.sum(1, keepdim=True))
+
+
+def _divergence(y: Tensor, log_h: Tensor) -> Tensor:
+    # What weighs nothing must not meet an infinite logarithm.
+    return (torch.xlogy(y, y) - torch.where(y > 0, y * log_h, 0.0)).sum(1)
+
+
+def _mixed(y: SparseTarget, rows: Tensor) -> Tensor:
+    """The rows of the target's labels, weighed and added, `(batch, labels)`."""
+    if len(y.indices) != len(y.weights):  # every label, for all examples
+        return y.weights @ rows
+    return torch.bmm(y.weights.unsqueeze(1), rows[y.indices]).squeeze(1)
+
+
+def _table(metric: GroundMetric | Tensor, *, distances: bool) -> Tensor:
+    metric = as_ground_metric(metric)
+    if distances:
+        metric = metric.with_cost(power=1.0, scale=None)
+    return metric.cost().detach()
