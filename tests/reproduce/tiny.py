@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from wassloss.reproduce import bound, lattice, mnist, relaxed
+from wassloss.reproduce import (
+    bound,
+    examples,
+    frontier,
+    lattice,
+    mnist,
+    relaxed,
+    tags,
+    tradeoff,
+)
+from wassloss.reproduce.families import Budget
 
 SETTINGS: dict[str, Any] = {
     "lattice": lattice.Settings(
@@ -16,6 +26,21 @@ SETTINGS: dict[str, Any] = {
     "mnist": mnist.Settings(
         powers=(0.0, 1.0, 32.0), strengths=(10.0, None), iterations=40, seeds=(0, 1),
         examples=1000,
+    ),
+    "tags": tags.Settings(
+        sets=("clipart",), versions=("original",), budget=Budget(1, 2, (0.0005,)), alphas=(0.1,),
+        rates=1, iterations=20, seeds=2, most=300,
+    ),
+    "tradeoff": tradeoff.Settings(
+        sets=("clipart",), versions=("reduced",), alphas=(0.0, 0.1), rates=(30.0,), iterations=20,
+        seeds=2, most=200,
+    ),
+    "examples": examples.Settings(
+        sets=("clipart",), budget=Budget(1, 1, (0.0005,)), iterations=20, items=3, most=200,
+    ),
+    "frontier": frontier.Settings(
+        sets=("lattice", "clipart"), budget=Budget(1, 1, (0.0005,)), iterations=10, seeds=2,
+        most=100, without={},
     ),
     "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),
 }  # fmt: skip

@@ -5,7 +5,7 @@ all they depend on; `draw` and `verdict` read nothing else.
 
 >>> from wassloss import reproduce
 >>> reproduce.EXPERIMENTS["lattice"].figure
-'figures 2 and 6'
+'figures 2 and 8'
 """
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Verdict

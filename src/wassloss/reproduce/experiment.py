@@ -55,6 +55,7 @@ class Experiment:
         compute: from settings to numbers, with finished parts kept; knows nothing of figures.
         draw: from the JSON to figures by name.
         verdict: from the JSON to conclusions.
+        html: from the JSON to a piece of the page beside figures, if any.
     """
 
     name: str
@@ -66,3 +67,4 @@ class Experiment:
     compute: Callable[[Any, Parts], dict[str, Any]]
     draw: Callable[[Result], dict[str, Figure]]
     verdict: Callable[[Result], list[Verdict]]
+    html: Callable[[Result], str] | None = None

@@ -58,7 +58,7 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 def _kl_weight(rng: np.random.Generator) -> float:
     """None for one in five."""
-    weight = _log_uniform(rng, 0.01, 0.5)
+    weight = _log_uniform(rng, 0.01, 1.0)
     return 0.0 if rng.random() < 0.2 else weight
 
 
@@ -72,6 +72,10 @@ def _costs(rng: np.random.Generator, trial: Trial) -> Trial:
 
 def _smoothed(rng: np.random.Generator, trial: Trial) -> Trial:
     return replace(_costs(rng, trial), strength=_log_uniform(rng, 2.0, 50.0))
+
+
+def _either(rng: np.random.Generator, trial: Trial) -> Trial:
+    return replace(_smoothed(rng, trial), loss=str(rng.choice(["plan", "product"])))
 
 
 def _relaxed(rng: np.random.Generator, trial: Trial) -> Trial:
@@ -90,6 +94,7 @@ FAMILIES: dict[str, Family] = {
     "decoded": Family("KL, least expected cost", False, _OF_KL, Trial("kl", 0.0, decode="cost")),
     "softened": Family("KL on softened labels", False, _OF_KL, Trial("softened", 0.0), _width),
     "expected": Family("expected cost + α KL", False, _OF_COSTS, Trial("expected", 0.0), _costs),
+    "wasserstein": Family("W + α KL", True, _OF_COSTS, Trial("plan", 0.0), _either),
     "plan": Family("W plan + α KL", True, _OF_COSTS, Trial("plan", 0.0), _smoothed),
     "product": Family("W product + α KL", True, _OF_COSTS, Trial("product", 0.0), _smoothed),
     "relaxed": Family("W relaxed + α KL", True, _OF_COSTS, Trial("relaxed", 0.0), _relaxed),

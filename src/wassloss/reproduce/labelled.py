@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.data import clipart, flickr8k, mulan, reduce_redundancy
+from wassloss.data import clipart, flickr8k, lattice, mulan, reduce_redundancy
 from wassloss.data.lookup import find
 from wassloss.data.record import Dataset
 from wassloss.data.tags import as_sparse
 from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
-from wassloss.targets import SparseTarget, take_rows
+from wassloss.reproduce.parts import Parts
+from wassloss.targets import SparseTarget
 
 VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
 SPLIT_SEED = 0
-PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class LabelledSet:
 
     Attributes:
         metric: the distance between labels, tabulated; its power is 1 and its scale none.
+        guesses: how many labels a model is asked for: the top-k cost is averaged up to here.
     """
 
     name: str
@@ -57,6 +59,7 @@ class LabelledSet:
     test: Part
     metric: GroundMetric
     label_names: tuple[str, ...]
+    guesses: int = 20
 
     @property
     def device(self) -> torch.device:
@@ -98,18 +101,22 @@ def as_labelled(data: Dataset, device: torch.device, most: int | None = None) ->
     mean = train.mean(0)
     scale = (train - mean).square().mean().sqrt()
     target = as_sparse(data.target, data.label_count)
-    parts = {}
-    for name in PARTS:
+
+    def part(name: str) -> Part:
         rows = data.parts[name]
         rows = rows[:most] if name == "train" else rows
         groups = rows if data.groups is None else data.groups[rows]
-        own = take_rows(target, rows)
-        if not isinstance(own, SparseTarget):
-            raise TypeError("targets must be sparse")
-        parts[name] = Part(((x[rows] - mean) / scale), _trimmed(own), groups.numpy()).to(device)
-    metric = metric.with_cost(power=1.0, scale=None).to(device=device).tabulated()
-    names = data.label_names or tuple(map(str, range(data.label_count)))
-    return LabelledSet(data.name, metric=metric, label_names=names, **parts)
+        own = _trimmed(SparseTarget(target.indices[rows], target.weights[rows]))
+        return Part((x[rows] - mean) / scale, own, groups.numpy()).to(device)
+
+    return LabelledSet(
+        data.name,
+        part("train"),
+        part("validation"),
+        part("test"),
+        metric.with_cost(power=1.0, scale=None).to(device=device).tabulated(),
+        data.label_names or tuple(map(str, range(data.label_count))),
+    )
 
 
 def _trimmed(target: SparseTarget) -> SparseTarget:
@@ -136,7 +143,13 @@ def _delicious() -> Dataset:
     return data.keep_labels(known).with_metric(metric)
 
 
+def _lattice() -> Dataset:
+    """The paper's noisy lattice, half of whose training labels are flipped to a neighbour."""
+    return lattice(6, 0.5, train=100, test=100, spread=0.2, seed=0)
+
+
 SETS: dict[str, Callable[[], Dataset]] = {
+    "lattice": _lattice,
     "clipart": clipart,
     "flickr8k": flickr8k,
     "delicious": _delicious,
@@ -151,7 +164,24 @@ def load_labelled(name: str, device: torch.device, most: int | None = None) -> L
     """
     if name not in SETS:
         raise ValueError(f"name must be one of {', '.join(SETS)}, got {name!r}")
-    return as_labelled(SETS[name](), device, most)
+    data = as_labelled(SETS[name](), device, most)
+    return replace(data, name=name, guesses=1) if name == "lattice" else data
+
+
+def each_set(
+    names: Sequence[str], parts: Parts, compute: Callable[[str], dict[str, Any]]
+) -> dict[str, Any]:
+    """What is computed of each set, as a part by its name; sets that are not there are left out."""
+    found = {name: _or_none(name, parts, compute) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _or_none(name: str, parts: Parts, compute: Callable[[str], dict[str, Any]]) -> Any:
+    try:
+        return parts.part(name, partial(compute, name))
+    except FileNotFoundError as error:
+        parts.say(f"{name} is left out: {error}")
+        return None
 
 
 def best_device() -> torch.device:

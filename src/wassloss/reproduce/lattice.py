@@ -362,7 +362,7 @@ EXPERIMENT = Experiment(
     name="lattice",
     title="Noisy labels on a lattice",
     claim="the Wasserstein loss is closer to the truth at every noise level",
-    figure="figures 2 and 6",
+    figure="figures 2 and 8",
     quick=Settings(repeats=5, iterations=6_000, tuning_iterations=6_000),
     full=Settings(),
     compute=compute,

@@ -244,7 +244,7 @@ EXPERIMENT = Experiment(
     title="The ground metric's power, on MNIST",
     claim="as p → 0 the true digit's probability goes to 1; for larger p mass spreads to "
     "numerically near digits, toward uniform",
-    figure="figures 4 and 7",
+    figure="figures 4 and 9",
     quick=Settings(iterations=800, seeds=(0, 1, 2)),
     full=Settings(),
     compute=compute,

@@ -69,6 +69,7 @@ def _section(name: str, result: Result) -> str:
         picture = base64.b64encode(buffer.getvalue()).decode("ascii")
         alt = escape(f"{experiment.title}: {title}")
         figures += f'<figure><img alt="{alt}" src="data:image/png;base64,{picture}"></figure>'
+    beside = "" if experiment.html is None else experiment.html(result)
     verdicts = "".join(
         f"<p><strong>{escape(v.claim)}</strong>: {_word(v)}. {escape(v.effect)}. "
         f"{escape(v.words)}</p>"
@@ -83,7 +84,7 @@ def _section(name: str, result: Result) -> str:
     return (
         f'<section id="{name}"><h2>{escape(experiment.title)}</h2>'
         f"<p>The paper, {escape(experiment.figure)}: {escape(experiment.claim)}</p>"
-        f'{figures}{verdicts}<p class="about">{escape(about)}</p></section>'
+        f'{figures}{beside}{verdicts}<p class="about">{escape(about)}</p></section>'
     )
 
 

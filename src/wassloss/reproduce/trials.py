@@ -6,7 +6,7 @@ stopping early is one more strength to choose, for every loss alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from wassloss.ground import GroundMetric
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.models import LinearSoftmax
-from wassloss.reproduce.labelled import LabelledSet, Part
+from wassloss.reproduce.labelled import LabelledSet
 from wassloss.rivals import (
     ExpectedCostLoss,
     KLLoss,
@@ -30,7 +30,6 @@ from wassloss.rivals import (
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
 from wassloss.training import SGD, TrainingPlan, train_many
 
-LARGEST_K = 20  # of the top-k cost, as in the paper
 EVALUATIONS = 10  # looks on the way of a run: where it may stop early
 
 
@@ -121,7 +120,7 @@ class Scores:
     """Of one model on some examples, one number an example.
 
     Attributes:
-        curve: top-k cost for k = 1 to 20 (or the number of labels), `(n, k)`.
+        curve: top-k cost for k = 1, 2, …, `(n, k)`.
         auc: ranking AUC.
         accuracy: whether the first guess is the label of most mass.
     """
@@ -147,13 +146,14 @@ class Scores:
 
 
 @torch.no_grad()
-def score(trial: Trial, model: nn.Module, part: Part, metric: GroundMetric) -> Scores:
-    """How good a model's ranking of the labels is."""
+def score(trial: Trial, model: nn.Module, data: LabelledSet, on: str) -> Scores:
+    """How good a model's ranking of the labels is, on a part of the data."""
+    part, metric = getattr(data, on), data.metric
     logits: Tensor = model(part.features)
     if trial.decode == "cost":
         logits = -(logits.softmax(1) @ metric.cost().to(logits.dtype))
-    ks = range(1, min(LARGEST_K, metric.size) + 1)
-    curve = top_k_cost(logits, part.target, metric, k=list(ks), reduction="none")
+    ks = list(range(1, min(data.guesses, metric.size) + 1))
+    curve = top_k_cost(logits, part.target, metric, k=ks, reduction="none")
     # Each example's AUC by itself, NaN where all labels are true.
     auc = ranking_auc(logits, part.target, reduction="none")
     heaviest = part.target.indices.gather(1, part.target.weights.argmax(1, keepdim=True))
@@ -193,7 +193,6 @@ def train_trials(
         momentum: of the steps; the paper's.
         batch_size: examples in a step; the paper's.
     """
-    part: Part = getattr(data, on)
     every = max(1, iterations // EVALUATIONS)
     if looks is not None:
         every = int(np.gcd.reduce(looks))
@@ -202,13 +201,32 @@ def train_trials(
     def look(iteration: int, models: Sequence[nn.Module]) -> None:
         for place, model in enumerate(models):
             if looks is None or looks[place] == iteration:
-                scores = score(trials[place], model, part, data.metric)
+                scores = score(trials[place], model, data, on)
                 found[place].append(Look(iteration, scores))
 
+    _trained(data, trials, seeds, iterations, look, every, momentum, batch_size)
+    return found
+
+
+def train_model(data: LabelledSet, trial: Trial, iterations: int, seed: int) -> nn.Module:
+    """One model, as `train_trials` would train it."""
+    return _trained(data, [trial], [seed], iterations)[0]
+
+
+def _trained(
+    data: LabelledSet,
+    trials: Sequence[Trial],
+    seeds: Sequence[int],
+    iterations: int,
+    observe: Callable[[int, Sequence[nn.Module]], None] | None = None,
+    every: int = 1000,
+    momentum: float = 0.7,
+    batch_size: int = 100,
+) -> Sequence[nn.Module]:
     losses: dict[str, nn.Module] = {}
     for trial in trials:
         losses.setdefault(_key(trial), trial.loss_fn(data.metric))
-    train_many(
+    return train_many(
         [_model(data, seed) for seed in seeds],
         [losses[_key(trial)] for trial in trials],
         (data.train.features, data.train.target),
@@ -222,11 +240,10 @@ def train_trials(
         seeds=seeds,
         learning_rates=[trial.rate for trial in trials],
         weight_penalties=[trial.penalty for trial in trials],
-        observe=look,
+        observe=observe,
         cuda_graph=data.device.type == "cuda" and all(map(_graphable, trials)),
         progress=False,
-    )
-    return found
+    ).models
 
 
 def _graphable(trial: Trial) -> bool:
