@@ -36,7 +36,7 @@ class Settings:
 
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
     budget: Budget = field(default_factory=lambda: Budget(4, 3, (0.0005, 0.00002)))
-    iterations: int = 6000
+    iterations: int = 3000
     items: int = 24
     proposed: int = 6
     most: int | None = None

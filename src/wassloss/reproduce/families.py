@@ -8,14 +8,14 @@ documentation; they were set by looking at validation scores only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wassloss.reproduce.trials import Trial
 
-POWERS = (1.0, 2.0, 4.0)
+MOST_STRENGTHS = 4  # that a loss has
 
 
 @dataclass(frozen=True)
@@ -41,49 +41,51 @@ class Family:
         title: for a legend.
         ours: whether it is a Wasserstein loss; otherwise a rival.
         rates: the least and the largest learning rate, for examples of mean square length 1.
-        draw: strengths at random, as a trial; None where there are none.
         base: the trial without strengths.
+        draw: from numbers between 0 and 1 to a trial with strengths, in units of the typical
+            distance and cost; None where there are none.
     """
 
     title: str
     ours: bool
     rates: tuple[float, float]
     base: Trial
-    draw: Callable[[np.random.Generator, Trial], Trial] | None = None
+    draw: Callable[[Sequence[float], Trial], Trial] | None = None
 
 
-def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+def _log_between(u: float, low: float, high: float) -> float:
+    return float(low * (high / low) ** u)
 
 
-def _kl_weight(rng: np.random.Generator) -> float:
-    """None for one in five."""
-    weight = _log_uniform(rng, 0.01, 1.0)
-    return 0.0 if rng.random() < 0.2 else weight
+def _width(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(trial, width=_log_between(u[0], 0.15, 0.8))
 
 
-def _width(rng: np.random.Generator, trial: Trial) -> Trial:
-    return replace(trial, width=_log_uniform(rng, 0.2, 1.0))
+def _costs(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(trial, power=1.0 if u[0] < 0.5 else 2.0, kl=_log_between(u[1], 0.005, 0.5))
 
 
-def _costs(rng: np.random.Generator, trial: Trial) -> Trial:
-    return replace(trial, power=float(rng.choice(POWERS)), kl=_kl_weight(rng))
+def _smoothed(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(_costs(u, trial), strength=_log_between(u[2], 2.0, 12.0))
 
 
-def _smoothed(rng: np.random.Generator, trial: Trial) -> Trial:
-    return replace(_costs(rng, trial), strength=_log_uniform(rng, 2.0, 50.0))
+def _sharper(u: Sequence[float], trial: Trial) -> Trial:
+    # Without the entropy of the prediction there is no bias to fear from a large λ.
+    return replace(_costs(u, trial), strength=_log_between(u[2], 4.0, 100.0))
 
 
-def _either(rng: np.random.Generator, trial: Trial) -> Trial:
-    return replace(_smoothed(rng, trial), loss=str(rng.choice(["plan", "product"])))
+def _either(u: Sequence[float], trial: Trial) -> Trial:
+    if u[3] < 0.5:
+        return _smoothed(u, replace(trial, loss="plan"))
+    return _sharper(u, replace(trial, loss="product"))
 
 
-def _relaxed(rng: np.random.Generator, trial: Trial) -> Trial:
-    return replace(_smoothed(rng, trial), gamma=_log_uniform(rng, 0.3, 10.0))
+def _relaxed(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(_smoothed(u, trial), gamma=_log_between(u[3], 0.5, 10.0))
 
 
-def _with_softened(rng: np.random.Generator, trial: Trial) -> Trial:
-    return replace(_width(rng, _smoothed(rng, trial)), kl=_log_uniform(rng, 0.02, 1.0))
+def _with_softened(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(_smoothed(u, trial), width=_log_between(u[3], 0.15, 0.8))
 
 
 # Under transport costs a prediction that is spread over many labels has small gradients.
@@ -96,7 +98,7 @@ FAMILIES: dict[str, Family] = {
     "expected": Family("expected cost + α KL", False, _OF_COSTS, Trial("expected", 0.0), _costs),
     "wasserstein": Family("W + α KL", True, _OF_COSTS, Trial("plan", 0.0), _either),
     "plan": Family("W plan + α KL", True, _OF_COSTS, Trial("plan", 0.0), _smoothed),
-    "product": Family("W product + α KL", True, _OF_COSTS, Trial("product", 0.0), _smoothed),
+    "product": Family("W product + α KL", True, _OF_COSTS, Trial("product", 0.0), _sharper),
     "relaxed": Family("W relaxed + α KL", True, _OF_COSTS, Trial("relaxed", 0.0), _relaxed),
     "debiased": Family("W debiased + α KL", True, _OF_COSTS, Trial("debiased", 0.0), _smoothed),
     "plan_softened": Family(
@@ -105,25 +107,46 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def draw_trials(family: str, budget: Budget, length: float, seed: int) -> list[Trial]:
+def draw_trials(
+    family: str, budget: Budget, *, length: float, typical: float, seed: int
+) -> list[Trial]:
     """The trials of a family, the same for the same seed.
+
+    Strengths are drawn as a Latin hypercube, so that a few of them cover their ranges.
 
     Args:
         family: its name.
         budget: how many.
         length: the mean square length of the examples, by which learning rates are divided.
+        typical: the median distance between labels, the unit of strengths.
         seed: of the draw.
     """
     chosen = FAMILIES[family]
-    rng = np.random.default_rng([seed, *family.encode()])
     rates, bases = budget.rates, [chosen.base]
     if chosen.draw is None:
         rates *= budget.strengths
     else:
-        bases = [chosen.draw(rng, chosen.base) for _ in range(budget.strengths)]
+        rng = np.random.default_rng([seed, *family.encode()])
+        cells = [rng.permutation(budget.strengths) for _ in range(MOST_STRENGTHS)]
+        points = (np.stack(cells, 1) + rng.random((budget.strengths, MOST_STRENGTHS))) / len(
+            cells[0]
+        )
+        bases = [in_units(chosen.draw(point.tolist(), chosen.base), typical) for point in points]
     return [
         replace(base, rate=float(rate) / length, penalty=penalty)
         for base in bases
         for rate in np.geomspace(*chosen.rates, rates)
         for penalty in budget.penalties
     ]
+
+
+def in_units(trial: Trial, typical: float) -> Trial:
+    """A trial whose strengths were in units of the typical distance and cost, in plain ones."""
+    cost = typical**trial.power
+    return replace(
+        trial,
+        strength=trial.strength / cost,
+        kl=trial.kl * cost,
+        gamma=trial.gamma * cost,
+        width=trial.width * typical,
+    )

@@ -53,7 +53,7 @@ class Settings:
         default_factory=lambda: {"flickr8k": ("debiased",), "delicious": ("debiased",)}
     )
     budget: Budget = field(default_factory=Budget)
-    iterations: int = 6000
+    iterations: int = 3000
     seeds: int = 5
     most: int | None = None
     seed: int = 0

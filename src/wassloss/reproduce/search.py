@@ -60,7 +60,11 @@ def search(
 ) -> dict[str, list[Candidate]]:
     """As many trials of each family, at every look."""
     length = data.train.features.shape[1]  # whose mean square is 1
-    drawn = {family: draw_trials(family, budget, length, seed) for family in families}
+    typical = data.metric.median_cost()
+    drawn = {
+        family: draw_trials(family, budget, length=length, typical=typical, seed=seed)
+        for family in families
+    }
     trials = [trial for family in families for trial in drawn[family]]
     found = iter(candidates(data, trials, iterations, seed))
     return {

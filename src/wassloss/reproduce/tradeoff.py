@@ -37,9 +37,9 @@ class Settings:
     alphas: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
     power: float = 2.0
     strength: float = 3.0
-    rates: tuple[float, ...] = (3.0, 10.0, 30.0, 100.0, 300.0)
+    rates: tuple[float, ...] = (5.0, 20.0, 80.0, 320.0)
     penalty: float = 0.00002
-    iterations: int = 6000
+    iterations: int = 3000
     seeds: int = 5
     most: int | None = None
     seed: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -113,11 +114,20 @@ class GeneralSteps:
         rest = [pick(column, self.order) for column in rest]
         parts = outputs.index_select(0, self.order).split([share.size for share in self.shares])
         found, first = [], 0
-        for share, mine in zip(self.shares, parts, strict=True):
+        for number, (share, mine) in enumerate(zip(self.shares, parts, strict=True)):
             own = slice(first, first + share.size)
-            found.append(share(mine, [pick(column, own) for column in rest]))
+            with self._beside_others(number):
+                found.append(share(mine, [pick(column, own) for column in rest]))
             first += share.size
+        self._wait_for_all()
         return torch.cat(found).index_select(0, self.place)
+
+    def _beside_others(self, number: int) -> AbstractContextManager[Any]:
+        """Where a device can compute several losses at the same time, it does so inside."""
+        return nullcontext()
+
+    def _wait_for_all(self) -> None:
+        """Until all of them are computed."""
 
     def _differentiate(self, loss: Tensor) -> None:
         """Leave each parameter its gradient."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from wassloss.training.many.general import GeneralSteps, take
 
 STEPS_AT_ONCE = 256  # whose examples are sent to the device together
+LANES = 16  # losses that the device may compute at the same time, for each fills a part of it
 WARM_UP_STEPS = 3  # kernels are compiled, and optimisers make their state, outside the recording
 
 
@@ -19,6 +23,7 @@ class GeneralGraphSteps(GeneralSteps):
     _rows: Tensor  # (steps, models, batch), where the graph reads them
     _lr: Tensor  # (steps, models)
     _place: Tensor  # (1,): the next step's in both
+    _lanes: list[torch.cuda.Stream]
     _first: Tensor  # (): the first of these steps, counted as `bad` does
 
     def advance(self, rows: Tensor, order_of: Tensor, lr: Tensor) -> None:
@@ -37,6 +42,16 @@ class GeneralGraphSteps(GeneralSteps):
             for _ in range(count):
                 self._replay()
 
+    def _beside_others(self, number: int) -> AbstractContextManager[Any]:
+        # Autograd goes back through each loss on the stream it came by.
+        lane = self._lanes[number % LANES]
+        lane.wait_stream(torch.cuda.current_stream(lane.device))
+        return torch.cuda.stream(lane)
+
+    def _wait_for_all(self) -> None:
+        for lane in self._lanes[: len(self.shares)]:
+            torch.cuda.current_stream(lane.device).wait_stream(lane)
+
     def _replay(self) -> None:
         if self._graph is None:
             raise RuntimeError("nothing was recorded")
@@ -50,6 +65,7 @@ class GeneralGraphSteps(GeneralSteps):
         self._lr = self.losses.new_zeros(shape[:2])
         self._place = torch.zeros(1, dtype=torch.int64, device=device)
         self._first = torch.zeros((), dtype=torch.int64, device=device)
+        self._lanes = [torch.cuda.Stream(device) for _ in range(LANES)]
         before = {name: tensor.clone() for name, tensor in self.tensors().items()}
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
