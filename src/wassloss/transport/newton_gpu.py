@@ -59,7 +59,8 @@ class NewtonGPU:
         )
         status = Status.CONVERGED
         if not bool(converged.all()):  # the one time the host waits for the GPU
-            status = unfinished(problem.cost().max(), problem.objective.epsilon, tol)
+            largest, dtype = float(problem.cost().max()), problem.log_h.dtype
+            status = unfinished(largest, problem.objective.epsilon, dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Protocol
@@ -101,7 +102,7 @@ def _checked(solution: Solution) -> Solution:
         return solution
     value, f = solution.value, solution.f
     # Sums, for they are not finite where a summand is not, and need no second pass.
-    if bool((value.sum() + f.sum()).isfinite()):
+    if math.isfinite(value.sum() + f.sum()):
         return solution
     row = first_row(~(value.isfinite() & f.isfinite().all(1)).unsqueeze(1))
     if row is None:  # each is finite, and only their sum was not
