@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -104,6 +105,7 @@ def check_log_masses(name: str, log_h: Tensor) -> None:
         )
 
 
+@cache
 def mass_tolerance(*given: torch.dtype) -> float:
     """How far apart balanced masses may be, relatively, when computed in these dtypes."""
     rounding = [torch.finfo(dtype).eps for dtype in given if dtype.is_floating_point]

@@ -29,10 +29,15 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._envelope import check_reverse_mode, with_fused_gradient, with_gradient
+from wassloss._envelope import (
+    check_reverse_mode,
+    reduced_with_fused_gradient,
+    with_fused_gradient,
+    with_gradient,
+)
 from wassloss.fused import IGNORED, Fused, fused_loss
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.recipe import Recipe, SolverKeywords, TransportKeywords
+from wassloss.recipe import LossSpec, Recipe, SolverKeywords, TransportKeywords
 from wassloss.targets import (
     SparseTarget,
     Target,
@@ -168,9 +173,8 @@ def wasserstein_loss(
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
     if not recipe.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
-    return balanced_loss(
-        logits, target, as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index
-    ).values
+    spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
+    return balanced_loss(logits, target, spec).differentiable()
 
 
 def relaxed_wasserstein_loss(
@@ -212,74 +216,76 @@ def relaxed_wasserstein_loss(
     return relaxed_loss(log_h, target, metric, recipe, kl_weight, ignore_index).values
 
 
+class Slope(NamedTuple):
+    """The gradient of each of a batch of values, `(batch, n)`, in the row of `x` it belongs to."""
+
+    x: Tensor
+    gradient: Tensor
+
+
 class PerExample(NamedTuple):
     """Losses before they are reduced."""
 
     values: Tensor  # the logits' shape without labels
     target: SparseTarget | Tensor  # as read; class ids may be left as they are, (batch,)
     counts: Tensor | None  # (batch,), which examples count; None where all do. Others are 0.
+    slope: Slope | None = None  # what autograd is yet to be told of `values`
+
+    def differentiable(self) -> Tensor:
+        """`values` with their gradient."""
+        if self.slope is None:
+            return self.values
+        x, gradient = self.slope
+        values = with_fused_gradient(self.values.flatten(), x, gradient)
+        # Even a view that changes nothing has a part in the backward pass.
+        return values if values.shape == self.values.shape else values.reshape(self.values.shape)
+
+    def reduced(self, mean: bool) -> Tensor:
+        """The mean or sum of the differentiable values, all counted alike."""
+        if self.slope is None:
+            return self.values.mean() if mean else self.values.sum()
+        return reduced_with_fused_gradient(self.values.flatten(), *self.slope, mean)
 
 
-def balanced_loss(
-    logits: Tensor,
-    target: Target,
-    metric: GroundMetric,
-    recipe: Recipe,
-    kl_weight: float,
-    normalize_target: bool,
-    ignore_index: int,
-    unsolved: Tensor | None = None,
-) -> PerExample:
-    """`wasserstein_loss` with its keywords checked.
-
-    While a CUDA graph is captured, examples that went wrong are added to the count `unsolved`.
-    """
+def balanced_loss(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
+    """`wasserstein_loss` with its keywords checked."""
+    metric, ignore_index = spec.metric, spec.ignore_index
     rows, target, shape = _shaped("logits", logits, target, metric)
     read, counts = None, None
     if not (isinstance(target, SparseTarget) or is_class_ids(target)):
         read, counts = _read("logits", rows, target, shape, metric, ignore_index)
-    fused = fused_loss(
-        rows,
-        read or target,
-        shape,
-        metric,
-        recipe,
-        kl_weight,
-        normalize_target,
-        ignore_index,
-        unsolved,
-    )
+    fused = fused_loss(rows, read or target, shape, spec)
     if fused is not None and (good := _from_fused(fused, rows, read or target, shape)) is not None:
         return good
     if read is None:
         read, counts = _read("logits", rows, target, shape, metric, ignore_index)
     log_h = rows.log_softmax(1)
     mass = read.weights.sum(1)
-    if normalize_target:
+    if spec.normalize_target:
         read = SparseTarget(read.indices, read.weights / mass.unsqueeze(1))
     else:
         one = torch.ones_like(mass)
         _checks.check_equal_mass(one, mass.detach(), log_h.dtype, dtype_of(target))
-    value = transport(log_h, read, metric, recipe)
-    if kl_weight:
-        value = value + kl_weight * _kl(log_h, read)
+    value = transport(log_h, read, metric, spec.recipe)
+    if spec.kl_weight:
+        value = value + spec.kl_weight * _kl(log_h, read)
     return PerExample(_ignoring(value, counts).reshape(shape), read, counts)
 
 
 def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
     """What a compiled pass found; None where it has doubts that the composed functions explain."""
     checking = _checks.checking()
-    worst = int(fused.status.max()) if checking else IGNORED
+    worst = fused.worst() if checking else IGNORED
     if worst > IGNORED:
         return None
-    value = fused.value
+    slope = None
     if torch.is_grad_enabled() and rows.requires_grad:
         if checking:
             check_reverse_mode(rows)
-        value = with_fused_gradient(value, rows, fused.gradient)
+        slope = Slope(rows, fused.gradient)
     some_ignored = worst == IGNORED and is_class_ids(target)
     counts = fused.status != IGNORED if some_ignored else None
-    return PerExample(value.reshape(shape), target, counts)
+    return PerExample(fused.value.view(shape), target, counts, slope)
 
 
 def relaxed_loss(
@@ -430,6 +436,8 @@ def _shaped(
     """Logits as `(batch, labels)`, a dense target with its labels last, and the batch's shape."""
     label_dim = 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
     _checks.check_prediction(name, x, metric, label_dim)
+    if x.dim() == 2 and not is_dense(target):  # as they should be already
+        return _working(x), target, x.shape[:1]
     moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
     shape = moved.shape[:-1]
     if is_dense(target):
