@@ -18,7 +18,7 @@ from wassloss.transport.kernel_equations import (
 from wassloss.transport.log_sums import LARGEST_PLAIN_EXPONENT
 from wassloss.transport.opening import Opening
 from wassloss.transport.problem import Problem
-from wassloss.transport.solution import Solution
+from wassloss.transport.solution import Solution, Status
 from wassloss.transport.walk import Walk, repeated
 
 STRIDE = 20  # iterations between looks at the error
@@ -79,7 +79,7 @@ class Sinkhorn:
         if fits_single_precision(problem, tol):
             budget = min(self.max_iterations, SINGLE_ITERATIONS)
             single = self._solve(problem, start, tol, budget)
-            if bool(single.converged.all()) or budget == self.max_iterations:
+            if single.status is Status.CONVERGED or budget == self.max_iterations:
                 return single
             start, used = single.g, single.n_iterations
         left = self.max_iterations - int(used.max() if isinstance(used, Tensor) else used)

@@ -123,15 +123,14 @@ def offsets(equations: KernelEquations) -> tuple[Tensor, Tensor]:
 
 
 def _offset(log_mass: Tensor, log_reference: Tensor, damping: float, of: KernelEquations) -> Tensor:
-    offset, present = log_mass, log_mass > -torch.inf
+    offset, absent = log_mass, log_mass == -torch.inf
     if damping != 1:
-        offset = torch.lerp(log_reference, log_mass, damping)
-    offset = offset.where(present, NOTHING)
+        offset = torch.lerp(log_reference, log_mass, damping).masked_fill_(absent, NOTHING)
     if isinstance(of.sums, Products | AxisProducts):
         # A mass that no sum can feel must not lead to denormal numbers, which are slow.
         least = offset.amax(1, keepdim=True) + LEAST_LOG_MASS[offset.dtype]
-        offset = torch.maximum(offset, least).where(present, NOTHING)
-    return offset
+        offset = torch.maximum(offset, least)
+    return offset.masked_fill(absent, NOTHING)
 
 
 def repeated(walk: Walk, count: int) -> Callable[[], None]:
