@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from wassloss.transport.newton_cpu import has_memory
+
 
 def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
     """`value (batch,)`, differentiable in each input by the gradient `(batch, …)` beside it."""
@@ -23,7 +25,8 @@ def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
 
 def with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor) -> Tensor:
     """`with_gradient` for one input outside of `torch.func`'s transforms: the same, for less."""
-    result: Tensor = _FusedEnvelope.apply(x, value, gradient)
+    # Side by side in a tuple, for what is no input of a function needs no copy to be its output.
+    result: Tensor = _FusedEnvelope.apply(x, (value, gradient))
     return result
 
 
@@ -34,6 +37,18 @@ def check_reverse_mode(*inputs: Tensor) -> None:
             "wassloss losses have no forward-mode derivative (jvp, jacfwd, forward_ad): use "
             "backward, torch.autograd.grad or torch.func.grad"
         )
+
+
+def reduced_with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor, mean: bool) -> Tensor:
+    """The mean or sum of `value (batch,)`, differentiable in `x` by the gradients of its parts.
+
+    One step in the backward pass rather than two. The gradient is overwritten.
+    """
+    reduced, share = (value.mean(), 1 / len(value)) if mean else (value.sum(), 1.0)
+    if mean and not gradient.is_cuda:  # on a GPU that would be a launch more
+        gradient, share = gradient.mul_(share), 1.0
+    result: Tensor = _ReducedEnvelope.apply(x, (reduced, gradient, share))
+    return result
 
 
 class _Envelope(torch.autograd.Function):
@@ -64,14 +79,36 @@ class _Envelope(torch.autograd.Function):
 class _FusedEnvelope(torch.autograd.Function):
     # Without a setup_context of its own: torch inspects the signature of one at every call.
     @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor]) -> Tensor:
+        value, gradient = found
         ctx.save_for_backward(x, gradient)
-        return value.view_as(value)
+        return value
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, gradient = ctx.saved_tensors
-        return _scaled(gradient, grad_output, x), None, None
+        return _scaled(gradient, grad_output, x), None
+
+
+class _ReducedEnvelope(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor, float]) -> Tensor:
+        value, gradient, ctx.share = found
+        ctx.save_for_backward(x, gradient)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+        x, gradient = ctx.saved_tensors
+        share = grad_output if ctx.share == 1 else grad_output * ctx.share
+        if _is_one(share) and not torch.is_grad_enabled():  # what `loss.backward()` begins with
+            return gradient, None
+        return _scaled(gradient, share, x), None
+
+
+def _is_one(number: Tensor) -> bool:
+    """Whether a scalar is known to be 1, without waiting for a device or breaking a transform."""
+    return number.device.type == "cpu" and has_memory(number) and number.item() == 1
 
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:

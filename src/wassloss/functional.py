@@ -22,17 +22,21 @@ solver            a solver of :mod:`wassloss.transport` instead of the automatic
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._envelope import check_reverse_mode, with_fused_gradient, with_gradient
+from wassloss._envelope import (
+    check_reverse_mode,
+    reduced_with_fused_gradient,
+    with_fused_gradient,
+)
+from wassloss._transport_cost import problem_of, transport_cost
 from wassloss.fused import IGNORED, Fused, fused_loss
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.recipe import Recipe, SolverKeywords, TransportKeywords
+from wassloss.recipe import LossSpec, Recipe, SolverKeywords, TransportKeywords
 from wassloss.targets import (
     SparseTarget,
     Target,
@@ -42,15 +46,11 @@ from wassloss.targets import (
     is_dense,
     read_target,
 )
-from wassloss.transport import Problem, Solution, Symmetric, solve_problem
+from wassloss.transport import Problem, Solution, solve_problem
 from wassloss.transport.problem import smallest_mass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-# A product with a kernel shared by the batch costs a fraction of exponentials: where a target has
-# more than this part of the labels, one over all of them is cheaper than its own block.
-WIDE_SUPPORT = 5
 
 
 def solve(
@@ -91,7 +91,7 @@ def solve(
     recipe = Recipe.checked(epsilon=epsilon, **keywords)
     metric = as_ground_metric(metric)
     masses, target = _read_masses(h, y, metric, recipe)
-    problem = _problem(masses.detach().log(), target, metric, recipe)
+    problem = problem_of(masses.detach().log(), target, metric, recipe)
     return solve_problem(problem, recipe.solver_for(problem), _start_potential(start, problem))
 
 
@@ -126,7 +126,7 @@ def wasserstein(
     recipe = Recipe.checked(epsilon=epsilon, **keywords)
     metric = as_ground_metric(metric)
     masses, target = _read_masses(h, y, metric, recipe)
-    value = transport(masses.detach().log(), target, metric, recipe, h=masses)
+    value = transport_cost(masses.detach().log(), target, metric, recipe, h=masses)
     return value.reshape(h.shape[:-1])
 
 
@@ -168,9 +168,8 @@ def wasserstein_loss(
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
     if not recipe.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
-    return balanced_loss(
-        logits, target, as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index
-    ).values
+    spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
+    return balanced_loss(logits, target, spec).differentiable()
 
 
 def relaxed_wasserstein_loss(
@@ -212,74 +211,76 @@ def relaxed_wasserstein_loss(
     return relaxed_loss(log_h, target, metric, recipe, kl_weight, ignore_index).values
 
 
+class Slope(NamedTuple):
+    """The gradient of each of a batch of values, `(batch, n)`, in the row of `x` it belongs to."""
+
+    x: Tensor
+    gradient: Tensor
+
+
 class PerExample(NamedTuple):
     """Losses before they are reduced."""
 
     values: Tensor  # the logits' shape without labels
     target: SparseTarget | Tensor  # as read; class ids may be left as they are, (batch,)
     counts: Tensor | None  # (batch,), which examples count; None where all do. Others are 0.
+    slope: Slope | None = None  # what autograd is yet to be told of `values`
+
+    def differentiable(self) -> Tensor:
+        """`values` with their gradient."""
+        if self.slope is None:
+            return self.values
+        x, gradient = self.slope
+        values = with_fused_gradient(self.values.flatten(), x, gradient)
+        # Even a view that changes nothing has a part in the backward pass.
+        return values if values.shape == self.values.shape else values.reshape(self.values.shape)
+
+    def reduced(self, mean: bool) -> Tensor:
+        """The mean or sum of the differentiable values, all counted alike."""
+        if self.slope is None:
+            return self.values.mean() if mean else self.values.sum()
+        return reduced_with_fused_gradient(self.values.flatten(), *self.slope, mean)
 
 
-def balanced_loss(
-    logits: Tensor,
-    target: Target,
-    metric: GroundMetric,
-    recipe: Recipe,
-    kl_weight: float,
-    normalize_target: bool,
-    ignore_index: int,
-    unsolved: Tensor | None = None,
-) -> PerExample:
-    """`wasserstein_loss` with its keywords checked.
-
-    While a CUDA graph is captured, examples that went wrong are added to the count `unsolved`.
-    """
+def balanced_loss(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
+    """`wasserstein_loss` with its keywords checked."""
+    metric, ignore_index = spec.metric, spec.ignore_index
     rows, target, shape = _shaped("logits", logits, target, metric)
     read, counts = None, None
     if not (isinstance(target, SparseTarget) or is_class_ids(target)):
         read, counts = _read("logits", rows, target, shape, metric, ignore_index)
-    fused = fused_loss(
-        rows,
-        read or target,
-        shape,
-        metric,
-        recipe,
-        kl_weight,
-        normalize_target,
-        ignore_index,
-        unsolved,
-    )
+    fused = fused_loss(rows, read or target, shape, spec)
     if fused is not None and (good := _from_fused(fused, rows, read or target, shape)) is not None:
         return good
     if read is None:
         read, counts = _read("logits", rows, target, shape, metric, ignore_index)
     log_h = rows.log_softmax(1)
     mass = read.weights.sum(1)
-    if normalize_target:
+    if spec.normalize_target:
         read = SparseTarget(read.indices, read.weights / mass.unsqueeze(1))
     else:
         one = torch.ones_like(mass)
         _checks.check_equal_mass(one, mass.detach(), log_h.dtype, dtype_of(target))
-    value = transport(log_h, read, metric, recipe)
-    if kl_weight:
-        value = value + kl_weight * _kl(log_h, read)
+    value = transport_cost(log_h, read, metric, spec.recipe)
+    if spec.kl_weight:
+        value = value + spec.kl_weight * _kl(log_h, read)
     return PerExample(_ignoring(value, counts).reshape(shape), read, counts)
 
 
 def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
     """What a compiled pass found; None where it has doubts that the composed functions explain."""
     checking = _checks.checking()
-    worst = int(fused.status.max()) if checking else IGNORED
+    worst = fused.worst() if checking else IGNORED
     if worst > IGNORED:
         return None
-    value = fused.value
+    slope = None
     if torch.is_grad_enabled() and rows.requires_grad:
         if checking:
             check_reverse_mode(rows)
-        value = with_fused_gradient(value, rows, fused.gradient)
+        slope = Slope(rows, fused.gradient)
     some_ignored = worst == IGNORED and is_class_ids(target)
     counts = fused.status != IGNORED if some_ignored else None
-    return PerExample(value.reshape(shape), target, counts)
+    return PerExample(fused.value.view(shape), target, counts, slope)
 
 
 def relaxed_loss(
@@ -294,119 +295,11 @@ def relaxed_loss(
     rows, target, shape = _shaped("log_h", log_h, target, metric)
     read, counts = _read("log_h", rows, target, shape, metric, ignore_index)
     _checks.check_log_masses("log_h", rows.detach())
-    value = transport(rows, read, metric, recipe)
+    value = transport_cost(rows, read, metric, recipe)
     if kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
         value = value + kl_weight * (_kl(rows, read) + excess)
     return PerExample(_ignoring(value, counts).reshape(shape), read, counts)
-
-
-def transport(
-    log_h: Tensor,
-    target: SparseTarget,
-    metric: GroundMetric,
-    recipe: Recipe,
-    h: Tensor | None = None,
-) -> Tensor:
-    """Transport costs `(batch,)` with their gradient in `log_h`, or in the masses `h` if given."""
-    value = _one_transport(log_h, target, metric, recipe, h)
-    if not recipe.debiased or recipe.objective.exact:  # exactly, a measure costs itself nothing
-        return value
-    if recipe.iterations is None and recipe.solver is None:
-        solver = Symmetric(recipe.tol, recipe.max_iterations or Symmetric.max_iterations)
-        of_prediction = _prediction_itself(log_h, metric, recipe, solver, h)
-        of_target = _target_itself(target, metric, recipe, solver)
-    else:  # whatever was asked for, for all three
-        masses = log_h.exp() if h is None else h
-        everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
-        y = torch.zeros_like(masses, requires_grad=False).scatter_add(
-            1, target.indices.expand_as(target.weights), target.weights
-        )
-        itself = SparseTarget(everything, masses)
-        of_prediction = _one_transport(log_h, itself, metric, recipe, h)
-        of_target = _one_transport(y.detach().log(), target, metric, recipe, y)
-    return value - 0.5 * of_prediction - 0.5 * of_target
-
-
-def _prediction_itself(
-    log_h: Tensor, metric: GroundMetric, recipe: Recipe, solver: Symmetric, h: Tensor | None
-) -> Tensor:
-    """The transport of each prediction to itself, `(batch,)`."""
-    everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
-    masses = log_h.detach().exp() if h is None else h.detach()
-    masses = masses.clamp(min=smallest_mass(masses.dtype))
-    problem = Problem.from_log(log_h.detach(), masses, everything, metric, recipe.objective)
-    solution = solve_problem(problem, solver)
-    if not torch.is_grad_enabled():
-        return solution.value
-    pairs: list[tuple[Tensor, Tensor]] = []
-    slope = solution.gradient(0) + solution.gradient(1)  # the measure is on both sides
-    if h is not None and h.requires_grad:
-        pairs.append((h, slope))
-    if h is None and log_h.requires_grad:
-        pairs.append((log_h, masses * slope))
-    if metric.requires_grad:
-        columns = metric.cost_columns(everything).to(log_h.dtype)
-        pairs.append((columns.expand(problem.batch, -1, -1), solution.support_plan()))
-    return with_gradient(solution.value, *pairs) if pairs else solution.value
-
-
-def _target_itself(
-    target: SparseTarget, metric: GroundMetric, recipe: Recipe, solver: Symmetric
-) -> Tensor:
-    """The transport of each target to itself, `(batch,)`, among the labels it names."""
-    weights, dtype = target.weights, target.weights.dtype
-    if WIDE_SUPPORT * weights.shape[1] >= metric.size:
-        y = weights.new_zeros(len(weights), metric.size).scatter_add(
-            1, target.indices.expand_as(weights), weights
-        )
-        return _prediction_itself(y.detach().log(), metric, recipe, solver, y)
-    masses = weights.detach()
-    if weights.requires_grad:
-        masses = masses.clamp(min=smallest_mass(dtype))  # see _problem
-    costs = metric.costs_among(target.indices).to(dtype).expand(len(weights), -1, -1)
-    own = torch.arange(weights.shape[1], device=weights.device).unsqueeze(0)
-    problem = Problem.from_log(masses.log(), masses, own, metric, recipe.objective)
-    solution = solve_problem(replace(problem, columns=problem.checked(costs.detach())), solver)
-    if not torch.is_grad_enabled():
-        return solution.value
-    pairs: list[tuple[Tensor, Tensor]] = []
-    if weights.requires_grad:
-        pairs.append((weights, solution.gradient(0) + solution.gradient(1)))
-    if metric.requires_grad:
-        pairs.append((costs, solution.support_plan()))
-    return with_gradient(solution.value, *pairs) if pairs else solution.value
-
-
-def _one_transport(
-    log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe, h: Tensor | None
-) -> Tensor:
-    if _checks.checking():
-        check_reverse_mode(log_h if h is None else h, target.weights)
-    problem = _problem(log_h.detach(), target, metric, recipe)
-    solution = solve_problem(problem, recipe.solver_for(problem))
-    if not torch.is_grad_enabled():
-        return solution.value
-    pairs: list[tuple[Tensor, Tensor]] = []
-    if h is not None and h.requires_grad:
-        pairs.append((h, solution.gradient(0)))
-    if h is None and log_h.requires_grad:
-        pairs.append((log_h, solution.log_gradient()))
-    if target.weights.requires_grad:
-        pairs.append((target.weights, solution.gradient(1)))
-    if metric.requires_grad:
-        columns = metric.cost_columns(target.indices).to(log_h.dtype)
-        pairs.append((columns.expand(problem.batch, -1, -1), solution.support_plan()))
-    return with_gradient(solution.value, *pairs) if pairs else solution.value
-
-
-def _problem(log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe) -> Problem:
-    weights = target.weights.detach()
-    if target.weights.requires_grad:
-        # Labels of zero weight have a gradient too: keep them, with next to no mass. It is the
-        # prediction's own floor, for their logarithms cancel in a divergence.
-        weights = weights.clamp(min=smallest_mass(weights.dtype))
-    return Problem.from_log(log_h, weights, target.indices, metric, recipe.objective)
 
 
 def _read_masses(
@@ -430,6 +323,8 @@ def _shaped(
     """Logits as `(batch, labels)`, a dense target with its labels last, and the batch's shape."""
     label_dim = 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
     _checks.check_prediction(name, x, metric, label_dim)
+    if x.dim() == 2 and not is_dense(target):  # as they should be already
+        return _working(x), target, x.shape[:1]
     moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
     shape = moved.shape[:-1]
     if is_dense(target):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from wassloss import _checks
 from wassloss.functional import PerExample, balanced_loss, relaxed_loss
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.recipe import Recipe
+from wassloss.recipe import LossSpec, Recipe
 from wassloss.targets import SparseTarget, Target
 from wassloss.transport import Solver
 
@@ -88,8 +88,11 @@ class _TransportLoss(nn.Module):
 
     def _reduce(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor:
         """Weigh the examples and reduce them; the mean is weighted, as in `CrossEntropyLoss`."""
-        values, target, counts = losses  # those that do not count are 0
-        share = self._share(target, values, sample_weight)
+        share, counts = self._share(losses.target, losses.values, sample_weight), losses.counts
+        mean = self.reduction == "mean"
+        if share is None and self.reduction != "none" and not (mean and counts is not None):
+            return losses.reduced(mean)
+        values = losses.differentiable()  # those that do not count are 0
         if share is not None:
             values = share * values
         if self.reduction == "none":
@@ -99,7 +102,7 @@ class _TransportLoss(nn.Module):
         if counts is not None:
             counts = counts.reshape(values.shape)
             share = counts if share is None else share * counts
-        return values.mean() if share is None else values.sum() / share.sum()
+        return values.sum() / cast(Tensor, share).sum()  # there is one, or it was done above
 
     def _share(
         self, target: SparseTarget | Tensor, values: Tensor, sample_weight: Tensor | None
@@ -191,9 +194,7 @@ class WassersteinLoss(_TransportLoss):
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        losses = balanced_loss(
-            logits,
-            target,
+        spec = LossSpec(
             self.metric,
             self.recipe,
             self.kl_weight,
@@ -201,7 +202,7 @@ class WassersteinLoss(_TransportLoss):
             self.ignore_index,
             self.unsolved,
         )
-        return self._reduce(losses, sample_weight)
+        return self._reduce(balanced_loss(logits, target, spec), sample_weight)
 
 
 class RelaxedWassersteinLoss(_TransportLoss):

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict
 
+from torch import Tensor
+
 from wassloss import _checks
+from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import size_of
 from wassloss.transport import Objective, Problem, Regularizer, Solver, choose_solver
 
@@ -83,6 +86,28 @@ class Recipe:
             max_iterations=self.max_iterations,
             iterations=self.iterations,
         )
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """What a loss on logits computes, apart from its data: `W + kl_weight · KL`, all checked.
+
+    Attributes:
+        metric: the ground metric of the labels.
+        recipe: the transport's objective, and how hard to solve for it; balanced.
+        kl_weight: the paper's α.
+        normalize_target: divide each target by its sum.
+        ignore_index: the class id of examples whose loss is 0.
+        unsolved: a count to which, while a CUDA graph is captured, examples that go wrong are
+            added: a graph has no other way to tell.
+    """
+
+    metric: GroundMetric
+    recipe: Recipe
+    kl_weight: float = 0.0
+    normalize_target: bool = False
+    ignore_index: int = -100
+    unsolved: Tensor | None = None
 
 
 def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:

@@ -224,12 +224,15 @@ def _check(target: SparseTarget, labels: int, allow_empty: bool) -> None:
     indices, weights = target.indices, target.weights.detach()
     if not checking() or not len(weights):
         return
-    used = weights > 0
+    are_good = are_measures(weights)
     shared = len(indices) != len(weights)  # every label once: the indices are ours
+    if are_good and shared:
+        return
+    used = weights > 0
     unknown = used & ((indices < 0) | (indices >= labels))
-    ordered = indices.masked_fill(~used, -1).sort(dim=1).values if not shared else indices
+    ordered = torch.where(used, indices, -1).sort(dim=1).values
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    if are_measures(weights) and (shared or not bool(unknown.any() | twice.any())):
+    if are_good and not bool(unknown.any() | twice.any()):
         return
     for wrong, expected in (
         (~weights.isfinite(), "finite"),

@@ -86,11 +86,12 @@ def run(kernels, metric, logits, target, *, normalize_target=False, **keywords) 
     logits, target = logits.to(device), moved(target, device)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loss, "_kernels", lambda *_: kernels)
-        fused = loss.fused_loss(
-            logits, target, logits.shape[:-1], metric.to(device), recipe, kl_weight,
-            normalize_target, ignore,
-        )  # fmt: skip
-    return None if fused is None else Fused(*(part.cpu() for part in fused))
+        spec = wl.recipe.LossSpec(metric.to(device), recipe, kl_weight, normalize_target, ignore)
+        fused = loss.fused_loss(logits, target, logits.shape[:-1], spec)
+    if fused is None:
+        return None
+    assert fused.worst() == int(fused.status.max())
+    return Fused(*(part.cpu() for part in fused[:3]))
 
 
 def table_of(metric, tabulated: bool):
@@ -334,7 +335,8 @@ def test_the_unusual_is_left_to_the_composed_functions(keywords):
     logits, target, metric = some_logits(F64), few_labels(F64), random_metric(LABELS)
     for given, expected in (({}, True), (keywords, False)):
         recipe = wl.recipe.Recipe.checked(epsilon=0.1, **given)
-        fused = loss.fused_loss(logits, target, logits.shape[:1], metric, recipe, 0.0, False, -100)
+        spec = wl.recipe.LossSpec(metric, recipe)
+        fused = loss.fused_loss(logits, target, logits.shape[:1], spec)
         assert (fused is not None) == expected
 
 
@@ -381,3 +383,44 @@ def test_inside_a_cuda_graph():
     graph.replay()
     assert results[0].isnan()
     assert loss_fn.unsolved == 2  # once for each of the two losses
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_reduced_loss_has_the_gradient_of_its_parts(use, reduction, ignored):
+    metric, ids = random_metric(LABELS), torch.tensor([3, 11, 7, 9])
+    if ignored:
+        ids[1] = -100
+    logits = some_logits(F64).requires_grad_()
+    results = []
+    for kernels in (cpu, None):
+        use(kernels)
+        loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.2, reduction=reduction)
+        whole = loss_fn(logits, ids)
+        # As it is, scaled, and once more: what is kept must not have been overwritten.
+        found = [torch.autograd.grad(whole, logits, retain_graph=True)[0]]
+        found += torch.autograd.grad(3 * whole, logits, retain_graph=True)
+        found += torch.autograd.grad(whole, logits, retain_graph=True)
+        batched = torch.autograd.grad(
+            whole, logits, torch.tensor([1.0, 2.0], dtype=F64), is_grads_batched=True
+        )
+        results.append((whole.detach(), *found, *batched))
+    torch.testing.assert_close(*results, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(results[0][2], 3 * results[0][1])
+    assert (results[0][1] == results[0][3]).all()
+
+
+def test_gradients_of_a_reduced_loss_add_up_in_place(use):
+    use(cpu)
+    metric, ids, logits = random_metric(LABELS), torch.tensor([3, 11, 7, 9]), some_logits(F64)
+    logits.requires_grad_()
+    whole = wl.WassersteinLoss(metric, epsilon=0.1)(logits, ids)
+    whole.backward(retain_graph=True)
+    once = logits.grad.clone()
+    whole.backward(retain_graph=True)
+    whole.backward()
+    torch.testing.assert_close(logits.grad, 3 * once)
+    whole = wl.WassersteinLoss(metric, epsilon=0.1)(logits, ids)
+    slope = torch.autograd.grad(whole, logits, create_graph=True)[0].sum()
+    with pytest.raises(RuntimeError, match="differentiable once"):
+        slope.backward()

@@ -1,9 +1,11 @@
 """Sinkhorn's updates: what they count, and how slow they are. The laws are in test_entropic.py."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
@@ -11,7 +13,10 @@ from wassloss import ConvergenceWarning
 from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Sinkhorn, Status
 from wassloss.transport import sinkhorn as module
 from wassloss.transport import solve as dispatcher
+from wassloss.transport.kernel_equations import KernelEquations
+from wassloss.transport.opening import Opening
 from wassloss.transport.over_relaxation import LARGEST, OverRelaxation
+from wassloss.transport.walk import Walk
 
 F64 = torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -133,7 +138,8 @@ def test_examples_that_finish_early_keep_what_they_had(
     problem = dense(40, 9, 0.02, gamma=gamma)
     alone = [Sinkhorn(1e-9).solve(problem[i : i + 1]) for i in range(9)]
     for share in (0.01, 0.5, 2.0):  # leave at once, when half have finished, never
-        monkeypatch.setattr(module, "WORTH_LEAVING", {"cpu": share})
+        pace = replace(module.PACE["cpu"], worth_leaving=share)
+        monkeypatch.setattr(module, "PACE", {"cpu": pace})
         together = Sinkhorn(1e-9).solve(problem)
         for i, one in enumerate(alone):
             assert together.n_iterations[i] == one.n_iterations[0]
@@ -173,3 +179,62 @@ def test_pieces_of_a_shared_support_make_the_same_whole(monkeypatch: pytest.Monk
     pieces = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
     assert pieces.n_iterations.tolist() == whole.n_iterations.tolist()
     torch.testing.assert_close(pieces.value, whole.value, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64], ids=str)
+@pytest.mark.parametrize("gamma", [(float("inf"), float("inf")), (0.5, 2.0)])
+def test_plain_scalings_take_the_steps_of_the_log_domain(
+    gamma: tuple[float, float], dtype: torch.dtype
+) -> None:
+    asked = dense(40, 5, 0.2, dtype, gamma=gamma)
+    equations = KernelEquations.of(asked, dtype)
+    g = torch.zeros_like(asked.log_y)
+    opening = Opening.of(equations, g)
+    assert opening is not None
+    walk = Walk(equations, g)
+    opening.step(5)
+    walk.step(5)
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {}
+    torch.testing.assert_close(opening.error, walk.error, **close)
+    apart = opening.g() - walk.g()  # balanced potentials are defined up to a constant
+    if gamma[0] == float("inf"):
+        apart = apart - apart[:, :1]
+    torch.testing.assert_close(apart, torch.zeros_like(apart), rtol=0, atol=1e-5)
+
+
+def test_scalings_beyond_the_range_of_numbers_stay_in_the_log_domain() -> None:
+    asked = dense(30, 2, 0.001)
+    equations = KernelEquations.of(asked)
+    assert Opening.of(equations, torch.zeros_like(asked.log_y)) is None
+
+
+@pytest.mark.parametrize("opening", [5, 25, 60])
+def test_the_answer_does_not_depend_on_when_steps_are_lengthened(
+    opening: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = dense(40, 9, 0.05)
+    expected = Newton(1e-12).solve(asked)
+    monkeypatch.setattr(module, "PACE", {"cpu": replace(module.PACE["cuda"], opening=opening)})
+    found = Sinkhorn(1e-10).solve(asked)
+    assert found.converged.all()
+    assert found.n_iterations.max() > opening
+    torch.testing.assert_close(found.value, expected.value)
+    torch.testing.assert_close(found.f, expected.f, rtol=1e-6, atol=1e-8)
+
+
+def test_an_easy_dense_solve_takes_few_calls() -> None:
+    # On a GPU each call takes longer than what it computes.
+    class Counting(TorchDispatchMode):
+        calls = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            Counting.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    h, y = random_masses(4, 200, seed=1), random_masses(4, 200, seed=2)
+    metric = random_metric(200).tabulated()
+    with Counting():
+        solution = wl.solve(h, y, metric, epsilon=0.5, solver=Sinkhorn(1e-6))
+    assert solution.converged.all()
+    steps = int(solution.n_iterations.max())
+    assert Counting.calls < 300 + 6 * steps  # 4 an iteration, views, and a look every five

@@ -27,9 +27,12 @@ from wassloss.transport._newton_kernel import (
     Totals,
     ascend,
     largest_cost,
+    new_scratch,
     write_potential,
 )
 from wassloss.transport._vectorized import compiled, exp, kept_on_disk, summing
+
+__all__ = ["Rule", "class_id_rows", "new_row_scratch", "new_scratch", "sparse_rows"]
 
 Codes = NDArray[np.uint8]
 
@@ -58,21 +61,21 @@ def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
 
 
 @summing
-def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> tuple[float, float]:
-    """Write `softmax(x)` and its log, no less than `lowest`; its sum, or −1 where it has none.
-
-    The other number is `log Σ exp(x)`, for a log of the softmax that is not raised to `lowest`.
-    """
+def exponentials(
+    x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals
+) -> tuple[float, float]:
+    """Write `x` less its maximum and `exp` of that; their maximum and sum, which may be NaN."""
     real = x.dtype.type
     low, largest, total = real(lowest), real(-math.inf), 0.0
-    for i in range(BLOCK):
+    width = min(BLOCK, x.size)
+    for i in range(width):
         top[i] = largest
     for first in range(0, x.size, BLOCK):
         part = x[first:]
         for i in range(min(BLOCK, x.size - first)):
             v, t = part[i], top[i]
             top[i] = t if t > v else v
-    for i in range(BLOCK):
+    for i in range(width):
         largest = max(largest, top[i])
     for first in range(0, x.size, BLOCK):
         part, logs, powers, sum_ = x[first:], log_h[first:], h[first:], real(0)
@@ -82,9 +85,21 @@ def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> tupl
             logs[i], powers[i] = v, e
             sum_ += e
         total += sum_
+    return largest, total
+
+
+@summing
+def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> tuple[float, float]:
+    """Write `softmax(x)` and its log, no less than `lowest`; its sum, or −1 where it has none.
+
+    The other number is `log Σ exp(x)`, for a log of the softmax that is not raised to `lowest`.
+    """
+    largest, total = exponentials(x, lowest, top, log_h, h)
     if not total < math.inf:
         return -1.0, 0.0
-    shift, share, least, mass = real(math.log(total)), real(1 / total), real(math.exp(lowest)), 0.0
+    real = x.dtype.type
+    shift, share, low = real(math.log(total)), real(1 / total), real(lowest)
+    least, mass = real(math.exp(lowest)), 0.0
     for first in range(0, x.size, BLOCK):
         logs, powers, sum_ = log_h[first:], h[first:], real(0)
         for i in range(min(BLOCK, x.size - first)):
@@ -98,18 +113,28 @@ def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> tupl
 
 
 @summing
-def cost_of_one(log_h: Reals, h: Reals, cost: Reals, epsilon: float, gradient: Reals) -> float:
-    """`Σ h (M + ε log h)`, whose summands' second factor is left in `gradient`."""
-    strength, total = log_h.dtype.type(epsilon), 0.0
+def cost_of_one(
+    log_h: Reals, h: Reals, total: float, cost: Reals, epsilon: float, lowest: float,
+    gradient: Reals,
+) -> float:  # fmt: skip
+    """`Σ h (M + ε log h)`, from what `exponentials` leaves, of sum `total`.
+
+    The softmax is left in `h`, and the second factor of each summand in `gradient`.
+    """
+    real = log_h.dtype.type
+    shift, share, low = real(math.log(total)), real(1 / total), real(lowest)
+    least, strength, charge = real(math.exp(lowest)), real(epsilon), 0.0
     for first in range(0, h.size, BLOCK):
-        logs, h_, cost_, out = log_h[first:], h[first:], cost[first:], gradient[first:]
-        part = log_h.dtype.type(0)
+        logs, powers, cost_, out = log_h[first:], h[first:], cost[first:], gradient[first:]
+        part = real(0)
         for i in range(min(BLOCK, h.size - first)):
-            slope = cost_[i] + strength * logs[i]
-            out[i] = slope
-            part += h_[i] * slope
-        total += part
-    return total
+            v, e = logs[i] - shift, powers[i] * share
+            e = least if e < least else e
+            slope = cost_[i] + strength * (low if v < low else v)
+            powers[i], out[i] = e, slope
+            part += e * slope
+        charge += part
+    return charge
 
 
 @compiled
@@ -121,37 +146,44 @@ def through_softmax(h: Reals, mean: float, kl: float, gradient: Reals) -> None:
 
 
 @compiled
-def nothing(b: int, code: int, value: Reals, gradient: Reals, status: Codes) -> None:
+def nothing(b: int, code: int, value: Reals, gradient: Reals, status: Codes) -> int:
     """An example that does not count has no loss; one that makes no sense has NaN for it."""
     number = value.dtype.type(0.0 if code == IGNORED else math.nan)
     status[b], value[b] = code, number
     gradient[b, :] = number
+    return code
 
 
 @kept_on_disk
 def class_id_rows(
     start: int, stop: int, logits: Reals, ids: Indices, cost: Reals, tabulated: bool,
     epsilon: float, rule: Rule, scratch: RowScratch, value: Reals, gradient: Reals, status: Codes,
-) -> None:  # fmt: skip
-    """Rows `start` to `stop − 1`: all of `h` goes to the one label of the target."""
+) -> int:  # fmt: skip
+    """Rows `start` to `stop − 1`: all of `h` goes to the one label of the target.
+
+    Returns the worst status of these rows.
+    """
     log_h, h, top = scratch
+    worst = FINE
     for b in range(start, stop):
         label = ids[b]
         if label == rule.ignore_index:
-            nothing(b, IGNORED, value, gradient, status)
+            worst = max(worst, nothing(b, IGNORED, value, gradient, status))
             continue
-        mass, log_total = softmax(logits[b], rule.lowest, top, log_h, h)
-        if mass < 0 or not 0 <= label < h.size:
-            nothing(b, INVALID, value, gradient, status)
+        largest, total = exponentials(logits[b], rule.lowest, top, log_h, h)
+        if not total < math.inf or not 0 <= label < h.size:
+            worst = max(worst, nothing(b, INVALID, value, gradient, status))
             continue
         column = cost[label if tabulated else b]
-        total = cost_of_one(log_h, h, column, epsilon, gradient[b])
-        through_softmax(h, total, rule.kl_weight, gradient[b])
+        charge = cost_of_one(log_h, h, total, column, epsilon, rule.lowest, gradient[b])
+        through_softmax(h, charge, rule.kl_weight, gradient[b])
         gradient[b, label] -= rule.kl_weight
         if rule.kl_weight > 0:
-            total -= rule.kl_weight * (logits[b, label] - log_total)
-        value[b] = total
+            charge -= rule.kl_weight * (logits[b, label] - (largest + math.log(total)))
+        value[b] = charge
         status[b] = FINE if abs(value[b]) < math.inf else INVALID  # an infinite cost
+        worst = max(worst, int(status[b]))
+    return worst
 
 
 @compiled
@@ -184,15 +216,18 @@ def sparse_rows(
     start: int, stop: int, logits: Reals, indices: Indices, weights: Reals, cost: Reals,
     tabulated: bool, terms: Terms, rule: Rule, scratch: tuple[Scratch, RowScratch],
     value: Reals, gradient: Reals, status: Codes,
-) -> None:  # fmt: skip
-    """Rows `start` to `stop − 1`: a transport problem each, and its gradient in the logits."""
+) -> int:  # fmt: skip
+    """Rows `start` to `stop − 1`: a transport problem each, and its gradient in the logits.
+
+    Returns the worst status of these rows.
+    """
     solving, (log_h, _, top) = scratch
-    h = solving.h
+    h, worst = solving.h, FINE
     for b in range(start, stop):
         n, mass = read_target(b, indices, weights, h.size, tabulated, rule, solving)
         total, log_total = softmax(logits[b], rule.lowest, top, log_h, h)
         if n < 0 or total < 0:
-            nothing(b, INVALID, value, gradient, status)
+            worst = max(worst, nothing(b, INVALID, value, gradient, status))
             continue
         to_total = math.log(total / mass)  # balanced masses are equal to the last digit
         for j in range(n):
@@ -214,3 +249,5 @@ def sparse_rows(
         converged = error <= terms.tol and rounding <= terms.tol * terms.epsilon  # not so for NaN
         held = abs(value[b]) < math.inf and abs(mean) < math.inf  # slopes too, not their sum alone
         status[b] = UNCONVERGED if not converged else FINE if held else INVALID
+        worst = max(worst, int(status[b]))
+    return worst

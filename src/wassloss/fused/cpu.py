@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.fused.loss import Costs, Fused, LossRule, lowest_log_mass
-from wassloss.targets import SparseTarget
+from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.transport._threads import spread
 from wassloss.transport.newton_cpu import WORTH_SOLVING, as_array, terms_of
 from wassloss.transport.problem import smallest_mass
@@ -20,57 +23,64 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few"]
 
+Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[np.uint8]]
+
 # A closed form takes a nanosecond a label: how many of them are worth a helper's 0.1 ms.
 WORTH_PASSING = 2**19
 
 
 def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule) -> Fused:
     """The loss of one label each, `ids (batch,)`."""
-    from wassloss.fused._kernels_numba import class_id_rows, new_row_scratch
-
-    result = _empty(logits)
-    given = as_array(logits), as_array(ids), as_array(costs.rows), costs.tabulated
-    epsilon, plain = rule.entropy_of_one_label, _plain(rule, logits.dtype)
-    written = [as_array(x) for x in result]
-    batch, labels = logits.shape
+    compiled, x, (batch, labels) = _compiled(), logits.numpy(), logits.shape
+    given = x, ids.numpy(), as_array(costs.rows), costs.tabulated
+    epsilon, plain, written = rule.entropy_of_one_label, _plain(rule, logits.dtype), _empty(x)
+    statuses: list[int] = []
 
     def work(first: int, last: int, scratch: RowScratch) -> None:
-        class_id_rows(first, last, *given, epsilon, plain, scratch, *written)
+        worst = compiled.class_id_rows(first, last, *given, epsilon, plain, scratch, *written)
+        statuses.append(worst)
 
     def scratch() -> RowScratch:
-        return new_row_scratch(labels, given[0].dtype)
+        made: RowScratch = compiled.new_row_scratch(labels, x.dtype)
+        return made
 
     spread(work, batch, scratch, 1 + batch * labels // WORTH_PASSING)
-    return result
+    return _fused(written, statuses)
 
 
-def loss_of_few(logits: Tensor, target: SparseTarget, costs: Costs, rule: LossRule) -> Fused:
-    """The loss of a few labels each, `target.indices (batch, support)`."""
-    from wassloss.fused._kernels_numba import new_row_scratch, sparse_rows
-    from wassloss.transport._newton_kernel import new_scratch
-
-    result = _empty(logits)
-    x, indices, weights, cost = map(as_array, (logits, target.indices, target.weights, costs.rows))
+def loss_of_few(
+    logits: Tensor, indices: Tensor, weights: Tensor, costs: Costs, rule: LossRule
+) -> Fused:
+    """The loss of a few labels each, both `(batch, support)`."""
+    compiled, x, (batch, labels) = _compiled(), logits.numpy(), logits.shape
     terms = terms_of(rule.objective, logits.dtype, rule.tol, rule.max_iterations, staged=True)
-    plain, written = _plain(rule, logits.dtype), [as_array(x) for x in result]
-    given = x, indices, weights, cost, costs.tabulated
-    (batch, labels), support, dtype = logits.shape, target.indices.shape[1], x.dtype
+    plain, written, support = _plain(rule, logits.dtype), _empty(x), indices.shape[1]
+    given = x, indices.numpy(), weights.numpy(), as_array(costs.rows), costs.tabulated
+    statuses: list[int] = []
 
     def work(first: int, last: int, scratch: tuple[Scratch, RowScratch]) -> None:
-        sparse_rows(first, last, *given, terms, plain, scratch, *written)
+        worst = compiled.sparse_rows(first, last, *given, terms, plain, scratch, *written)
+        statuses.append(worst)
 
     def scratch() -> tuple[Scratch, RowScratch]:
-        return new_scratch(support, labels, dtype), new_row_scratch(labels, dtype)
+        solving = compiled.new_scratch(support, labels, x.dtype)
+        return solving, compiled.new_row_scratch(labels, x.dtype)
 
     spread(work, batch, scratch, 1 + batch * support * labels // WORTH_SOLVING)
-    return result
+    return _fused(written, statuses)
+
+
+@cache
+def _compiled() -> ModuleType:
+    """The kernels; Numba is loaded on first use, and looked for no more after."""
+    from wassloss.fused import _kernels_numba
+
+    return _kernels_numba
 
 
 def _plain(rule: LossRule, dtype: torch.dtype) -> Rule:
     """The rule in numbers that compiled code can take."""
-    from wassloss.fused._kernels_numba import Rule
-
-    return Rule(
+    made: Rule = _compiled().Rule(
         kl_weight=float(rule.kl_weight),
         lowest=lowest_log_mass(dtype),
         least=smallest_mass(dtype),
@@ -78,8 +88,15 @@ def _plain(rule: LossRule, dtype: torch.dtype) -> Rule:
         normalize=rule.normalize_target,
         mass_tolerance=rule.mass_tolerance,
     )
+    return made
 
 
-def _empty(logits: Tensor) -> Fused:
-    value, status = logits.new_empty(len(logits)), torch.empty(len(logits), dtype=torch.uint8)
-    return Fused(value, torch.empty_like(logits), status)
+def _empty(x: NDArray[Any]) -> Arrays:
+    """Room for value, gradient and status."""
+    return np.empty(len(x), x.dtype), np.empty(x.shape, x.dtype), np.empty(len(x), np.uint8)
+
+
+def _fused(written: Arrays, statuses: list[int]) -> Fused:
+    value, gradient, status = written
+    read = torch.from_numpy
+    return Fused(read(value), read(gradient), read(status), max(statuses))

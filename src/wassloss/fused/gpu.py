@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from wassloss.fused.loss import Costs, Fused, LossRule, lowest_log_mass
-from wassloss.targets import SparseTarget
+from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.transport.newton_gpu import LARGEST_SUPPORT, padded_support, shape_of_program
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import smallest_mass
@@ -29,7 +28,7 @@ def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule)
             costs.rows,
             ids,
             logits,
-            *result,
+            *result[:3],
             _tally(rule, result),
             labels,
             costs.rows.stride(0),
@@ -45,21 +44,23 @@ def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule)
     return result
 
 
-def loss_of_few(logits: Tensor, target: SparseTarget, costs: Costs, rule: LossRule) -> Fused:
-    """The loss of a few labels each, `target.indices (batch, support)`."""
+def loss_of_few(
+    logits: Tensor, indices: Tensor, weights: Tensor, costs: Costs, rule: LossRule
+) -> Fused:
+    """The loss of a few labels each, both `(batch, support)`."""
     from wassloss.fused._kernels_triton import few_labels_kernel
 
     result, (batch, labels) = _empty(logits), logits.shape
-    size, row = target.indices.shape[1], costs.rows.stride(0)
+    size, row = indices.shape[1], costs.rows.stride(0)
     tile, num_warps, unrolled = shape_of_program(batch, labels, size, logits.dtype)
     strides = labels, row, 0 if costs.tabulated else size * row
     with torch.cuda.device_of(logits):
         few_labels_kernel[(batch,)](
             costs.rows,
-            target.indices,
-            target.weights,
+            indices,
+            weights,
             logits,
-            *result,
+            *result[:3],
             _tally(rule, result),
             *strides,
             rule.max_iterations,
@@ -90,5 +91,6 @@ def _tally(rule: LossRule, result: Fused) -> Tensor:
 
 
 def _empty(logits: Tensor) -> Fused:
-    value = logits.new_empty(len(logits))
-    return Fused(value, torch.empty_like(logits), logits.new_empty(len(logits), dtype=torch.uint8))
+    batch = logits.shape[0]
+    value, status = logits.new_empty(batch), logits.new_empty(batch, dtype=torch.uint8)
+    return Fused(value, torch.empty_like(logits), status)

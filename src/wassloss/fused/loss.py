@@ -10,130 +10,52 @@ functions are asked again, for they know what to say about it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from wassloss import _checks
+from wassloss.fused import cpu, gpu
+from wassloss.fused.rule import Costs, Fused, LossRule
 from wassloss.ground import GroundMetric
-from wassloss.recipe import Recipe
+from wassloss.recipe import LossSpec
 from wassloss.targets import SparseTarget, Target, dtype_of
 from wassloss.transport import newton_cpu, newton_gpu
-from wassloss.transport.entropic import default_tolerance, rounding_of
-from wassloss.transport.newton import Newton
-from wassloss.transport.objective import Objective, Regularizer
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport.entropic import rounding_of
 from wassloss.transport.solve import largest_block
 
 
-class Fused(NamedTuple):
-    """What a kernel makes of a batch."""
-
-    value: Tensor  # (batch,)
-    gradient: Tensor  # (batch, labels), in the logits
-    status: Tensor  # (batch,), see wassloss.fused.status
-
-
-@dataclass(frozen=True)
-class LossRule:
-    """What the examples of a batch have in common.
-
-    Attributes:
-        objective: of the transport; balanced.
-        tol, max_iterations: how hard to solve.
-        kl_weight: the paper's α.
-        normalize_target: divide each target by its sum.
-        mass_tolerance: else, how far that sum may be from 1.
-        ignore_index: the class id of examples that do not count.
-        unsolved: a count that kernels add to, if any.
-    """
-
-    objective: Objective
-    tol: float
-    max_iterations: int
-    kl_weight: float
-    normalize_target: bool
-    mass_tolerance: float
-    ignore_index: int
-    unsolved: Tensor | None
-
-    @property
-    def entropy_of_one_label(self) -> float:
-        """What the only plan to one label is charged for its entropy `Σ h log h`; see `OneHot`."""
-        plan = self.objective.regularizer is Regularizer.PLAN
-        return self.objective.epsilon if plan else 0.0
-
-
-class Costs(NamedTuple):
-    """Rows of costs, each to all labels, and which row belongs to target `j` of example `b`."""
-
-    rows: Tensor  # (any number, labels)
-    tabulated: bool  # row `index[b, j]`, for the table has all labels; else row `b * support + j`
-
-
 def fused_loss(
-    logits: Tensor,
-    target: Target,
-    batch_shape: torch.Size,
-    metric: GroundMetric,
-    recipe: Recipe,
-    kl_weight: float,
-    normalize_target: bool,
-    ignore_index: int,
-    unsolved: Tensor | None = None,
+    logits: Tensor, target: Target, batch_shape: torch.Size, spec: LossSpec
 ) -> Fused | None:
-    """Losses and gradients of `logits (batch, labels)`; None where no kernel applies.
-
-    `unsolved` is a count to which, while a CUDA graph is captured, the examples with a status above
-    `IGNORED` are added: a graph has no other way to tell.
-    """
-    kernels = _kernels(logits, metric, recipe)
+    """Losses and gradients of `logits (batch, labels)`; None where no kernel applies."""
+    kernels = _kernels(logits, spec)
     if kernels is None:
         return None
-    read: SparseTarget | Tensor | None
     if isinstance(target, SparseTarget):
-        few = None if recipe.objective.exact else _few(target, logits, batch_shape)
-        read = few if few is None or few.indices.shape[1] <= kernels.LARGEST_SUPPORT else None
-    else:
-        read = _class_ids(target, logits, batch_shape)
-    if read is None:
+        few = None if spec.recipe.objective.exact else _few(target, logits, batch_shape)
+        if few is None or few.indices.shape[1] > kernels.LARGEST_SUPPORT:
+            return None
+        rule = LossRule.of(spec, logits.dtype, dtype_of(target))
+        return _loss_of_few(kernels, logits.detach().contiguous(), few, spec.metric, rule)
+    ids = _class_ids(target, logits, batch_shape)
+    if ids is None:
         return None
-    logits = logits.detach().contiguous()
-    rule = LossRule(
-        recipe.objective,
-        default_tolerance(logits.dtype) if recipe.tol is None else recipe.tol,
-        Newton.max_iterations if recipe.max_iterations is None else recipe.max_iterations,
-        kl_weight,
-        normalize_target,
-        _checks.mass_tolerance(logits.dtype, dtype_of(target)),
-        ignore_index,
-        None if _checks.checking() else unsolved,
-    )
-    if isinstance(read, SparseTarget):
-        return _loss_of_few(kernels, logits, read, metric, rule)
-    return _loss_of_class_ids(kernels, logits, read, metric, rule)
+    rule = LossRule.of(spec, logits.dtype, ids.dtype)
+    return _loss_of_class_ids(kernels, logits.detach().contiguous(), ids, spec.metric, rule)
 
 
-def _kernels(logits: Tensor, metric: GroundMetric, recipe: Recipe) -> ModuleType | None:
+def _kernels(logits: Tensor, spec: LossSpec) -> ModuleType | None:
     """The kernels of the logits' device, if what is asked for is what they do."""
+    recipe, device = spec.recipe, logits.device
     usual = recipe.solver is None and recipe.iterations is None and not recipe.debiased
-    plain = not metric.requires_grad and not torch.compiler.is_compiling()
-    if not (usual and plain and len(logits) and newton_cpu.has_memory(logits)):
+    plain = not torch.compiler.is_compiling() and not spec.metric.requires_grad
+    if not (usual and plain and logits.shape[0] and newton_cpu.has_memory(logits)):
         return None
-    if logits.device.type == "cpu" and newton_cpu.available():
-        from wassloss.fused import cpu
-
+    if device.type == "cpu" and newton_cpu.available():
         return cpu
-    if newton_gpu.available(logits.device):
-        from wassloss.fused import gpu
-
-        return gpu
-    return None
+    return gpu if newton_gpu.available(device) else None
 
 
 def _class_ids(target: Target, logits: Tensor, batch_shape: torch.Size) -> Tensor | None:
@@ -142,7 +64,7 @@ def _class_ids(target: Target, logits: Tensor, batch_shape: torch.Size) -> Tenso
         return None
     if target.dtype != torch.long or target.shape != batch_shape or target.device != logits.device:
         return None
-    return target.reshape(-1).contiguous()
+    return target.flatten().contiguous()
 
 
 def _few(target: SparseTarget, logits: Tensor, batch_shape: torch.Size) -> SparseTarget | None:
@@ -166,10 +88,14 @@ def _loss_of_class_ids(
     kernels: ModuleType, logits: Tensor, ids: Tensor, metric: GroundMetric, rule: LossRule
 ) -> Fused:
     def run(rows: slice, costs: Costs) -> Fused:
-        result: Fused = kernels.loss_of_class_ids(logits[rows], ids[rows], costs, rule)
-        return result
+        part: Fused = kernels.loss_of_class_ids(logits[rows], ids[rows], costs, rule)
+        return part
 
-    return _on_costs(run, ids.unsqueeze(1), metric, logits.dtype)
+    table = metric.known_costs_in(logits.dtype)
+    if table is None:
+        return _in_pieces(run, ids.unsqueeze(1), metric, logits.dtype)
+    whole: Fused = kernels.loss_of_class_ids(logits, ids, Costs(table, tabulated=True), rule)
+    return whole
 
 
 def _loss_of_few(
@@ -183,24 +109,26 @@ def _loss_of_few(
     largest = metric.largest_known_cost
     if largest is not None and rounding_of(largest, epsilon, dtype) > rule.tol:
         logits = logits.double()  # whose rounding leaves enough digits
-    weights = target.weights.to(logits.dtype)
+    indices, weights = target.indices, target.weights.to(logits.dtype)
 
     def run(rows: slice, costs: Costs) -> Fused:
-        part = SparseTarget(target.indices[rows], weights[rows])
-        result: Fused = kernels.loss_of_few(logits[rows], part, costs, rule)
-        return result
+        part: Fused = kernels.loss_of_few(logits[rows], indices[rows], weights[rows], costs, rule)
+        return part
 
-    value, gradient, status = _on_costs(run, target.indices, metric, logits.dtype)
-    return Fused(value.to(dtype), gradient.to(dtype), status)
+    table = metric.known_costs_in(logits.dtype)
+    if table is None:
+        found = _in_pieces(run, indices, metric, logits.dtype)
+    else:
+        found = kernels.loss_of_few(logits, indices, weights, Costs(table, tabulated=True), rule)
+    if logits.dtype == dtype:
+        return found
+    return found._replace(value=found.value.to(dtype), gradient=found.gradient.to(dtype))
 
 
-def _on_costs(
+def _in_pieces(
     run: Callable[[slice, Costs], Fused], indices: Tensor, metric: GroundMetric, dtype: torch.dtype
 ) -> Fused:
-    """Run a kernel on the table of all costs or, piece by piece, on the columns it needs."""
-    table = metric.known_costs_in(dtype)
-    if table is not None:
-        return run(slice(None), Costs(table, tabulated=True))
+    """Run a kernel piece by piece on the columns of costs that it needs."""
     labels, (batch, support) = metric.size, indices.shape
     named = indices.clamp(0, labels - 1)  # what is out of range is for the kernel to tell
     size = max(1, largest_block(indices.device) // (support * labels))
@@ -209,9 +137,4 @@ def _on_costs(
         rows = slice(first, first + size)
         columns = metric.unchecked_cost_columns(named[rows]).detach().to(dtype)
         parts.append(run(rows, Costs(columns.reshape(-1, labels), tabulated=False)))
-    return parts[0] if len(parts) == 1 else Fused(*map(torch.cat, zip(*parts, strict=True)))
-
-
-def lowest_log_mass(dtype: torch.dtype) -> float:
-    """What the log of a label's mass is raised to; see `smallest_mass`."""
-    return math.log(smallest_mass(dtype))
+    return Fused.joined(parts)

@@ -85,7 +85,7 @@ def label_indices(indices: int | Numbers, size: int, device: torch.device) -> Te
         return checked
     if checked.is_cuda and torch.cuda.is_current_stream_capturing():
         return checked
-    low, high = (int(bound) for bound in checked.aminmax())
+    low, high = torch.stack(checked.aminmax()).tolist()  # the one time the host waits
     if low < 0 or high >= size:
         raise ValueError(f"indices must be in 0..{size - 1}, got {low if low < 0 else high}")
     return checked

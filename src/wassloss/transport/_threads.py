@@ -35,7 +35,10 @@ def spread(
         most_threads: how many the work is worth.
     """
     threads = min(torch.get_num_threads(), batch, most_threads)
-    size = max(1, batch // (PORTIONS * threads)) if threads > 1 else max(1, batch)
+    if threads <= 1:
+        work(0, batch, new_scratch())
+        return
+    size = max(1, batch // (PORTIONS * threads))
     starts = count(0, size)  # shared: whoever is free takes the next portion
 
     def run() -> None:

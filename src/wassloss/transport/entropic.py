@@ -51,8 +51,8 @@ class Conditions(ABC):
         }
 
     @abstractmethod
-    def largest_cost(self) -> Tensor:
-        """A scalar, in the dtype of the masses."""
+    def largest_cost(self) -> float:
+        """The largest cost of the problem."""
 
     @abstractmethod
     def column_log_sum(self, f: Tensor) -> Tensor:
@@ -89,10 +89,13 @@ class Conditions(ABC):
 
     def error(self, mass: Tensor, g: Tensor) -> Tensor:
         """ℓ1 violation of the target's marginal, relative to the mass that is moved, `(batch,)`."""
+        return distance_of_marginals(mass, *self.target_marginal(g))
+
+    def target_marginal(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """`wanted(g)`, and the mass beside which a distance from it counts, `(batch,)`."""
         wanted = self.wanted(g)
         # Where next to nothing is moved, an error matters only beside what there was to move.
-        scale = torch.maximum(wanted.sum(1), self.least_mass)
-        return (mass - wanted).abs().sum(1) / scale
+        return wanted, torch.maximum(wanted.sum(1), self.least_mass)
 
     def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:
         """The dual objective `D(f, g)`, `(batch,)`, given the plan's total mass `(batch,)`."""
@@ -126,8 +129,8 @@ class Equations(Conditions):
         alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
         return Equations(log_h, log_y, alpha, beta, least_mass, epsilon, self.objective, cost)
 
-    def largest_cost(self) -> Tensor:
-        return self.cost.max()
+    def largest_cost(self) -> float:
+        return float(self.cost.max())
 
     def f_and_conditional(self, g: Tensor) -> tuple[Tensor, Tensor]:
         """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
@@ -149,6 +152,12 @@ class Equations(Conditions):
     def _scaled_cost(self) -> Tensor:
         epsilon = self.epsilon.unsqueeze(2) if isinstance(self.epsilon, Tensor) else self.epsilon
         return self.cost / epsilon
+
+
+def distance_of_marginals(mass: Tensor, wanted: Tensor, scale: Tensor) -> Tensor:
+    """The ℓ1 distance of two marginals `(batch, support)` beside `scale`, both `(batch,)`."""
+    distance: Tensor = torch.linalg.vector_norm(mass - wanted, 1, dim=1)
+    return distance / scale
 
 
 def negligible_exponent(dtype: torch.dtype) -> float:
@@ -177,7 +186,8 @@ def conclude(
     converged = error <= tol
     status = Status.CONVERGED
     if not bool(converged.all()):
-        status = unfinished(equations.largest_cost(), problem.objective.epsilon, tol)
+        largest, dtype = equations.largest_cost(), problem.log_h.dtype
+        status = unfinished(largest, problem.objective.epsilon, dtype, tol)
     plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
     value = equations.dual(f, g, plan_mass)
     # The error all but overlooks targets of little mass; their potential follows from f. What that
@@ -187,9 +197,9 @@ def conclude(
     return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
-def unfinished(cost: Tensor, epsilon: float, tol: float) -> Status:
-    """Why a solve did not reach `tol`; `cost` is the largest cost, a scalar."""
-    if tol < rounding_of(float(cost), epsilon, cost.dtype):
+def unfinished(largest_cost: float, epsilon: float, dtype: torch.dtype, tol: float) -> Status:
+    """Why a solve in `dtype` did not reach `tol`."""
+    if tol < rounding_of(largest_cost, epsilon, dtype):
         return Status.PRECISION_EXHAUSTED
     return Status.ITERATIONS_EXHAUSTED
 

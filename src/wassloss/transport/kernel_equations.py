@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from wassloss._checks import checking
 from wassloss.transport.entropic import Conditions
 from wassloss.transport.log_sums import (
     AxisLogSums,
@@ -36,7 +35,7 @@ class KernelEquations(Conditions):
 
     epsilon: float
     sums: LogSums
-    largest: Tensor  # a scalar
+    problem: Problem
     cut: bool = False  # whether `sums` may neglect something
 
     @classmethod
@@ -44,10 +43,11 @@ class KernelEquations(Conditions):
         cls, problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
     ) -> KernelEquations:
         """The equations of a problem; for `dtype` and `cut` see `log_sums_of`."""
-        sums, largest = log_sums_of(problem, dtype, cut=cut), largest_cost(problem)
-        return cls(**cls.parts_of(problem), sums=sums, largest=largest, cut=cut)
+        sums = log_sums_of(problem, dtype, cut=cut)
+        return cls(**cls.parts_of(problem), sums=sums, problem=problem, cut=cut)
 
     def __getitem__(self, rows: Tensor) -> KernelEquations:
+        """The equations of some examples; `problem` stays that of all."""
         return replace(
             self,
             log_h=self.log_h[rows],
@@ -63,8 +63,12 @@ class KernelEquations(Conditions):
         log_u, log_v = f / self.epsilon + self.alpha, g / self.epsilon + self.beta
         return neglected(self.sums, log_u, log_v)
 
-    def largest_cost(self) -> Tensor:
-        return self.largest
+    def potential(self, log_v: Tensor) -> Tensor:
+        """The target's potentials of log-scalings `g/ε + β`, `(batch, support)`; 0 on padding."""
+        return (self.epsilon * (log_v - self.beta)).where(self.present, 0)
+
+    def largest_cost(self) -> float:
+        return largest_cost(self.problem)
 
     def column_log_sum(self, f: Tensor) -> Tensor:
         return self.sums.over_labels(f / self.epsilon + self.alpha)
@@ -101,16 +105,11 @@ def _admitted(solution: Solution, cut: KernelEquations, tol: float) -> Solution:
     return replace(solution, error=error)
 
 
-def largest_cost(problem: Problem) -> Tensor:
-    """The largest cost of a problem, a scalar in its dtype; no matrix is built for a grid."""
-    if not checking():
-        return problem.cost().max()
+def largest_cost(problem: Problem) -> float:
+    """The largest cost of a problem; no matrix is built for a grid."""
     axes = axis_costs(problem)
     if axes is not None:
-        return torch.stack([axis.max() for axis in axes]).sum().to(problem.log_h.dtype)
-    table = problem.metric.known_costs
+        return sum(float(axis.max()) for axis in axes)
     if not shares_kernel(problem):
-        return problem.cost().max()
-    if problem.columns is not None or problem.support.shape[0] == 1 or table is None:
-        return problem.shared_cost().max()
-    return table.max().to(problem.log_h.dtype)
+        return float(problem.cost().max())
+    return problem.largest_shared_cost

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -112,21 +112,30 @@ class Products:
     def over_support(
         self, log_v: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
-        v, largest = _exponentials(log_v, self.plain, self.kernel.dtype, scratch)
-        return _log(torch.mm(self._placed(v), self.kernel, out=out), largest, log_v.dtype)
+        v, largest = _exponentials(log_v, self.plain, self.dtype, scratch)
+        return _log(self.product_over_support(v, out), largest, log_v.dtype)
 
     def over_labels(
         self, log_u: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
-        u, largest = _exponentials(log_u, self.plain, self.kernel.dtype, scratch)
-        if self.support is None:
-            sums = torch.mm(u, self.kernel.T, out=out)
-        else:
-            sums = torch.gather(u @ self.kernel.T, 1, self.support, out=out)
-        return _log(sums, largest, log_u.dtype)
+        u, largest = _exponentials(log_u, self.plain, self.dtype, scratch)
+        return _log(self.product_over_labels(u, out), largest, log_u.dtype)
 
-    def _placed(self, v: Tensor) -> Tensor:
-        return v if self.support is None else _placed(v, self.support, self.kernel.shape[0])
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.kernel.dtype
+
+    def product_over_support(self, v: Tensor, out: Tensor | None = None) -> Tensor:
+        """`K v`, from `(batch, support)` to `(batch, labels)`."""
+        if self.support is not None:
+            v = _placed(v, self.support, self.kernel.shape[0])
+        return torch.mm(v, self.kernel, out=out)
+
+    def product_over_labels(self, u: Tensor, out: Tensor | None = None) -> Tensor:
+        """`Kᵀu`, from `(batch, labels)` to `(batch, support)`."""
+        if self.support is None:
+            return torch.mm(u, self.kernel.T, out=out)
+        return torch.gather(u @ self.kernel.T, 1, self.support, out=out)
 
     def __getitem__(self, rows: Tensor) -> Products:
         return self if self.support is None else replace(self, support=self.support[rows])
@@ -149,20 +158,30 @@ class AxisProducts:
     def over_support(
         self, log_v: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
-        v, largest = _exponentials(log_v, self.plain, self.kernels[0].dtype, scratch)
-        if self.support is not None:
-            v = _placed(v, self.support, self.size)
-        return _log(self._product(v, out), largest, log_v.dtype)
+        v, largest = _exponentials(log_v, self.plain, self.dtype, scratch)
+        return _log(self.product_over_support(v, out), largest, log_v.dtype)
 
     def over_labels(
         self, log_u: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
-        u, largest = _exponentials(log_u, self.plain, self.kernels[0].dtype, scratch)
+        u, largest = _exponentials(log_u, self.plain, self.dtype, scratch)
+        return _log(self.product_over_labels(u, out), largest, log_u.dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.kernels[0].dtype
+
+    def product_over_support(self, v: Tensor, out: Tensor | None = None) -> Tensor:
+        """`K v`, from `(batch, support)` to `(batch, labels)`."""
+        if self.support is not None:
+            v = _placed(v, self.support, self.size)
+        return self._product(v, out)
+
+    def product_over_labels(self, u: Tensor, out: Tensor | None = None) -> Tensor:
+        """`Kᵀu`, from `(batch, labels)` to `(batch, support)`."""
         if self.support is None:
-            sums = self._product(u, out)
-        else:
-            sums = torch.gather(self._product(u), 1, self.support, out=out)
-        return _log(sums, largest, log_u.dtype)
+            return self._product(u, out)
+        return torch.gather(self._product(u), 1, self.support, out=out)
 
     @property
     def size(self) -> int:
@@ -252,7 +271,7 @@ def log_sums_of(
         return BlockLogSums(problem.cost(), epsilon)
     shared = problem.columns is not None or problem.support.shape[0] == 1
     cost = problem.shared_cost() if shared else problem.costs_of(_all_labels(problem))
-    exponent = float(cost.max()) / epsilon
+    exponent = problem.largest_shared_cost / epsilon
     if not cut and not exponent <= LARGEST_EXPONENT[dtype]:
         return BlockLogSums(problem.cost(), epsilon)
     kernel = _kernel(cost, epsilon, dtype)
@@ -292,7 +311,8 @@ def shares_kernel(problem: Problem) -> bool:
     table = problem.metric.known_costs
     if problem.support.shape[0] == 1 or table is None:
         return problem.support.shape[0] == 1
-    within = float(table.max()) / problem.objective.epsilon <= LARGEST_EXPONENT[torch.float64]
+    largest = cast(float, problem.metric.largest_known_cost)
+    within = largest / problem.objective.epsilon <= LARGEST_EXPONENT[torch.float64]
     return within and len(table) <= problem.log_y.numel()
 
 

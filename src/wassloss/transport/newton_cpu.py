@@ -75,7 +75,7 @@ class NewtonCPU(Newton):
         converged = error <= tol
         status = Status.CONVERGED
         if not bool(converged.all()):
-            status = unfinished(problem.cost().max(), objective.epsilon, tol)
+            status = unfinished(float(problem.cost().max()), objective.epsilon, log_h.dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 

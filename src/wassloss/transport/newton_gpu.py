@@ -62,7 +62,8 @@ class NewtonGPU:
         if not checking():  # nobody can be told while a CUDA graph is captured: nobody must miss it
             value = value.where(converged, math.nan)
         elif not bool(converged.all()):  # the one time the host waits for the GPU
-            status = unfinished(problem.cost().max(), problem.objective.epsilon, tol)
+            largest, dtype = float(problem.cost().max()), problem.log_h.dtype
+            status = unfinished(largest, problem.objective.epsilon, dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 

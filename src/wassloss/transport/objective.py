@@ -84,7 +84,8 @@ class Objective:
 
     def marginal(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
         """The marginal a potential asks of the plan, `m e^{−p/γ}`: `m` itself when balanced."""
-        return (log_mass - potential / self.gamma[side]).exp()
+        gamma = self.gamma[side]
+        return log_mass.exp() if math.isinf(gamma) else (log_mass - potential / gamma).exp()
 
     def damping(self, epsilon: float | Tensor, side: int) -> float | Tensor:
         """`γλ / (γλ + 1)`, the paper's exponent: 1 where the marginal is a constraint."""

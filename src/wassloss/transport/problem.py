@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -59,7 +61,7 @@ class Problem:
             for side in (0, 1)
         )
         log_h, log_y = log_h.clamp(min=low_h), y.log()
-        log_y = torch.where((y > 0) & (y <= smallest), low_y, log_y)
+        log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
         return cls(log_h, log_y, support, metric, objective)._with_equal_masses()
 
     def _with_equal_masses(self) -> Problem:
@@ -88,9 +90,21 @@ class Problem:
         """Costs `(support, labels)` where all examples have one support."""
         return self.costs_of(self.support[0]) if self.columns is None else self.columns[0]
 
+    @cached_property
+    def largest_shared_cost(self) -> float:
+        """The largest of the costs that serve all examples; each look makes the host wait."""
+        if self.columns is None and self.support.shape[0] > 1:  # all labels, from a table
+            return cast(float, self.metric.largest_known_cost)
+        return float(self.shared_cost().max())
+
     def costs_of(self, labels: Tensor) -> Tensor:
         """Costs `(*labels.shape, all labels)` between some labels and every one."""
-        return self.checked(self.metric.cost_columns(labels).detach().to(self.log_h.dtype))
+        costs = self.metric.cost_columns(labels).detach().to(self.log_h.dtype)
+        if not checking():
+            return costs
+        largest = self.metric.largest_known_cost  # looked for once in a table
+        known = largest is not None and largest <= torch.finfo(costs.dtype).max
+        return costs if known else self.checked(costs)
 
     def checked(self, costs: Tensor) -> Tensor:
         """The costs as they are, if they are finite."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss.transport.entropic import conclude, default_tolerance, initial_potential
+from wassloss.transport.found import Found
 from wassloss.transport.kernel_equations import (
     CutTooShortError,
     KernelEquations,
@@ -15,21 +16,43 @@ from wassloss.transport.kernel_equations import (
     solved_by_products,
 )
 from wassloss.transport.log_sums import LARGEST_PLAIN_EXPONENT
+from wassloss.transport.opening import Opening
 from wassloss.transport.problem import Problem
-from wassloss.transport.solution import Solution
+from wassloss.transport.solution import Solution, Status
 from wassloss.transport.walk import Walk, repeated
 
-# Iterations between looks at the error: few at first, for easy problems are done in twenty. On a
-# GPU a look, with its hundred small calls, takes as long as ten iterations.
-FIRST_STRIDE = {"cpu": 5, "cuda": 10}
-STRIDE, STRIDE_FROM = 20, 40
+STRIDE = 20  # iterations between looks at the error
+
 # Iterations at which a walk with a cut kernel is given up, should it have come to need the rest.
 LOOKS = (10, 40, 200, 1000, 4000)
 # Iterations after which single precision is given up: noise may be what keeps the error up.
 SINGLE_ITERATIONS = 200
-# The share of finished examples at which the batch is made smaller. On a GPU the time of a step
-# hardly depends on the batch, and new shapes need a new CUDA graph.
-WORTH_LEAVING = {"cpu": 0.1, "cuda": 0.5}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How to go about a solve on one kind of device.
+
+    Attributes:
+        first_stride: iterations between looks at first, for easy problems are done in twenty.
+        stride_from: the iteration from which it is `STRIDE`.
+        opening: the iteration at which plain steps give way to longer ones, at the latest.
+        worth_leaving: the share of finished examples at which the batch is made smaller.
+    """
+
+    first_stride: int
+    stride_from: int
+    opening: int
+    worth_leaving: float
+
+
+# On a GPU a look, which waits for it, takes as long as some iterations. Longer steps come there as
+# a CUDA graph, to capture which takes as long as a hundred plain ones. The time of a step hardly
+# depends on the batch.
+PACE = {
+    "cpu": Pace(first_stride=5, stride_from=40, opening=25, worth_leaving=0.1),
+    "cuda": Pace(first_stride=10, stride_from=60, opening=60, worth_leaving=0.5),
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +79,7 @@ class Sinkhorn:
         if fits_single_precision(problem, tol):
             budget = min(self.max_iterations, SINGLE_ITERATIONS)
             single = self._solve(problem, start, tol, budget)
-            if bool(single.converged.all()) or budget == self.max_iterations:
+            if single.status is Status.CONVERGED or budget == self.max_iterations:
                 return single
             start, used = single.g, single.n_iterations
         left = self.max_iterations - int(used.max() if isinstance(used, Tensor) else used)
@@ -81,42 +104,29 @@ class Sinkhorn:
         tol: float,
         max_iterations: int,
     ) -> Solution:
-        result = initial_potential(equations, start)
-        n_iterations = torch.full((problem.batch,), max_iterations, device=result.device)
-        worth_leaving = WORTH_LEAVING.get(result.device.type, 0.1)
-
-        active = torch.arange(problem.batch, device=result.device)
-        finished = torch.zeros_like(active, dtype=torch.bool)
-        walk, iteration, gone = Walk(equations, result), 0, 0
-        if start is not None:  # which may be good enough as it is
-            walk.step(0)
-        first_stride = FIRST_STRIDE.get(result.device.type, 5)
-        replay = None
+        g = initial_potential(equations, start)
+        pace, found, iteration, replay = PACE.get(g.device.type, PACE["cpu"]), Found(g), 0, None
+        walk: Opening | Walk = Opening.of(equations, g) or Walk(equations, g)
+        stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
         while True:
-            done = (walk.error <= tol) & ~finished
-            count = int(done.sum())  # the one time the host waits for the device
-            if count or iteration == max_iterations:
-                running = ~finished  # who has finished keeps the potentials that were enough
-                result[active[running]] = walk.g()[running]
-                n_iterations[active[done]] = iteration
-                finished, gone = finished | done, gone + count
-                if gone == len(active) or iteration == max_iterations:
-                    break
-                if gone >= worth_leaving * len(active):
-                    left = ~finished
-                    active, finished, walk = active[left], finished[left], walk[left]
-                    gone, replay = 0, None
-            if equations.cut and iteration in LOOKS and bool((walk.neglected() > tol).any()):
-                raise CutTooShortError
-            stride = first_stride if iteration < STRIDE_FROM else STRIDE
             stride = min(stride, max_iterations - iteration)
-            if stride == STRIDE:
+            if stride == STRIDE and isinstance(walk, Walk):
                 replay = replay or repeated(walk, STRIDE)
                 replay()
             else:
                 walk.step(stride)
             iteration += stride
-        return conclude(problem, equations, result, n_iterations, tol)
+            found.look(walk, iteration, tol, last=iteration == max_iterations)
+            if found.share == 1 or iteration == max_iterations:
+                return conclude(problem, equations, *found.of_all(), tol)
+            if isinstance(walk, Opening) and iteration >= pace.opening:
+                walk = walk.onward()
+            if isinstance(walk, Walk):
+                if found.share >= pace.worth_leaving:
+                    walk, replay = walk[found.leave()], None
+                if equations.cut and iteration in LOOKS and bool((walk.neglected() > tol).any()):
+                    raise CutTooShortError
+            stride = pace.first_stride if iteration < pace.stride_from else STRIDE
 
 
 def fits_single_precision(problem: Problem, tol: float) -> bool:
@@ -127,7 +137,7 @@ def fits_single_precision(problem: Problem, tol: float) -> bool:
     the tolerance is left for what is not rounding. Users may have allowed products of less
     precision still, for networks.
     """
-    exponent = float(largest_cost(problem)) / problem.objective.epsilon
+    exponent = largest_cost(problem) / problem.objective.epsilon
     rounding = 4 * torch.finfo(torch.float32).eps / 2 * exponent
     exact_products = torch.get_float32_matmul_precision() == "highest"
     within = exponent <= LARGEST_PLAIN_EXPONENT[torch.float32]

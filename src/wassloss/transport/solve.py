@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Protocol
@@ -101,7 +102,7 @@ def _checked(solution: Solution) -> Solution:
         return solution
     value, f = solution.value, solution.f
     # Sums, for they are not finite where a summand is not, and need no second pass.
-    if bool((value.sum() + f.sum()).isfinite()):
+    if math.isfinite(value.sum() + f.sum()):
         return solution
     row = first_row(~(value.isfinite() & f.isfinite().all(1)).unsqueeze(1))
     if row is None:  # each is finite, and only their sum was not
@@ -141,15 +142,16 @@ def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solu
         if not (axis_costs(problem) or (shares_kernel(problem) and problem.support.shape[0] > 1)):
             problem = problem.with_columns()
         return solver.solve(problem, start).to(asked)
-    if not isinstance(solver, NewtonCPU | NewtonGPU):  # which read a table of costs in place
+    # Compiled solvers read a table of costs in place; else costs are computed once, here.
+    in_place = isinstance(solver, NewtonCPU | NewtonGPU) and problem.metric.known_costs is not None
+    if not in_place:
         problem = problem.with_columns()
     if isinstance(solver, Newton | NewtonGPU):
         tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
         solver = replace(solver, tol=tol)
         if _needs_double(problem, tol):
             problem = asked.to(torch.float64)  # and its costs as the metric has them
-            if not isinstance(solver, NewtonCPU | NewtonGPU):
-                problem = problem.with_columns()
+            problem = problem if in_place else problem.with_columns()
     return solver.solve(problem, start).to(asked)
 
 

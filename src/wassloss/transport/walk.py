@@ -30,14 +30,12 @@ class Walk:
         objective, epsilon = equations.objective, equations.epsilon
         self.equations, self.balanced = equations, objective.balanced
         self._damping = tuple(float(objective.damping(epsilon, side)) for side in (0, 1))
-        # Proposition 4.2: log u = offset_u − ρ_a log K v, and likewise for v.
-        self._offset_u = _offset(equations.log_h, equations.alpha, self._damping[0], equations)
-        self._offset_v = _offset(equations.log_y, equations.beta, self._damping[1], equations)
-        self._log_v = (g / epsilon + equations.beta).clamp(min=NOTHING)
+        self._offset_u, self._offset_v = offsets(equations)
+        log_v = log_scaling(equations, g)
+        self._log_v = centred(log_v) if self.balanced else log_v
         self._best_u = torch.empty_like(self._offset_u)  # for the present v; scratch in between
         self._scratch_v = torch.empty_like(self._log_v)
-        self.error = torch.full_like(g[:, 0], torch.inf)
-        self._centre()
+        self.error = torch.full_like(equations.least_mass, torch.inf)
         self._find_best_u()
         self._log_u = self._best_u.clone()
         self._kept = self._log_u.clone(), self._log_v.clone()
@@ -55,9 +53,7 @@ class Walk:
 
     def g(self) -> Tensor:
         """The target's potentials, `(batch, support)`; 0 on padding."""
-        equations = self.equations
-        g = equations.epsilon * (self._log_v - equations.beta)
-        return g.where(equations.present, 0)
+        return self.equations.potential(self._log_v)
 
     def neglected(self) -> Tensor:
         """See `log_sums.neglected`; at the best `u` for the present `v`, `(batch,)`."""
@@ -76,6 +72,12 @@ class Walk:
         self._restore(*self._relaxation.judge(self.error, count))
         self._centre()
 
+    def adapt(self, error: Tensor, earlier: Tensor, count: int) -> None:
+        """Take over from plain steps: their error now, and what it was `count` iterations ago."""
+        self.error.copy_(error)
+        self._relaxation.reference.copy_(earlier.unsqueeze(1))
+        self._relaxation.judge(error, count)
+
     def _find_best_u(self) -> None:
         self.equations.sums.over_support(self._log_v, self._scratch_v, self._best_u)
         torch.sub(self._offset_u, self._best_u, alpha=self._damping[0], out=self._best_u)
@@ -93,23 +95,42 @@ class Walk:
             now.copy_(torch.where(burst, kept, now))
 
     def _centre(self) -> None:
-        """Balanced scalings are defined up to a factor: let the largest `v` be 1."""
+        """See `centred`; here in place."""
         if not self.balanced:
             return
         shift = self._log_v.amax(1, keepdim=True)
         self._log_v.sub_(shift)
-        if hasattr(self, "_log_u"):
-            self._log_u.add_(shift)
+        self._log_u.add_(shift)
+
+
+def log_scaling(equations: KernelEquations, g: Tensor) -> Tensor:
+    """`log v` of target potentials `g`, `(batch, support)`."""
+    return (g / equations.epsilon + equations.beta).clamp(min=NOTHING)
+
+
+def centred(log_v: Tensor) -> Tensor:
+    """Balanced scalings are defined up to a factor: let the largest `v` be 1."""
+    return log_v - log_v.amax(1, keepdim=True)
+
+
+def offsets(equations: KernelEquations) -> tuple[Tensor, Tensor]:
+    """Proposition 4.2 in scalings: `log u = offset_u − ρ_a log K v`, and likewise for `v`."""
+    rho_u, rho_v = (float(equations.objective.damping(equations.epsilon, i)) for i in (0, 1))
+    return (
+        _offset(equations.log_h, equations.alpha, rho_u, equations),
+        _offset(equations.log_y, equations.beta, rho_v, equations),
+    )
 
 
 def _offset(log_mass: Tensor, log_reference: Tensor, damping: float, of: KernelEquations) -> Tensor:
-    offset = damping * (log_mass - log_reference) + log_reference
-    offset = offset.where(log_mass > -torch.inf, NOTHING)
+    offset, absent = log_mass, log_mass == -torch.inf
+    if damping != 1:
+        offset = torch.lerp(log_reference, log_mass, damping).masked_fill_(absent, NOTHING)
     if isinstance(of.sums, Products | AxisProducts):
         # A mass that no sum can feel must not lead to denormal numbers, which are slow.
         least = offset.amax(1, keepdim=True) + LEAST_LOG_MASS[offset.dtype]
-        offset = torch.where(log_mass > -torch.inf, torch.maximum(offset, least), offset)
-    return offset
+        offset = torch.maximum(offset, least)
+    return offset.masked_fill(absent, NOTHING)
 
 
 def repeated(walk: Walk, count: int) -> Callable[[], None]:
