@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -124,9 +124,12 @@ def _entropic(case: Case) -> Group:
     return Group("entropic", case, entropic.CONTENDERS)
 
 
-def run(group: Group, device: str, limits: Limits) -> dict[str, Any] | None:
+def run(
+    group: Group, device: str, limits: Limits, without: Sequence[str] = ()
+) -> dict[str, Any] | None:
     """Measure everyone who takes part; None where nobody does."""
     here = [c for c in group.contenders if c.suits(group.case) and c.device in (None, device)]
+    here = [c for c in here if not any(part in c.name for part in without)]
     if not here:
         return None
     _say(f"\n{group.title}")
@@ -182,6 +185,13 @@ def main() -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--limit", type=float, help="seconds for one contender")
     parser.add_argument("--memory", type=float, help="gigabytes for one contender")
+    parser.add_argument(
+        "--without",
+        nargs="*",
+        default=[],
+        metavar="TEXT",
+        help="leave out contenders whose name has this in it, where they would take too long",
+    )
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
     parser.add_argument("--check", action="store_true", help="compare the answers, not the times")
     arguments = parser.parse_args()
@@ -197,6 +207,7 @@ def main() -> int:
         "device": arguments.device,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "limits": asdict(limits),
+        "without": arguments.without,
         "machine": machine.describe(arguments.device),
         "versions": machine.versions(),
         "headline": asdict(HEADLINE),
@@ -204,7 +215,7 @@ def main() -> int:
     }
     path = arguments.out / f"{arguments.device}.json"
     for group in SUITES[arguments.suite]():
-        measured = run(group, arguments.device, limits)
+        measured = run(group, arguments.device, limits, arguments.without)
         if measured is None:
             continue
         results["groups"].append(measured)
