@@ -67,6 +67,50 @@ def test_gensim_reads_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(back.vectors, ours.vectors)
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_vectors_full_of_spaces(
+    tmp_path: Path, end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words end at their own space, whatever bytes the vectors hold; gensim agrees on them."""
+    rng = np.random.default_rng(1)
+    letters = np.array(list("abcdefgäñ語"))
+    words = [f"{''.join(rng.choice(letters, rng.integers(0, 9)))}{i}" for i in range(3000)]
+    raw = rng.choice(np.frombuffer(b" \n a0", np.uint8), (3000, 4 * 13))
+    vectors = raw.view("<f4")
+    records = (w.encode() + b" " + v.tobytes() + end for w, v in zip(words, vectors, strict=True))
+    path = tmp_path / "v.bin"
+    path.write_bytes(b"3000 13\n" + b"".join(records))
+    monkeypatch.setattr(binary, "_BLOCK", 10_000)
+    table = read_word_vectors(path, format="word2vec")
+    assert table.words == tuple(words)
+    np.testing.assert_array_equal(table.vectors, vectors)
+    some = read_word_vectors(path, format="word2vec", words=words[::7])
+    assert some.words == tuple(words[::7])
+    np.testing.assert_array_equal(some.vectors, vectors[::7])
+    models = pytest.importorskip("gensim.models")
+    theirs = models.KeyedVectors.load_word2vec_format(str(path), binary=True)
+    assert tuple(theirs.index_to_key) == table.words
+    np.testing.assert_array_equal(theirs.vectors, table.vectors)
+
+
+def test_duplicates_in_a_binary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a block and across blocks."""
+    (tmp_path / "v.bin").write_bytes(BINARY.replace(b"cat ", b"the ").replace(b"new_york", b"the"))
+    for block in (32, 1 << 20):
+        monkeypatch.setattr(binary, "_BLOCK", block)
+        table = read_word_vectors(tmp_path / "v.bin", duplicates="first")
+        assert table.words == ("the", "café", "naïve")
+        np.testing.assert_array_equal(table.vectors, VECTORS[[0, 2, 4]])
+
+
+def test_large_numbers_are_finite() -> None:
+    """Their sum is not, which is what is looked at first."""
+    table = WordVectors(("a", "b"), np.full((2, 2), 3e38, np.float32))
+    assert table.vectors.max() == np.float32(3e38)
+    with pytest.raises(ValueError, match="vectors must be finite.*'b'"):
+        WordVectors(("a", "b"), np.array([[3e38, 3e38], [np.inf, 0]], np.float32))
+
+
 def test_bytes_that_begin_like_text(tmp_path: Path) -> None:
     vectors = VECTORS.copy()
     vectors[0].view(np.uint8)[:2] = (ord("7"), ord("\n"))
