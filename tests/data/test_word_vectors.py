@@ -107,7 +107,7 @@ def test_large_numbers_are_finite() -> None:
     """Their sum is not, which is what is looked at first."""
     table = WordVectors(("a", "b"), np.full((2, 2), 3e38, np.float32))
     assert table.vectors.max() == np.float32(3e38)
-    with pytest.raises(ValueError, match="vectors must be finite.*'b'"):
+    with pytest.raises(ValueError, match=r"vectors must be finite.*'b'"):
         WordVectors(("a", "b"), np.array([[3e38, 3e38], [np.inf, 0]], np.float32))
 
 
@@ -130,6 +130,35 @@ def test_numpy(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("the\ncat\n", encoding="utf-8")
     with pytest.raises(ValueError, match="must name 5 words, got 2"):
         read_word_vectors(tmp_path / "vectors.npy")
+
+
+def test_archives(tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", vectors=VECTORS, words=np.array(WORDS))
+    table = read_word_vectors(tmp_path / "v.npz")
+    assert table.words == WORDS
+    np.testing.assert_array_equal(table.vectors, VECTORS)
+    (tmp_path / "names.txt").write_bytes(b"a\r\nb\r\nc\r\nd\r\ne\r\n")
+    assert read_word_vectors(tmp_path / "v.npz", names=tmp_path / "names.txt").words == tuple(
+        "abcde"
+    )
+    for arrays, message in (
+        ({"glove": VECTORS}, "it must hold vectors and words, got glove"),
+        ({"vectors": VECTORS, "words": np.arange(5)}, "words must be strings"),
+        ({"vectors": VECTORS, "words": np.array(WORDS[:4])}, "words must name 5 words, got 4"),
+        ({"vectors": VECTORS, "words": np.array(WORDS, object)}, "cannot be read as word vectors"),
+    ):
+        np.savez(tmp_path / "bad.npz", **arrays)
+        with pytest.raises(ValueError, match=message):
+            read_word_vectors(tmp_path / "bad.npz")
+
+
+def test_an_array_needs_words(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", VECTORS)
+    with pytest.raises(ValueError, match="does not say which word each row is of"):
+        read_word_vectors(tmp_path / "v.npy")
+    (tmp_path / "g.txt").write_text("cat 1 2\n")
+    with pytest.raises(ValueError, match="names is for"):
+        read_word_vectors(tmp_path / "g.txt", names=tmp_path / "words.txt")
 
 
 def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
