@@ -47,7 +47,7 @@ def test_show_a_file(tmp_path: Path) -> None:
 
 
 def test_get_needs_a_known_name() -> None:
-    with pytest.raises(ValueError, match="name must be one of mnist, got 'nope'"):
+    with pytest.raises(ValueError, match="name must be one of mnist, glove, word2vec, got 'nope'"):
         run("get", "nope")
 
 

@@ -55,8 +55,10 @@ def show(
 def get(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(DOWNLOADS)}.")],
 ) -> None:
-    """Download a data set, with its checksums checked, to where it is looked for."""
-    for path in data.get(name, progress=Console(stderr=True).is_terminal):
+    """Download a data set to where it is looked for; go on where an earlier try was cut off."""
+    with _progress("downloading") as advance:
+        paths = data.get(name, progress=advance)
+    for path in paths:
         typer.echo(str(path))
     typer.echo(DOWNLOADS[name].licence)
 
@@ -136,8 +138,8 @@ def _features(path: Path) -> dict[int, object]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
+def _progress(doing: str = "reading") -> Iterator[Callable[[int, int | None], None]]:
     screen = Console(stderr=True)
     with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("reading", total=None)
+        task = bar.add_task(doing, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

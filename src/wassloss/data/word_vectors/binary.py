@@ -79,5 +79,5 @@ def _words(buffer: NDArray[np.uint8], starts: NDArray[Any], spaces: NDArray[Any]
         starts = starts + late
     lengths = spaces - starts + 1  # with the space, which no word has inside
     shifts = starts - (np.cumsum(lengths) - lengths)
-    letters = buffer[np.repeat(shifts, lengths) + np.arange(lengths.sum())]
-    return letters[:-1].tobytes().decode("utf-8", "backslashreplace").split(" ")
+    letters: bytes = buffer[np.repeat(shifts, lengths) + np.arange(lengths.sum())].tobytes()
+    return letters[:-1].decode("utf-8", "backslashreplace").split(" ")
