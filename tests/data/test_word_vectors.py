@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.data.places import needs
-from wassloss.data import WordVectors, read_word_vectors
+from wassloss.data import Dataset, WordVectors, embed_labels, read_word_vectors
 from wassloss.data.lookup import find
 from wassloss.data.word_vectors import binary, text
+from wassloss.targets import SparseTarget
 
 WORDS = ("the", "cat", "café", "new_york", "naïve")
 VECTORS = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
@@ -272,6 +274,27 @@ def test_metric() -> None:
         table.metric(["c"], missing="drop")
     with pytest.raises(ValueError, match="missing must be"):
         table.metric(["a"], missing="skip")  # type: ignore[arg-type]
+
+
+def test_labels_of_a_data_set() -> None:
+    table = WordVectors(("dog", "cat", "nil"), np.array([[1.0, 0], [0, 1.0], [0, 0]]))
+    tags = Dataset(
+        [[0.0], [1.0], [2.0]],
+        SparseTarget(
+            torch.tensor([[0, 1], [1, 0], [2, 0]]), torch.tensor([[0.5, 0.5], [1, 0], [1, 0]])
+        ),
+        label_names=("cat", "qzx", "dog"),
+    )
+    with pytest.raises(ValueError, match="1 of 3 have none: 'qzx'"):
+        embed_labels(tags, table)
+    found = embed_labels(tags, table, missing="drop", power=2)
+    assert found.label_names == ("cat", "dog")
+    assert found.features.tolist() == [[0], [2]]  # the second had no other label
+    assert found.metric.power == 2
+    everything = embed_labels(tags.keep_labels(["dog", "cat"]), table)
+    assert everything.label_names == ("dog", "cat")
+    with pytest.raises(ValueError, match="data must have names for its labels"):
+        embed_labels(Dataset([[0.0], [1.0]], [0, 1]), table)
 
 
 def test_bad_tables() -> None:
