@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the file to write, .npz")
     given = parser.parse_args()
 
-    svg, png = (_package(given.packages, kind) for kind in ("svg", "png"))
+    svg, png = (package(given.packages, kind) for kind in ("svg", "png"))
     described = {name: metadata(content) for name, content in debian.files(svg, "svg")}
     drawings = {
         name: content
@@ -186,7 +186,7 @@ def shipped() -> Arrays:
 
 def agreement(made: Arrays, other: Arrays, features: Mapping[str, np.ndarray]) -> str:
     """Drawings, tags, groups and features of two such files, compared."""
-    ours, theirs = _tags(made), _tags(other)
+    ours, theirs = tags_of(made), tags_of(other)
     common = sorted(ours.keys() & theirs.keys())
     words, others = set(made["vocab"].tolist()), set(other["vocab"].tolist())
     both = sum(len(ours[name] & theirs[name]) for name in common)
@@ -229,7 +229,8 @@ def _features(other: Arrays, features: Mapping[str, np.ndarray]) -> str:
     )
 
 
-def _tags(arrays: Arrays) -> dict[str, set[str]]:
+def tags_of(arrays: Arrays) -> dict[str, set[str]]:
+    """The tags of each drawing, by its file."""
     lists = np.split(arrays["tags_indices"], arrays["tags_indptr"][1:-1])
     words = arrays["vocab"]
     own = (set(words[those].tolist()) for those in lists)
@@ -240,7 +241,8 @@ def _pairs(groups: list[object]) -> int:
     return sum(n * (n - 1) // 2 for n in Counter(groups).values())
 
 
-def _package(folder: Path, kind: str) -> Path:
+def package(folder: Path, kind: str) -> Path:
+    """The package of drawings of a kind, svg or png."""
     found = sorted(folder.glob(f"openclipart-{kind}_*.deb"))
     if len(found) != 1:
         raise FileNotFoundError(

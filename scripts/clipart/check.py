@@ -1,12 +1,11 @@
 """Check the built-in clip art against the drawings it was made from, which Debian distributes.
 
     apt-get download openclipart-svg            # 1:0.18+dfsg-19, 25 MB
-    dpkg-deb -x openclipart-svg_*.deb openclipart
-    python scripts/check_clipart.py openclipart/usr/share/openclipart/svg
+    python -m scripts.clipart.check .
 
 For each of the 3159 drawings: the file is there, it says that it is in the public domain, and each
 of its tags comes from the metadata of the drawing or of a copy of it elsewhere in the collection.
-Features cannot be checked so: they come from the rendered images through a network and a PCA.
+``scripts.clipart.build`` makes the whole file again, features included.
 """
 
 from __future__ import annotations
@@ -15,88 +14,62 @@ import argparse
 import collections
 import re
 import sys
-from importlib import resources
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
+from scripts.clipart import debian
+from scripts.clipart.build import package, shipped, tags_of
+from scripts.clipart.tags import SPELLINGS, metadata
 
-# How the collection's own spellings read in English; found by looking at what was left over.
-SPELLINGS = {
-    "appicon": "application icon",
-    "feet": "foot",
-    "mapsym": "map symbol",
-    "musicsym": "music symbol",
-    "networksym": "network symbol",
-    "stickmen": "stickman",
-    "united_kingdom": "uk",
-    "unitedstates": "usa",
-    "vegitable": "vegetable",
-    "weathersym": "weather symbol",
-    "women": "woman",
-}
-PUBLIC_DOMAIN = ("cc/PublicDomain", "licenses/publicdomain")
+# Irregular plurals, for which the check needs no WordNet.
+SINGULARS = {"feet": "foot", "stickmen": "stickman", "women": "woman"}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Check the built-in clip art against its source.")
-    parser.add_argument("folder", type=Path, help="the svg folder of Debian's openclipart-svg")
-    folder = parser.parse_args().folder
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="where openclipart-svg_*.deb is")
+    folder = parser.parse_args(words).folder
 
-    subjects = {path: _subjects(path) for path in folder.rglob("*.svg")}
+    described = {
+        name: metadata(content) for name, content in debian.files(package(folder, "svg"), "svg")
+    }
     copies = collections.defaultdict(set)
-    for path, words in subjects.items():
-        copies[path.name] |= words
-    if not subjects:
-        parser.error(f"no .svg files under {folder}")
-
-    path = resources.files("wassloss.data") / "clipart" / "clipart_pca256.npz"
-    with resources.as_file(path) as file, np.load(file, allow_pickle=False) as archive:
-        files, vocabulary = archive["files"].tolist(), archive["vocab"].tolist()
-        lists = np.split(archive["tags_indices"], archive["tags_indptr"][1:-1])
+    for name, one in described.items():
+        copies[name.rpartition("/")[2]] |= one.subjects
 
     found: collections.Counter[str] = collections.Counter()
     wrong = []
-    for name, tags in zip(files, lists, strict=True):
-        path = (folder / name).with_suffix(".svg")
-        if path not in subjects:
-            wrong.append(f"{name}: not in the package")
+    drawings = tags_of(shipped())
+    for file, tags in drawings.items():
+        name = file.removesuffix(".png")
+        if name not in described:
+            wrong.append(f"{file}: not in the package")
             continue
-        if not any(licence in _licence(path) for licence in PUBLIC_DOMAIN):
-            wrong.append(f"{name}: its licence is {_licence(path) or 'not said'}")
-        for tag in (vocabulary[i] for i in tags):
-            if _names(tag, subjects[path]):
+        own = described[name]
+        if not own.is_free:
+            wrong.append(f"{file}: its licence is {own.licence or 'not said'}")
+        for tag in sorted(tags):
+            if _names(tag, own.subjects):
                 found["in the drawing's own metadata"] += 1
-            elif _names(tag, copies[path.name]):
+            elif _names(tag, copies[name.rpartition("/")[2]]):
                 found["in the metadata of a copy under the same name"] += 1
-            elif any(tag in word for word in subjects[path]):
+            elif any(tag in word for word in own.subjects):
                 found["within a word of the metadata, as travel in airtravel"] += 1
             else:
                 found["not found"] += 1
-                print(f"tag not found: {name}: {tag} in {sorted(subjects[path])}")
-    print(f"{len(files)} drawings, {sum(found.values())} tags")
+                print(f"tag not found: {file}: {tag} in {sorted(own.subjects)}")
+    print(f"{len(drawings)} drawings, {sum(found.values())} tags")
     for where, count in found.most_common():
         print(f"{count:6d} {where}")
     print("\n".join(wrong) or "every drawing is there and in the public domain")
     return 1 if wrong else 0
 
 
-def _subjects(path: Path) -> set[str]:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    subject = re.search(r"<dc:subject.*?</dc:subject>", text, flags=re.DOTALL)
-    items = re.findall(r"<rdf:li[^>]*>(.*?)</rdf:li>", subject[0], re.DOTALL) if subject else []
-    return {item.strip().lower() for item in items} - {""}
-
-
-def _licence(path: Path) -> str:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    licence = re.search(r'<cc:license[^>]*rdf:resource="([^"]*)"', text)
-    return licence[1] if licence else ""
-
-
-def _names(tag: str, subjects: set[str]) -> bool:
+def _names(tag: str, subjects: Iterable[str]) -> bool:
     """Whether a tag is among the subjects, as a word of one, or in the plural."""
     spelt = {SPELLINGS.get(subject, subject) for subject in subjects}
     words = spelt | {word for subject in spelt for word in re.split(r"[^a-z]+", subject)}
+    words |= {SINGULARS[word] for word in words if word in SINGULARS}
     return not words.isdisjoint((tag, f"{tag}s", f"{tag}es", f"{tag[:-1]}ies"))
 
 
