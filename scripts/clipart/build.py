@@ -56,7 +56,7 @@ def main() -> int:
     given = parser.parse_args()
 
     svg, png = (package(given.packages, kind) for kind in ("svg", "png"))
-    described = {name: metadata(content) for name, content in debian.files(svg, "svg")}
+    described = {name: metadata(content) for name, content in debian.files(svg, "svg", links=True)}
     drawings = {
         name: content
         for name, content in sorted(debian.files(png, "png"))

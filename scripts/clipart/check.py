@@ -31,7 +31,8 @@ def main(words: Sequence[str] | None = None) -> int:
     folder = parser.parse_args(words).folder
 
     described = {
-        name: metadata(content) for name, content in debian.files(package(folder, "svg"), "svg")
+        name: metadata(content)
+        for name, content in debian.files(package(folder, "svg"), "svg", links=True)
     }
     copies = collections.defaultdict(set)
     for name, one in described.items():

@@ -48,7 +48,7 @@ def package(path: Path, files: dict[str, bytes], link: str | None = None) -> Pat
             archive.addfile(member, io.BytesIO(content))
         if link is not None:
             member = tarfile.TarInfo(f"./usr/share/openclipart/{link}")
-            member.type, member.linkname = tarfile.SYMTYPE, next(iter(files))
+            member.type, member.linkname = tarfile.SYMTYPE, "animals/dog.svg"
             archive.addfile(member)
     parts = {"debian-binary": b"2.0\n", "control.tar.xz": b"odd", "data.tar.xz": packed.getvalue()}
     raw = debian.MAGIC
@@ -63,6 +63,8 @@ def test_packages(tmp_path: Path) -> None:
     files = {"svg/animals/dog.svg": b"one", "svg/readme.txt": b"no", "png/animals/dog.png": b"two"}
     path = package(tmp_path / "a.deb", files, link="svg/copy.svg")
     assert dict(debian.files(path, "svg")) == {"animals/dog": b"one"}
+    linked = dict(debian.files(path, "svg", links=True))
+    assert linked == {"animals/dog": b"one", "copy": b"one"}
     assert dict(debian.files(path, "png")) == {"animals/dog": b"two"}
     raw = path.read_bytes()
     path.write_bytes(raw[:-30])
