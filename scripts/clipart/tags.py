@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from wassloss.data import WordNet
@@ -13,21 +12,26 @@ from wassloss.data import WordNet
 PUBLIC_DOMAIN = ("cc/PublicDomain", "licenses/publicdomain")
 # Subjects that say where a drawing was filed or what wrote it, not what it shows.
 BOILERPLATE = {
-    *("action", "activities", "clip_art", "clipart", "hash", "magick", "mime-types", "mimetypes"),
-    *("openclipart", "organizations", "signs_and_symbols", "special", "stuff", "theme", "unsorted"),
+    *("action", "activities", "clip_art", "clipart", "filesystem", "hash", "lemon_theme_icon"),
+    *("magick", "mime-types", "mimetypes", "miscellany", "openclipart", "organizations"),
+    *("ornamental", "signs_and_symbols", "simple", "special", "stuff", "subnational", "theme"),
+    *("united_nations_member", "unsorted"),
 }
 # How the collection's own spellings read in English; found by looking at what was left over.
 SPELLINGS = {
     "appicon": "application icon",
+    "bodypart": "body",
     "mapsym": "map symbol",
     "musicstuff": "music",
     "musicsym": "music symbol",
     "networksym": "network symbol",
+    "stickmen": "stickman",
     "united_kingdom": "uk",
     "united_states": "usa",
     "unitedstates": "usa",
     "vegitable": "vegetable",
     "weathersym": "weather symbol",
+    "webpage": "web",
 }
 
 
@@ -61,19 +65,26 @@ def _name(author: str) -> str:
     return " ".join(words.split())
 
 
-def words_of(subjects: Iterable[str], net: WordNet, known: Counter[str]) -> set[str]:
-    """Words in the singular; a compound of two subjects that drawings have, such as roadsign, too.
+def words_of(drawing: Metadata, net: WordNet, known: Counter[str]) -> set[str]:
+    """Words in the singular; of a compound of two subjects, such as roadsign, both.
 
     ``known`` counts the subjects of all drawings.
     """
     found = set()
-    for subject in set(subjects) - BOILERPLATE:
-        for word in re.split(r"[^a-z]+", SPELLINGS.get(subject, subject)):
-            found |= {_singular(part, net) for part in _parts(word, known) if len(part) > 1}
+    for subject in drawing.subjects - BOILERPLATE - {drawing.author.lower()}:
+        if subject.startswith("hash("):  # what Perl prints of a table that is not there
+            continue
+        if subject in SPELLINGS:
+            found |= set(SPELLINGS[subject].split())
+            continue
+        for word in re.split(r"[^a-z]+", subject):
+            found |= {_singular(part, net) for part in _parts(word, net, known) if len(part) > 1}
     return found
 
 
-def _parts(word: str, known: Counter[str]) -> tuple[str, ...]:
+def _parts(word: str, net: WordNet, known: Counter[str]) -> tuple[str, ...]:
+    if word in net:
+        return (word,)
     cuts = ((word[:i], word[i:]) for i in range(3, len(word) - 2))
     both = [cut for cut in cuts if known[cut[0]] > 1 and known[cut[1]] > 1]
     return both[0] if both else (word,)

@@ -87,10 +87,17 @@ def test_metadata() -> None:
 
 def test_words() -> None:
     known = build.Counter({"road": 3, "sign": 2, "glass": 1})
-    subjects = ["roadsign", "games", "people", "hash", "map_symbol", "glass", "11", "mapsym"]
-    assert words_of(subjects, NET, known) == {
+    subjects = ["roadsign", "games", "people", "hash(0xfc)", "map_symbol", "glass", "11", "ann"]
+    assert words_of(metadata(svg(subjects, "Ann")), NET, known) == {
         *("road", "sign", "game", "person", "map", "symbol", "glass")
     }
+
+
+def test_copies_share_their_subjects() -> None:
+    described = {"a/cup": metadata(svg(["glass"])), "b/cup": metadata(svg(["dog"]))}
+    both = build.joined({**described, "c/cup": metadata(svg(["flag"], "Bob"))})
+    assert both["a/cup"].subjects == both["b/cup"].subjects == {"glass", "dog"}
+    assert both["c/cup"].subjects == {"flag"}
 
 
 def test_framed() -> None:
