@@ -9,7 +9,7 @@ picked on a validation split. Scores are what the user cares about, in distances
 
     python experiments/defaults.py docs/results/defaults.json [--data digits] [--device cuda]
 
-Tag sets are read from $WASSLOSS_DATA.
+Tags of photographs are looked for in $WASSLOSS_DATA.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
 from sklearn.datasets import load_diabetes, load_digits
 from torch import Tensor
 
@@ -168,46 +167,35 @@ def grades(device: str) -> Data:
     return Data("grades", *parts, metric=metric, guesses=1, epochs=60)
 
 
-def clipart(path: Path, device: str) -> Data:
-    with np.load(path, allow_pickle=False) as file:
-        shape, indptr, indices = file["tags_shape"], file["tags_indptr"], file["tags_indices"]
-        y = csr_matrix((np.ones(len(indices), np.float32), indices, indptr), shape).toarray()
-        x, train, group, vectors = file["pca256"], file["train"], file["group"], file["glove"]
-    held_out = train & (group % 5 == 0)  # variants of a drawing stay on one side
-    parts = [tag_split(x, y, rows, device) for rows in (train & ~held_out, held_out, ~train)]
-    metric = wl.ground.Embedding(torch.from_numpy(vectors)).to(device)
-    return Data("clipart", *parts, metric=metric, guesses=5, epochs=30)
+def clipart(device: str) -> Data:
+    data = wl.data.clipart()
+    train = torch.zeros(len(data), dtype=torch.bool)
+    train[data.parts["train"]] = True
+    held_out = train & (data.groups % 5 == 0)  # variants of a drawing stay on one side
+    parts = [tag_split(data, rows, device) for rows in (train & ~held_out, held_out, ~train)]
+    return Data("clipart", *parts, metric=data.metric.to(device), guesses=5, epochs=30)
 
 
-def flickr8k(path: Path, vectors: Path, device: str) -> Data:
-    with np.load(path, allow_pickle=False) as file:
-        csr = file["counts_data"].astype(np.float32), file["counts_indices"], file["counts_indptr"]
-        y = csr_matrix(csr, file["counts_shape"]).toarray() > 0
-        x, split, vocabulary = file["features"], file["split"], file["vocab"].tolist()
-    place = {word: i for i, word in enumerate((vectors / "words.txt").read_text().split("\n"))}
-    table = np.load(vectors / "glove_100d.npy", mmap_mode="r")
-    rows = np.stack([table[place[word]] for word in vocabulary]).astype(np.float32)
-    parts = [tag_split(x, y, split == name, device) for name in ("train", "dev", "test")]
-    metric = wl.ground.Embedding(torch.from_numpy(rows)).to(device)
-    return Data("flickr8k", *parts, metric=metric, guesses=5, epochs=15)
+def flickr8k(device: str) -> Data:
+    data = wl.data.flickr8k()
+    parts = [tag_split(data, data.parts[name], device) for name in ("train", "validation", "test")]
+    return Data("flickr8k", *parts, metric=data.metric.to(device), guesses=5, epochs=15)
 
 
-def tag_split(x: np.ndarray, y: np.ndarray, rows: np.ndarray, device: str) -> Split:
-    rows = rows & (y.sum(1) > 0)
-    features = torch.from_numpy(x[rows].astype(np.float32)).to(device)
-    targets = torch.from_numpy(y[rows].astype(np.float32)).to(device)
-    return Split(features / features.std(), targets / targets.sum(1, keepdim=True))
+def tag_split(data: wl.data.Dataset, rows: Tensor, device: str) -> Split:
+    """The tags of an example share its mass, however often each was given."""
+    part = data.take(rows)
+    tags = torch.zeros(len(part), data.label_count)
+    tags.scatter_add_(1, part.target.indices, (part.target.weights > 0).float())
+    features = part.features.float().to(device)
+    return Split(features / features.std(), (tags / tags.sum(1, keepdim=True)).to(device))
 
 
 @functools.cache
 def load(name: str, device: str) -> Data:
-    root = Path(os.environ.get("WASSLOSS_DATA", ""))
-    if name == "clipart":
-        return clipart(root / "clipart" / "clipart_pca256.npz", device)
-    if name == "flickr8k":
-        photos = root / "flickr8k" / "flickr8k_efflite0_tags.npz"
-        return flickr8k(photos, root / "glove", device)
-    return grades(device) if name == "grades" else digits(device)
+    return {"grades": grades, "digits": digits, "clipart": clipart, "flickr8k": flickr8k}[name](
+        device
+    )
 
 
 def run(name: str, setting: Setting, device: str) -> list[dict[str, object]]:

@@ -46,8 +46,36 @@ def test_show_a_file(tmp_path: Path) -> None:
         run("show", "nope")
 
 
+def test_show_with_word_vectors(tmp_path: Path) -> None:
+    made = Dataset([[0.0], [1.0], [2.0]], [0, 1, 2], label_names=("cat", "qzx", "dog"))
+    data.write(made, tmp_path / "d.npz")
+    (tmp_path / "glove.txt").write_text("dog 1 0\ncat 1 1\n")
+    shown = run("show", tmp_path / "d.npz", "--vectors", tmp_path / "glove.txt")
+    assert "1 labels have no vector and are left out" in shown
+    assert "2 examples, 1 feature, 2 labels" in shown
+    assert "nearest to cat: dog 0.765" in shown
+
+
+def test_show_other_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matlab = pytest.importorskip("scipy.io")
+    weights = {"features": np.eye(2), "labels": np.array([[0.5, 0.5], [0.1, 0.9]])}
+    matlab.savemat(tmp_path / "d.mat", weights)
+    assert "2 examples, 2 features, 2 labels, dense targets" in run("show", tmp_path / "d.mat")
+    toys = tmp_path / "toys"
+    toys.mkdir()
+    arff = "@relation r\n@attribute x numeric\n@attribute cat {0,1}\n@attribute dog {0,1}\n@data\n"
+    for part, rows in (("train", "1,0,1\n2,1,1\n"), ("test", "3,1,0\n")):
+        (toys / f"toys-{part}.arff").write_text(arff + rows)
+    labels = '<labels><label name="cat"></label><label name="dog"></label></labels>'
+    (toys / "toys.xml").write_text(labels)
+    assert "2 examples, 1 feature, 2 labels" in run("show", toys / "toys-train.arff")
+    assert "cat (1)" in run("show", toys / "toys-test.arff", "--xml", toys / "toys.xml")
+    monkeypatch.setenv("WASSLOSS_DATA", str(tmp_path))
+    assert "'toys', 3 examples, 1 feature, 2 labels, sparse targets, 2 train" in run("show", "toys")
+
+
 def test_get_needs_a_known_name() -> None:
-    with pytest.raises(ValueError, match="name must be one of mnist, got 'nope'"):
+    with pytest.raises(ValueError, match="name must be one of mnist, glove, word2vec, got 'nope'"):
         run("get", "nope")
 
 

@@ -10,7 +10,17 @@ import pytest
 import torch
 
 import wassloss as wl
-from tests.cli.commands import METRIC, NAMES, graded, ok, same_weights, saved, tagged, wassloss
+from tests.cli.commands import (
+    METRIC,
+    NAMES,
+    failed,
+    graded,
+    ok,
+    same_weights,
+    saved,
+    tagged,
+    wassloss,
+)
 
 QUICK = ("--iterations", 40, "--batch-size", 20, "--evaluate-every", 10, "--log-every", 10)
 
@@ -64,16 +74,43 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
         assert told["examples"] == 40
     assert told["scores"]["top1_cost"] < 1.0  # by chance it is over 1
 
-    if kind != "folder":
-        answers = tmp_path / "answers.jsonl"
-        ok("predict", run, data, "--top", 2, "--out", answers)
-        lines = [json.loads(line) for line in answers.read_text().splitlines()]
-        assert [line["row"] for line in lines] == list(range(200))
-        assert all(set(line["labels"]) <= set(NAMES) for line in lines)
+    answers = tmp_path / "answers.jsonl"
+    ok("predict", run, data, "--top", 2, "--out", answers)
+    lines = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert [line["row"] for line in lines] == list(range(200))
+    assert all(set(line["labels"]) <= set(NAMES) for line in lines)
 
     page = tmp_path / "report.html"
     assert str(page) in ok("report", other, run, "--out", page, "--examples", 3).stdout
     assert page.read_text().count("<svg") >= 3
+
+
+def test_predictions_for_a_folder(
+    metric: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same as for one file, rows numbered through; a part too, and without labels."""
+    pa = pytest.importorskip("pyarrow.parquet")
+    file, shards = written("parquet", tmp_path), written("folder", tmp_path)
+    run = tmp_path / "run"
+    ok("train", file, "--out", run, "--metric", metric, "--kl-weight", 0.1, *QUICK)
+    monkeypatch.setattr("wassloss.runs.inputs.ROWS_AT_ONCE", 32)
+    expected = ok("predict", run, saved(tagged(), tmp_path / "data.npz")).stdout
+    assert ok("predict", run, file).stdout == expected
+    assert ok("predict", run, shards).stdout == expected
+    for path in shards.iterdir():
+        pa.write_table(pa.read_table(path).select(["features", "part"]), path)
+    assert ok("predict", run, shards).stdout == expected
+    text = ok("predict", run, shards, "--part", "test").stdout
+    rows = [int(row["row"]) for row in csv.DictReader(text.splitlines())]
+    assert rows == sorted(tagged().parts["test"].tolist())
+    best = [row["label_1"] for row in csv.DictReader(expected.splitlines())]
+    chosen = [row["label_1"] for row in csv.DictReader(text.splitlines())]
+    assert chosen == [best[row] for row in rows]
+    assert "rows of the part 'dev', got none" in failed("predict", run, shards, "--part", "dev")
+    (tmp_path / "empty").mkdir()
+    assert "has none" in failed("predict", run, tmp_path / "empty")
+    (shards / "part-2.parquet").write_bytes(b"PAR1 and no more")
+    assert "part-2.parquet" in failed("predict", run, shards)
 
 
 def test_predictions_in_every_format(metric: Path, tmp_path: Path) -> None:

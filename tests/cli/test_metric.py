@@ -23,15 +23,21 @@ def vector_files(folder: Path) -> dict[str, list[object]]:
     lines = [f"{w} {' '.join(map(str, v))}" for w, v in zip(WORDS, VECTORS, strict=True)]
     (folder / "glove.txt").write_text("\n".join(lines) + "\n")
     (folder / "word2vec.txt").write_text("\n".join(["4 2", *lines]) + "\n")
+    records = [w.encode() + b" " + v.tobytes() for w, v in zip(WORDS, VECTORS, strict=True)]
+    (folder / "word2vec.bin").write_bytes(b"4 2\n" + b"\n".join(records))
     return {
         "npy": ["--vectors", folder / "v.npy", "--words", folder / "words.txt"],
+        "npy, words beside it": ["--vectors", folder / "v.npy"],
         "npz": ["--vectors", folder / "v.npz"],
         "glove": ["--vectors", folder / "glove.txt"],
         "word2vec": ["--vectors", folder / "word2vec.txt"],
+        "binary": ["--vectors", folder / "word2vec.bin"],
     }
 
 
-@pytest.mark.parametrize("kind", ["npy", "npz", "glove", "word2vec"])
+@pytest.mark.parametrize(
+    "kind", ["npy", "npy, words beside it", "npz", "glove", "word2vec", "binary"]
+)
 def test_vectors(kind: str, tmp_path: Path) -> None:
     options, out = vector_files(tmp_path)[kind], tmp_path / "metric.npz"
     ok("metric", "build", *options, "--out", out, "--power", 2)
@@ -92,9 +98,13 @@ def test_a_line(tmp_path: Path) -> None:
         ("--matrix", "a,b\n0,1\n", "must be square"),
         ("--matrix", "a,b\n0,1\n2,0\n", "must be symmetric"),
         ("--matrix", ",a,b\nb,0,1\na,1,0\n", "must follow the order"),
-        ("--vectors", "cat 1 2\ndog 1\n", "line 2: expected 2 numbers, got 1"),
-        ("--vectors", "cat 1 two\n", "line 1: expected a word and numbers"),
-        ("--vectors", "cat 0 0\ndog 1 1\n", "zero row"),
+        (
+            "--vectors",
+            "cat 1 2\ndog 1\n",
+            "line 2 must have 2 numbers after the word, as the others, got 1",
+        ),
+        ("--vectors", "cat 1 two\n", "line 1 must hold numbers after the word, got 'two'"),
+        ("--vectors", "cat 0 0\ndog 1 1\n", "1 of 2 have none: 'cat'"),
     ],
 )
 def test_files_that_cannot_be_used(option: str, text: str, expected: str, tmp_path: Path) -> None:
@@ -106,10 +116,18 @@ def test_files_that_cannot_be_used(option: str, text: str, expected: str, tmp_pa
 
 def test_labels_without_vectors_are_named(tmp_path: Path) -> None:
     options = vector_files(tmp_path)["glove"]
-    said = failed(
-        "metric", "build", *options, "--labels", "cat,dog,emu", "--out", tmp_path / "m.npz"
-    )
-    assert said.endswith("but it lacks 2: 'dog', 'emu'")
+    command = ["metric", "build", *options, "--labels", "cat,dog,truck,emu"]
+    said = failed(*command, "--out", tmp_path / "m.npz")
+    assert "2 of 4 have none: 'dog', 'emu'" in said
+    ok(*command, "--missing", "drop", "--out", tmp_path / "m.npz")
+    assert load(tmp_path / "m.npz").labels == ("cat", "truck")
+
+
+def test_an_array_without_words(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", VECTORS)
+    said = failed("metric", "build", "--vectors", tmp_path / "v.npy", "--out", tmp_path / "m.npz")
+    assert "does not say which word each row is of" in said
+    assert "--words" in said
 
 
 def test_show(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.data.places import needs
-from wassloss.data import WordVectors, read_word_vectors
+from wassloss.data import Dataset, WordVectors, embed_labels, read_word_vectors
 from wassloss.data.lookup import find
 from wassloss.data.word_vectors import binary, text
+from wassloss.targets import SparseTarget
 
 WORDS = ("the", "cat", "café", "new_york", "naïve")
 VECTORS = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
@@ -67,6 +69,50 @@ def test_gensim_reads_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(back.vectors, ours.vectors)
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_vectors_full_of_spaces(
+    tmp_path: Path, end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words end at their own space, whatever bytes the vectors hold; gensim agrees on them."""
+    rng = np.random.default_rng(1)
+    letters = np.array(list("abcdefgäñ語"))
+    words = [f"{''.join(rng.choice(letters, rng.integers(0, 9)))}{i}" for i in range(3000)]
+    raw = rng.choice(np.frombuffer(b" \n a0", np.uint8), (3000, 4 * 13))
+    vectors = raw.view("<f4")
+    records = (w.encode() + b" " + v.tobytes() + end for w, v in zip(words, vectors, strict=True))
+    path = tmp_path / "v.bin"
+    path.write_bytes(b"3000 13\n" + b"".join(records))
+    monkeypatch.setattr(binary, "_BLOCK", 10_000)
+    table = read_word_vectors(path, format="word2vec")
+    assert table.words == tuple(words)
+    np.testing.assert_array_equal(table.vectors, vectors)
+    some = read_word_vectors(path, format="word2vec", words=words[::7])
+    assert some.words == tuple(words[::7])
+    np.testing.assert_array_equal(some.vectors, vectors[::7])
+    models = pytest.importorskip("gensim.models")
+    theirs = models.KeyedVectors.load_word2vec_format(str(path), binary=True)
+    assert tuple(theirs.index_to_key) == table.words
+    np.testing.assert_array_equal(theirs.vectors, table.vectors)
+
+
+def test_duplicates_in_a_binary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a block and across blocks."""
+    (tmp_path / "v.bin").write_bytes(BINARY.replace(b"cat ", b"the ").replace(b"new_york", b"the"))
+    for block in (32, 1 << 20):
+        monkeypatch.setattr(binary, "_BLOCK", block)
+        table = read_word_vectors(tmp_path / "v.bin", duplicates="first")
+        assert table.words == ("the", "café", "naïve")
+        np.testing.assert_array_equal(table.vectors, VECTORS[[0, 2, 4]])
+
+
+def test_large_numbers_are_finite() -> None:
+    """Their sum is not, which is what is looked at first."""
+    table = WordVectors(("a", "b"), np.full((2, 2), 3e38, np.float32))
+    assert table.vectors.max() == np.float32(3e38)
+    with pytest.raises(ValueError, match=r"vectors must be finite.*'b'"):
+        WordVectors(("a", "b"), np.array([[3e38, 3e38], [np.inf, 0]], np.float32))
+
+
 def test_bytes_that_begin_like_text(tmp_path: Path) -> None:
     vectors = VECTORS.copy()
     vectors[0].view(np.uint8)[:2] = (ord("7"), ord("\n"))
@@ -86,6 +132,35 @@ def test_numpy(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("the\ncat\n", encoding="utf-8")
     with pytest.raises(ValueError, match="must name 5 words, got 2"):
         read_word_vectors(tmp_path / "vectors.npy")
+
+
+def test_archives(tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", vectors=VECTORS, words=np.array(WORDS))
+    table = read_word_vectors(tmp_path / "v.npz")
+    assert table.words == WORDS
+    np.testing.assert_array_equal(table.vectors, VECTORS)
+    (tmp_path / "names.txt").write_bytes(b"a\r\nb\r\nc\r\nd\r\ne\r\n")
+    assert read_word_vectors(tmp_path / "v.npz", names=tmp_path / "names.txt").words == tuple(
+        "abcde"
+    )
+    for arrays, message in (
+        ({"glove": VECTORS}, "it must hold vectors and words, got glove"),
+        ({"vectors": VECTORS, "words": np.arange(5)}, "words must be strings"),
+        ({"vectors": VECTORS, "words": np.array(WORDS[:4])}, "words must name 5 words, got 4"),
+        ({"vectors": VECTORS, "words": np.array(WORDS, object)}, "cannot be read as word vectors"),
+    ):
+        np.savez(tmp_path / "bad.npz", **arrays)
+        with pytest.raises(ValueError, match=message):
+            read_word_vectors(tmp_path / "bad.npz")
+
+
+def test_an_array_needs_words(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", VECTORS)
+    with pytest.raises(ValueError, match="does not say which word each row is of"):
+        read_word_vectors(tmp_path / "v.npy")
+    (tmp_path / "g.txt").write_text("cat 1 2\n")
+    with pytest.raises(ValueError, match="names is for"):
+        read_word_vectors(tmp_path / "g.txt", names=tmp_path / "words.txt")
 
 
 def test_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +274,27 @@ def test_metric() -> None:
         table.metric(["c"], missing="drop")
     with pytest.raises(ValueError, match="missing must be"):
         table.metric(["a"], missing="skip")  # type: ignore[arg-type]
+
+
+def test_labels_of_a_data_set() -> None:
+    table = WordVectors(("dog", "cat", "nil"), np.array([[1.0, 0], [0, 1.0], [0, 0]]))
+    tags = Dataset(
+        [[0.0], [1.0], [2.0]],
+        SparseTarget(
+            torch.tensor([[0, 1], [1, 0], [2, 0]]), torch.tensor([[0.5, 0.5], [1, 0], [1, 0]])
+        ),
+        label_names=("cat", "qzx", "dog"),
+    )
+    with pytest.raises(ValueError, match="1 of 3 have none: 'qzx'"):
+        embed_labels(tags, table)
+    found = embed_labels(tags, table, missing="drop", power=2)
+    assert found.label_names == ("cat", "dog")
+    assert found.features.tolist() == [[0], [2]]  # the second had no other label
+    assert found.metric.power == 2
+    everything = embed_labels(tags.keep_labels(["dog", "cat"]), table)
+    assert everything.label_names == ("dog", "cat")
+    with pytest.raises(ValueError, match="data must have names for its labels"):
+        embed_labels(Dataset([[0.0], [1.0]], [0, 1]), table)
 
 
 def test_bad_tables() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.progress import Progress
 
 from wassloss import data
 from wassloss._files import read_npz
+from wassloss.data import lookup
 from wassloss.data.downloads import DOWNLOADS
 
 app = typer.Typer(
@@ -37,26 +39,57 @@ _SETS: dict[str, Callable[[], data.Dataset]] = {
 @app.command(epilog=SHOW_EXAMPLE)
 def show(
     name: Annotated[
-        str, typer.Argument(help=f"{', '.join(_SETS)}, or a file of yours (.npz, .parquet, ...).")
+        str,
+        typer.Argument(
+            help=f"{', '.join(_SETS)}, another set of Mulan's that you have, or a file of yours "
+            "(.npz, .parquet, .csv, .svm, .mat, .arff)."
+        ),
     ],
     examples: Annotated[int, typer.Option(help="How many labels to show.", min=1)] = 5,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="Word vectors that say how far apart labels are; others are left out."),
+    ] = None,
+    xml: Annotated[
+        Path | None, typer.Option(help="The labels of an .arff file; by default beside it.")
+    ] = None,
 ) -> None:
     """Show how many examples and labels there are, which are frequent, and what is near them."""
-    if name in _SETS:
-        found = _SETS[name]()
-    elif Path(name).is_file():
-        found = data.read(name)
-    else:
-        raise ValueError(f"NAME must be one of {', '.join(_SETS)}, or a file, got {name!r}")
+    found = _found(name, xml)
+    if vectors is not None:
+        table = data.read_word_vectors(vectors, words=found.label_names or (), duplicates="first")
+        absent = len(table.missing(found.label_names or ()))
+        found = data.embed_labels(found, table, missing="drop")
+        typer.echo(f"{absent} labels have no vector and are left out")
     typer.echo(found.summary(examples))
+
+
+def _found(name: str, xml: Path | None) -> data.Dataset:
+    """A data set by its name, or in a file, by its suffix."""
+    if name in _SETS:
+        return _SETS[name]()
+    if lookup.find_optional(name, f"{name}.xml") is not None:
+        return data.mulan(name)
+    path = Path(name)
+    if not path.is_file():
+        raise ValueError(f"NAME must be one of {', '.join(_SETS)}, or a file, got {name!r}")
+    whole = path.name.lower().removesuffix(".gz")
+    if whole.endswith(".mat"):
+        return data.read_distributions(path)
+    if whole.endswith(".arff"):
+        stem = re.sub(r"(-train|-test)?\.arff(\.gz)?$", "", path.name, flags=re.IGNORECASE)
+        return data.read_mulan(path, xml or path.with_name(f"{stem}.xml"), name=stem)
+    return data.read(name)
 
 
 @app.command(epilog=GET_EXAMPLE)
 def get(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(DOWNLOADS)}.")],
 ) -> None:
-    """Download a data set, with its checksums checked, to where it is looked for."""
-    for path in data.get(name, progress=Console(stderr=True).is_terminal):
+    """Download a data set to where it is looked for; go on where an earlier try was cut off."""
+    with _progress("downloading") as advance:
+        paths = data.get(name, progress=advance)
+    for path in paths:
         typer.echo(str(path))
     typer.echo(DOWNLOADS[name].licence)
 
@@ -136,8 +169,8 @@ def _features(path: Path) -> dict[int, object]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
+def _progress(doing: str = "reading") -> Iterator[Callable[[int, int | None], None]]:
     screen = Console(stderr=True)
     with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("reading", total=None)
+        task = bar.add_task(doing, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -12,7 +12,7 @@ from wassloss.cli._tables import console, score_table
 from wassloss.runs import evaluate as score
 from wassloss.runs import inputs_for, open_run
 from wassloss.runs.directory import write_json
-from wassloss.runs.inputs import is_same
+from wassloss.runs.reading import is_same
 
 EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 

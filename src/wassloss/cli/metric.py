@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -11,10 +11,10 @@ from rich.table import Table
 from wassloss.cli._errors import usage
 from wassloss.cli._options import cost_scale, label_list
 from wassloss.cli._tables import console
-from wassloss.data import clipart
+from wassloss.data import clipart, read_word_vectors
 from wassloss.ground import Discrete, GroundMetric, Ordinal, load
 from wassloss.ground.inspection import inspect
-from wassloss.ground.sources import embedding_from_file, matrix_from_file, tree_from_file
+from wassloss.ground.sources import matrix_from_file, tree_from_file
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",
@@ -33,12 +33,12 @@ def build(
     vectors: Annotated[
         Path | None,
         typer.Option(
-            help="Vectors of words: .npy, .npz (vectors, words), or text, a word and its numbers "
-            "a line."
+            help="Vectors of words: word2vec, GloVe, fastText text, .npy, or .npz (vectors, words)."
         ),
     ] = None,
     words: Annotated[
-        Path | None, typer.Option(help="The word of each row of a .npy file, one a line.")
+        Path | None,
+        typer.Option(help="The word of each row of a .npy file, one a line; by default words.txt."),
     ] = None,
     tree: Annotated[
         Path | None, typer.Option(help="A taxonomy: CSV with columns name, parent, maybe length.")
@@ -58,6 +58,9 @@ def build(
             help="Which labels, in which order: separated by commas, or a file with one a line."
         ),
     ] = None,
+    missing: Annotated[
+        Literal["error", "drop"], typer.Option(help="What to do about labels without a vector.")
+    ] = "error",
     normalize: Annotated[
         bool, typer.Option(help="Bring vectors to length 1, as is usual for words.")
     ] = True,
@@ -74,8 +77,10 @@ def build(
     names, size = label_list(labels), cost_scale(scale)
     made: GroundMetric
     if vectors is not None:
-        made = embedding_from_file(
-            vectors, words, names, normalize=normalize, power=power, scale=size
+        # Large files have some words twice; all who read them take the first.
+        table = read_word_vectors(vectors, words=names, names=words, duplicates="first")
+        made = table.metric(
+            names or table.words, missing=missing, normalize=normalize, power=power, scale=size
         )
     elif tree is not None:
         made = tree_from_file(tree, names, power=power, scale=size)

@@ -10,19 +10,21 @@ import torch
 import typer
 from torch import Tensor
 
-from wassloss import data as data_sets
 from wassloss import scores
 from wassloss.cli._errors import usage
 from wassloss.cli._predictions import FORMATS, Prediction, csv_text, write_predictions
 from wassloss.runs import TrainedRun, open_run
-from wassloss.runs.inputs import BUILT_IN, padded_features, rows_at_once
+from wassloss.runs.features import features_to_predict, padded_features
+from wassloss.runs.inputs import rows_at_once
 
 EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
 
 
 def predict(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
-    data: Annotated[str, typer.Argument(help="A file, which needs no labels, or clipart.")],
+    data: Annotated[
+        str, typer.Argument(help="A file or a folder of Parquet, which need no labels, or clipart.")
+    ],
     top: Annotated[int, typer.Option("--top", "-k", help="Labels for each example.", min=1)] = 5,
     decision: Annotated[
         Literal["most-probable", "least-cost"],
@@ -46,14 +48,14 @@ def predict(
     opened = open_run(run)
     if top > opened.metric.size:
         raise usage(f"--top must be at most {opened.metric.size}, the number of labels, got {top}.")
-    features, rows = _features(opened, data, part, label_column)
     predictions = []
     step = rows_at_once(opened.metric.size)
-    for start in range(0, len(features), step):
-        p = opened.logits(features[start : start + step]).softmax(1)
+    column = label_column or opened.settings.label_column
+    for rows, features in features_to_predict(data, step, part, column):
+        p = opened.logits(padded_features(features, opened.features, data)).softmax(1)
         labels = _decided(p, opened, top, decision)
         chances = p.gather(1, labels)
-        own = zip(rows[start : start + step], labels.tolist(), chances.tolist(), strict=True)
+        own = zip(rows, labels.tolist(), chances.tolist(), strict=True)
         predictions += [
             Prediction(row, [opened.label(i) for i in ids], chance) for row, ids, chance in own
         ]
@@ -71,25 +73,3 @@ def _decided(p: Tensor, run: TrainedRun, k: int, decision: str) -> Tensor:
     if k == 1:
         return torch.as_tensor(scores.least_cost_label(p, metric)).unsqueeze(1)
     return torch.as_tensor(scores.least_cost_labels(p, metric, k))
-
-
-def _features(
-    run: TrainedRun, source: str, part: str | None, label_column: str | None
-) -> tuple[Tensor, list[int]]:
-    """Features, and the number of each row in the file."""
-    column = label_column or run.settings.label_column
-    if source not in BUILT_IN and part is None:
-        features = data_sets.read_features(source, label_column=column)
-        rows = list(range(len(features)))
-    else:
-        known = (
-            BUILT_IN[source]()
-            if source in BUILT_IN
-            else data_sets.read(source, label_column=column)
-        )
-        rows = list(range(len(known)))
-        if part is not None:
-            known.part(part)  # for its error
-            rows = known.parts[part].tolist()
-        features = known.features[rows]
-    return padded_features(features, run.features, source), rows

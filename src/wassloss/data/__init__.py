@@ -21,7 +21,7 @@ from wassloss.data.record import Dataset
 from wassloss.data.streaming import ParquetStream
 from wassloss.data.synthetic import lattice, random_histograms, random_metric
 from wassloss.data.tagging import STOP_WORDS, TagSample, yfcc_tags
-from wassloss.data.word_vectors import WordVectors, read_word_vectors
+from wassloss.data.word_vectors import WordVectors, embed_labels, read_word_vectors
 from wassloss.data.wordnet import WordNet, read_wordnet
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "WordVectors",
     "clipart",
     "drop_tags",
+    "embed_labels",
     "extract_features",
     "flickr8k",
     "flip_labels",

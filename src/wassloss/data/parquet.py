@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,9 +42,6 @@ from wassloss.data.record import Dataset
 from wassloss.data.tags import to_lists
 from wassloss.targets import SparseTarget, Target
 
-if TYPE_CHECKING:
-    pass
-
 _ROW_GROUP_BYTES = 8 << 20  # of features: small enough to shuffle, large enough to read fast
 
 
@@ -52,9 +51,8 @@ def read(
     label_column: str = "label",
 ) -> Dataset:
     """Read a whole data set into memory; ``wassloss.data.ParquetStream`` reads it in batches."""
-    pa = import_pyarrow()
     try:
-        with pa.parquet.ParquetFile(path) as file:
+        with _opened(path) as file:
             layout = Layout.of(file.schema_arrow, label_names, label_column)
             extra = [
                 n for n, has in (("part", layout.has_part), ("group", layout.has_group)) if has
@@ -65,10 +63,6 @@ def read(
             f"{os.fspath(path)} does not fit into memory ({one_line(error)}); "
             "wassloss.data.ParquetStream reads it in batches"
         ) from error
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise ValueError(one_line(error)) from error
     if table.num_rows == 0:
         raise ValueError("it has no rows")
     features, target, names = layout.decode(table)
@@ -95,18 +89,55 @@ def read(
 
 def read_features(path: str | os.PathLike[str]) -> Tensor:
     """The columns of features alone; rows need not say what they are."""
+    with _opened(path) as file:
+        columns = feature_columns(file.schema_arrow.names)
+        table = file.read(list(columns))
+    if table.num_rows == 0:
+        raise ValueError("it has no rows")
+    return features_of(table, columns)
+
+
+def feature_batches(
+    path: str | os.PathLike[str], rows: int, part: str | None = None
+) -> Iterator[tuple[list[int], Tensor]]:
+    """The same in pieces of at most ``rows``, with the numbers of the rows, of one part or all."""
+    try:
+        with _opened(path) as file:
+            columns = feature_columns(file.schema_arrow.names)
+            if part is not None and "part" not in file.schema_arrow.names:
+                raise ValueError(f"it has no column 'part' to find {part!r} in")
+            read = [*columns, *(["part"] if part is not None else [])]
+            start = 0
+            for batch in file.iter_batches(rows, columns=read):
+                table = import_pyarrow().Table.from_batches([batch])
+                numbers = np.arange(start, start + len(batch))
+                start += len(batch)
+                if part is not None:
+                    own = np.array([p == part for p in table["part"].to_pylist()], dtype=bool)
+                    table, numbers = table.filter(own), numbers[own]
+                if len(numbers):
+                    yield numbers.tolist(), features_of(table, columns)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} cannot be read as data: {error}") from error
+
+
+def row_count(path: str | os.PathLike[str]) -> int:
+    """How many rows a file has, as its footer says."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """An open file, whose errors are one line."""
     pa = import_pyarrow()
     try:
         with pa.parquet.ParquetFile(path) as file:
-            columns = feature_columns(file.schema_arrow.names)
-            table = file.read(list(columns))
+            yield file
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         raise ValueError(one_line(error)) from error
-    if table.num_rows == 0:
-        raise ValueError("it has no rows")
-    return features_of(table, columns)
 
 
 def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:

@@ -74,8 +74,8 @@ def lattice(
 def random_histograms(n: int, size: int, *, seed: int = 0) -> Tensor:
     """Histograms drawn uniformly from the simplex, float64 `(n, size)`.
 
-    As in section 5 of Cuturi, *Sinkhorn Distances* (NIPS 2013), which the paper's figures of
-    relaxed transport follow, at ``size=256``.
+    Section 5 of Cuturi, *Sinkhorn Distances* (NIPS 2013) draws them so, and the paper's figures
+    of relaxed transport follow it, at ``size=256``.
 
     >>> random_histograms(2, 256).sum(1)
     tensor([1., 1.], dtype=torch.float64)
@@ -89,8 +89,11 @@ def random_histograms(n: int, size: int, *, seed: int = 0) -> Tensor:
 def random_metric(size: int, *, seed: int = 0) -> Embedding:
     """Distances between Gaussian points, divided by their median, in float64.
 
-    As in section 5 of Cuturi (2013): ``size`` points from a spherical Gaussian in ``size / 10``
-    dimensions. The median is taken over all entries of the matrix, the zero diagonal included.
+    Section 5 of Cuturi (2013) takes ``size`` points from a spherical Gaussian in ``size / 10``
+    dimensions and divides their distances by the median of the matrix, ``median(M(:))``: of all
+    its entries, the zero diagonal included. It says neither how ``size / 10`` is rounded, which is
+    down here and at least 1, nor whether distances are squared: here they are not, for it speaks
+    of distance matrices.
 
     >>> metric = random_metric(256)
     >>> round(float(metric.cost().numpy().mean()), 1)

@@ -1,4 +1,4 @@
-"""Ground metrics from the files people have: word vectors, taxonomies, tables of distances."""
+"""Ground metrics from the files people have: taxonomies, tables of distances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from wassloss._files import read_npz
 from wassloss.ground._cost import Scale
-from wassloss.ground.embedding import Embedding
 from wassloss.ground.matrix import Matrix
 from wassloss.ground.tree import Tree
 
@@ -24,48 +23,6 @@ def read_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
     if not names:
         raise ValueError(f"{os.fspath(path)} must hold names, one a line, got none")
     return names
-
-
-def embedding_from_file(
-    vectors: str | os.PathLike[str],
-    words: str | os.PathLike[str] | None = None,
-    labels: Sequence[str] | None = None,
-    *,
-    normalize: bool = True,
-    power: float = 1.0,
-    scale: Scale = None,
-) -> Embedding:
-    """A metric of word vectors.
-
-    Args:
-        vectors: ``.npy``, an array (words, features); ``.npz`` with arrays ``vectors`` and perhaps
-            ``words``; or text, a word and its numbers a line, as GloVe and word2vec come.
-        words: a text file with the word of each row, where `vectors` does not say.
-        labels: which words are labels, in which order; by default all.
-        normalize: whether to bring vectors to length 1.
-        power: of the cost.
-        scale: of the cost.
-
-    Raises:
-        ValueError: a file is not as described, or lacks a label; the message names both.
-    """
-    wanted = None if labels is None else set(labels)
-    own, rows = _vectors(Path(vectors), wanted)
-    names = own if words is None else read_names(words)
-    if names is not None and len(names) != len(rows):
-        raise ValueError(
-            f"{os.fspath(words or vectors)} must have one word for each of {len(rows)} vectors, "
-            f"got {len(names)}"
-        )
-    if labels is None:
-        return Embedding(rows, normalize, power=power, scale=scale, labels=names)
-    if names is None:
-        raise ValueError(
-            f"{os.fspath(vectors)} does not say which word each vector is of: pass words "
-            "(--words), a text file with one a line"
-        )
-    place = _places(names, labels, os.fspath(vectors))
-    return Embedding(rows[place], normalize, power=power, scale=scale, labels=list(labels))
 
 
 def tree_from_file(
@@ -162,43 +119,6 @@ def _matrix_csv(path: Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
 
-def _vectors(path: Path, wanted: set[str] | None) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
-    if path.suffix == ".npy":
-        return None, _array(path)
-    if path.suffix == ".npz":
-        arrays = read_npz(path)
-        rows = _member(arrays, ("vectors", "glove", "embedding"), path)
-        return _strings(arrays, ("words", "labels", "vocab")), rows
-    return _text_vectors(path, wanted)
-
-
-def _text_vectors(path: Path, wanted: set[str] | None) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """GloVe's lines, of which only the wanted words are kept: such files have millions."""
-    words: list[str] = []
-    rows: list[NDArray[np.float32]] = []
-    with _open(path) as file:
-        for number, line in enumerate(file, 1):
-            word, *numbers = line.rstrip().split(" ")
-            if number == 1 and len(numbers) == 1:
-                continue  # word2vec's first line: how many words, how many numbers
-            if not word or (wanted is not None and word not in wanted):
-                continue
-            try:
-                rows.append(np.array(numbers, dtype=np.float32))
-            except ValueError:
-                raise ValueError(
-                    f"{path}, line {number}: expected a word and numbers, got {line[:40]!r}"
-                ) from None
-            if len(rows[-1]) != len(rows[0]) or not numbers:
-                raise ValueError(
-                    f"{path}, line {number}: expected {len(rows[0])} numbers, got {len(numbers)}"
-                )
-            words.append(word)
-    if not rows:
-        raise ValueError(f"{path} must hold vectors of the labels, got none")
-    return tuple(words), np.stack(rows)
-
-
 def _places(names: Sequence[str], labels: Sequence[str], where: str) -> list[int]:
     place: dict[str, int] = {}
     for i, name in enumerate(names):
@@ -258,7 +178,3 @@ def _text(path: str | os.PathLike[str]) -> str:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{os.fspath(path)} is not UTF-8 text: {error}") from error
-
-
-def _open(path: Path) -> Any:
-    return open(path, encoding="utf-8", errors="replace")

@@ -18,7 +18,8 @@
 from wassloss.runs.directory import TrainedRun, open_run
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.fitting import Outcome, fit
-from wassloss.runs.inputs import Inputs, inputs_for, read_inputs
+from wassloss.runs.inputs import Inputs
+from wassloss.runs.reading import inputs_for, read_inputs
 from wassloss.runs.settings import Settings
 
 __all__ = [

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from wassloss._files import replacing
 from wassloss.ground import GroundMetric, load
 from wassloss.models import build
-from wassloss.runs.inputs import Standardization
 from wassloss.runs.settings import Settings
+from wassloss.runs.standardization import Standardization
 from wassloss.training import CheckpointError, Record, load_model, read_log
 from wassloss.training.run import load_weights
 

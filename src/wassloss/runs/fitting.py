@@ -31,8 +31,10 @@ from wassloss.runs.directory import (
     write_model,
 )
 from wassloss.runs.evaluation import ExampleScores, evaluate
-from wassloss.runs.inputs import Inputs, Standardization, read_inputs
+from wassloss.runs.inputs import Inputs
+from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
+from wassloss.runs.standardization import Standardization
 from wassloss.training import TrainingResult, train
 from wassloss.training.checkpoints import has_checkpoints
 

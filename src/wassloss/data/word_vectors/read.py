@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
+from typing import Literal, get_args
 
 from wassloss.data._streams import is_compressed, open_bytes
-from wassloss.data.lookup import read_bytes
-from wassloss.data.word_vectors import binary, text
+from wassloss.data.word_vectors import arrays, binary, text
 from wassloss.data.word_vectors.rows import Rows
 from wassloss.data.word_vectors.table import WordVectors
 
-Format = Literal["word2vec", "text", "npy"]
+Format = Literal["word2vec", "text", "npy", "npz"]
 _CONTROL = set(range(32)) - set(b"\t\n\r")
 _NUMERIC = set(b"0123456789+-.eE \t\rnainfNAINF")
 
@@ -36,9 +33,11 @@ def read_word_vectors(
     Args:
         path: the file.
         words: the only words to keep; by default all.
-        format: ``"word2vec"`` (binary), ``"text"`` (with or without a first line of counts) or
-            ``"npy"``; by default found from the file itself.
-        names: for ``.npy``, the file of words, one a line; by default ``words.txt`` beside it.
+        format: ``"word2vec"`` (binary), ``"text"`` (with or without a first line of counts),
+            ``"npy"`` or ``"npz"`` (arrays ``vectors`` and ``words``); by default found from the
+            file itself.
+        names: the file of words of a NumPy file, one a line; by default the archive's own, or
+            ``words.txt`` beside a ``.npy``.
         duplicates: ``"error"``, or ``"first"`` to keep the first of each.
 
     Raises:
@@ -58,11 +57,15 @@ def read_word_vectors(
     kept = None if words is None else set(words)
     rows = Rows(kept, first=duplicates == "first")
     found = format or _guess(path)
-    if found not in ("word2vec", "text", "npy"):
-        raise ValueError(f"format must be 'word2vec', 'text' or 'npy', got {format!r}")
+    if found not in get_args(Format):
+        raise ValueError(f"format must be 'word2vec', 'text', 'npy' or 'npz', got {format!r}")
+    if names is not None and found in ("word2vec", "text"):
+        raise ValueError(f"names is for .npy and .npz, but {os.fspath(path)} has words of its own")
     try:
         if found == "npy":
-            _read_npy(Path(path), names, rows)
+            arrays.read_npy(Path(path), names, rows)
+        elif found == "npz":
+            arrays.read_archive(Path(path), names, rows)
         else:
             with open_bytes(path) as file:
                 if found == "text":
@@ -79,8 +82,9 @@ def read_word_vectors(
 
 
 def _guess(path: str | os.PathLike[str]) -> Format:
-    if os.fspath(path).endswith(".npy"):
-        return "npy"
+    suffix = Path(path).suffix
+    if suffix in (".npy", ".npz"):
+        return "npy" if suffix == ".npy" else "npz"
     with open_bytes(path) as file:
         start = file.read(1 << 16)
     first, _, rest = start.partition(b"\n")
@@ -95,21 +99,3 @@ def _guess(path: str | os.PathLike[str]) -> Format:
 
 def _plain_size(path: str | os.PathLike[str]) -> int | None:
     return None if is_compressed(path) else os.path.getsize(path)
-
-
-def _read_npy(path: Path, names: str | os.PathLike[str] | None, rows: Rows) -> None:
-    listed = path.with_name("words.txt") if names is None else Path(names)
-    words = read_bytes(listed).decode("utf-8").split("\n")
-    if words and not words[-1]:
-        words.pop()
-    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    if vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise ValueError(
-            f"it must hold floats (words, dimensions), got {vectors.dtype} {vectors.shape}"
-        )
-    if len(words) != len(vectors):
-        raise ValueError(f"{listed} must name {len(vectors)} words, got {len(words)}")
-    rows.expect(len(words), vectors.shape[1])
-    chosen = [i for i, word in enumerate(words) if rows.add(word, f"row {i}")]
-    everything = len(chosen) == len(words)
-    rows.fill(np.asarray(vectors if everything else vectors[chosen], dtype=np.float32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +42,19 @@ class Rows:
             raise ValueError(f"the word {word!r} comes twice{where}; duplicates='first' allows it")
         self._seen[word] = place
         return True
+
+    def add_all(self, words: Sequence[str]) -> list[int] | slice:
+        """Which of these words to keep, in order; as ``add`` for each, but faster."""
+        if self._wanted is not None:
+            wanted = self._wanted
+            return [i for i, word in enumerate(words) if word in wanted and self.add(word)]
+        before = len(self._seen)
+        self._seen |= dict.fromkeys(words)
+        if len(self._seen) == before + len(words):
+            return slice(None)
+        while len(self._seen) > before:  # some came twice: take them back, and look at each
+            self._seen.popitem()
+        return [i for i, word in enumerate(words) if self.add(word)]
 
     def fill(self, vectors: NDArray[np.float32]) -> None:
         """The vectors of the words added since the last call, in order."""

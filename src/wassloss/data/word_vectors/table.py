@@ -44,11 +44,13 @@ class WordVectors:
         if len(words) != len(vectors):
             raise ValueError(f"words must be as many as vectors, {len(vectors)}, got {len(words)}")
         vectors = vectors.astype(np.float32, copy=False)
-        # One sum over everything instead of a mask as large as the table.
-        if not np.isfinite(np.sum(vectors, dtype=np.float64)):
-            bad = np.flatnonzero(~np.isfinite(vectors).all(1))
+        # One sum over everything instead of a mask as large as the table; large numbers may make
+        # it overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = not np.isfinite(np.sum(vectors))
+        if suspect and len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
             raise ValueError(f"vectors must be finite, got others for the word {words[bad[0]]!r}")
-        row = {word: i for i, word in enumerate(words)}
+        row = dict(zip(words, range(len(words)), strict=True))
         if len(row) != len(words):
             twice = next(word for i, word in enumerate(words) if row[word] != i)
             raise ValueError(f"words must differ, got {twice!r} twice")

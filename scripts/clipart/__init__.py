@@ -1,0 +1,1 @@
+"""The built-in clip art, checked against its source and made again from it."""
