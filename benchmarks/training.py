@@ -76,7 +76,8 @@ def replayed(run: Callable[[], object]) -> Callable[[], None]:
             run()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # JAX has threads of its own in this process, whose allocations would end the capture.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         run()
     return graph.replay
 

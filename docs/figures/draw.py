@@ -107,7 +107,7 @@ def draw_batch() -> Any:
 
 def timings(title: str) -> dict[str, float]:
     """Median seconds of each contender in a group of the benchmark."""
-    results = json.loads((BENCHMARKS / "cuda.json").read_text())
+    results = json.loads((BENCHMARKS / "cuda-50-dimensions.json").read_text())
     group = next(g for g in results["groups"] if g["title"].startswith(title))
     found = {}
     for measurement in group["measurements"]:

@@ -1,0 +1,104 @@
+"""What is quoted beside the tables, measured on a GPU: `python benchmarks/on_gpu.py [what …]`.
+
+memory          what the loss needs beyond its inputs
+dense           `wl.solve` for targets with mass on every label
+paper_setting   100 000 training steps at the paper's sizes, KL alone and W + KL
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from problems import MANY_DIMENSIONS, Case, Work
+
+import wassloss as wl
+
+MEGABYTE = 2**20
+
+
+def memory() -> None:
+    for support in (5, 20):
+        case = Case(batch=1024, support=support, dtype="float32", tol=1e-5)
+        peak = peak_megabytes(case)
+        print(f"{case}: {peak:.1f} MB, the gradient's 3.9 MB among them")
+
+
+def peak_megabytes(case: Case) -> float:
+    """The most memory in use during loss and gradient, less what was in use before."""
+    work = Work.of(case, "cuda")
+    logits = work.h.log().requires_grad_()
+    loss_fn = wl.WassersteinLoss(work.metric, epsilon=case.epsilon, kl_weight=0.1).cuda()
+    peak = 0
+    for _ in range(2):  # the second time without what is made once, such as compiled kernels
+        logits.grad = None
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        loss_fn(logits, work.target).backward()
+        torch.cuda.synchronize()
+        peak = torch.cuda.max_memory_allocated() - before
+    return peak / MEGABYTE
+
+
+def dense() -> None:
+    single = Case(support=1000, dtype="float32", tol=1e-5, epsilon=0.1)
+    double = Case(support=1000)
+    for case in (single, double):
+        for dimensions in (case.dimensions, MANY_DIMENSIONS):
+            work = Work.of(replace(case, dimensions=dimensions), "cuda")
+            took, solution = _median(work)
+            iterations = float(solution.n_iterations.float().mean())
+            print(
+                f"{work.case}: {took:.1f} ms, {iterations:.0f} iterations, {solution.status.name}"
+            )
+
+
+def _median(work: Work) -> tuple[float, wl.Solution]:
+    def solve() -> wl.Solution:
+        case = work.case
+        return wl.solve(work.h, work.dense_target, work.metric, epsilon=case.epsilon, tol=case.tol)
+
+    solution = solve()
+    return statistics.median(_milliseconds(solve) for _ in range(9)), solution
+
+
+def _milliseconds(run: Callable[[], object]) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def paper_setting(iterations: int = 100_000) -> None:
+    examples, features, labels, tags = 20_000, 1280, 1000, 5
+    torch.manual_seed(0)
+    x = torch.randn(examples, features, device="cuda")
+    metric = wl.ground.Embedding(torch.randn(labels, 100), power=2, scale="median").to("cuda")
+    indices = torch.rand(examples, labels, device="cuda").topk(tags).indices
+    weights = torch.full((examples, tags), 1 / tags, device="cuda")
+    loss_fn = wl.WassersteinLoss(metric, epsilon=0.02, kl_weight=0.1).cuda()
+    dense_target = torch.zeros(examples, labels, device="cuda").scatter(1, indices, weights)
+    plan = wl.TrainingPlan(
+        iterations=iterations, optimizer=wl.training.SGD(0.01), log_every=1000,
+        evaluate_every=iterations, checkpoint_every=iterations,
+    )  # fmt: skip
+    for name, loss, target in (
+        ("KL", torch.nn.CrossEntropyLoss(), dense_target),
+        ("W + 0.1 KL", loss_fn, wl.SparseTarget(indices, weights)),
+    ):
+        model = wl.models.LinearSoftmax(features, labels).cuda()
+        result = wl.train(model, loss, (x, target), plan, cuda_graph=True, progress=False)
+        print(f"{name}: {iterations} iterations in {result.seconds:.1f} s")
+    print(f"unsolved: {int(loss_fn.unsolved)}")
+
+
+if __name__ == "__main__":
+    parts = {"memory": memory, "dense": dense, "paper_setting": paper_setting}
+    for name in sys.argv[1:] or parts:
+        parts[name]()
