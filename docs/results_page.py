@@ -1,0 +1,87 @@
+"""Writes the tables and figures of docs/results/README.md from the JSON beside it.
+
+python docs/results_page.py --write     # without, says whether the page is up to date
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from wassloss.reproduce import EXPERIMENTS, load_results
+from wassloss.reproduce.experiment import Result
+
+FOLDER = Path(__file__).parent / "results"
+BEGIN, END = "<!-- made by docs/results_page.py: begin -->\n", "<!-- end -->\n"
+
+
+def made(results: Mapping[str, Result]) -> str:
+    """The part of the page that follows from the results."""
+    return "\n".join([claims(results), notes(results), origins(results), figures(results)])
+
+
+def claims(results: Mapping[str, Result]) -> str:
+    lines = ["| experiment | claim | outcome | effect | sizes |", "| --- | --- | --- | --- | --- |"]
+    for name, result in results.items():
+        for v in EXPERIMENTS[name].verdict(result):
+            cells = (name, v.claim, v.outcome.value, v.effect, str(result["mode"]))
+            lines.append(f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def notes(results: Mapping[str, Result]) -> str:
+    lines = ["## What to know about each", ""]
+    for name, result in results.items():
+        lines += [f"### {EXPERIMENTS[name].title} (`{name}`)", ""]
+        for v in EXPERIMENTS[name].verdict(result):
+            lines.append(f"- **{v.claim}**: {v.outcome.value}. {v.words}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def origins(results: Mapping[str, Result]) -> str:
+    lines = [
+        "## How they were made",
+        "",
+        "| experiment | command | time | where | date |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, result in results.items():
+        machine = result["machine"]
+        where = machine.get("gpu", machine["cpu"])
+        command = result["command"]
+        if len(command) > 200:  # settings of its own, which the JSON lists
+            command = f"settings of its own, in [`{name}.json`]({name}.json)"
+        else:
+            command = f"`{command}`"
+        took = f"{result['seconds']['this run']:.0f} s"
+        lines.append(f"| {name} | {command} | {took} | {where} | {result['made'][:10]} |")
+        if "note" in result:
+            lines.append(f"| | {result['note']} | | | |")
+    return "\n".join(lines) + "\n"
+
+
+def figures(results: Mapping[str, Result]) -> str:
+    lines = ["## Figures", ""]
+    for name in results:
+        paths = sorted(FOLDER.glob(f"{name}-*.png"))
+        known = [p for p in paths if not any(len(n) > len(name) and p.name.startswith(f"{n}-")
+                                             for n in results)]  # fmt: skip
+        lines += [f"![{EXPERIMENTS[name].title}]({path.name})\n" for path in known]
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """The whole page, with what is made put between its marks."""
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + made(load_results(FOLDER)) + END + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    path = FOLDER / "README.md"
+    if "--write" in sys.argv:
+        path.write_text(page(), encoding="utf-8")
+    elif page() != path.read_text(encoding="utf-8"):
+        sys.exit(f"{path} is not what its JSON says: run python docs/results_page.py --write")
