@@ -2,7 +2,19 @@
 
 from typing import Any
 
-from wassloss.reproduce import bound, lattice, mnist, relaxed
+from wassloss.reproduce import (
+    bound,
+    hierarchy,
+    lattice,
+    missing,
+    mnist,
+    ordinal,
+    relaxed,
+    relaxed_tags,
+)
+from wassloss.reproduce.families import Budget
+
+FEW = Budget(1, 1, (0.0005,))
 
 SETTINGS: dict[str, Any] = {
     "lattice": lattice.Settings(
@@ -18,4 +30,15 @@ SETTINGS: dict[str, Any] = {
         examples=1000,
     ),
     "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),
+    "ordinal": ordinal.Settings(budget=FEW, iterations=10, seeds=2, folds=3),
+    "hierarchy": hierarchy.Settings(
+        families=("kl", "decoded", "plan"), budget=FEW, iterations=10, seeds=2, least=100,
+        features=8, most=300,
+    ),
+    "missing": missing.Settings(
+        sets=("clipart",), rates=(0.0, 0.75), budget=FEW, iterations=10, seeds=2, features=8,
+    ),
+    "relaxed-tags": relaxed_tags.Settings(
+        labels=20, features=8, most=300, budget=FEW, iterations=10, seeds=2,
+    ),
 }  # fmt: skip

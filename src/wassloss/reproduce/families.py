@@ -70,6 +70,10 @@ def _costs(rng: np.random.Generator, trial: Trial) -> Trial:
     return replace(trial, power=float(rng.choice(POWERS)), kl=_kl_weight(rng))
 
 
+def _with_kl(rng: np.random.Generator, trial: Trial) -> Trial:
+    return replace(trial, kl=_kl_weight(rng))
+
+
 def _smoothed(rng: np.random.Generator, trial: Trial) -> Trial:
     return replace(_costs(rng, trial), strength=_log_uniform(rng, 2.0, 50.0))
 
@@ -99,6 +103,21 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
+# Those that need labels on a line.
+ORDERED: dict[str, Family] = {
+    "squared_emd": Family(
+        "squared EMD + α KL", False, _OF_COSTS, Trial("squared_emd", 0.0), _with_kl
+    ),
+}
+
+
+def find_family(name: str) -> Family:
+    """The family of that name."""
+    known = FAMILIES | ORDERED
+    if name not in known:
+        raise ValueError(f"family must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
+
 
 def draw_trials(family: str, budget: Budget, length: float, seed: int) -> list[Trial]:
     """The trials of a family, the same for the same seed.
@@ -109,7 +128,7 @@ def draw_trials(family: str, budget: Budget, length: float, seed: int) -> list[T
         length: the mean square length of the examples, by which learning rates are divided.
         seed: of the draw.
     """
-    chosen = FAMILIES[family]
+    chosen = find_family(family)
     rng = np.random.default_rng([seed, *family.encode()])
     rates, bases = budget.rates, [chosen.base]
     if chosen.draw is None:

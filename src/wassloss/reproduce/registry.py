@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from wassloss.reproduce import bound, lattice, mnist, relaxed
+from wassloss.reproduce import (
+    bound,
+    hierarchy,
+    lattice,
+    missing,
+    mnist,
+    ordinal,
+    relaxed,
+    relaxed_tags,
+)
 from wassloss.reproduce.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (lattice, relaxed, mnist, bound)
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (lattice, relaxed, mnist, bound, ordinal, hierarchy, missing, relaxed_tags)
 }
 
 

@@ -106,8 +106,8 @@ def finals(
 
 
 def difference(
-    own: Sequence[Scores],
-    other: Sequence[Scores],
+    own: Sequence[Any],
+    other: Sequence[Any],
     name: str,
     groups: NDArray[np.int64] | None = None,
 ) -> dict[str, float]:
@@ -117,7 +117,7 @@ def difference(
     seeds, for both would differ if all were done again.
 
     Args:
-        own: scores, one for each seed.
+        own: scores, one object for each seed, with a number for each example.
         other: those of the same seeds on the same examples.
         name: which score.
         groups: of the examples.
