@@ -8,8 +8,9 @@ documentation; they were set by looking at validation scores only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class Budget:
     strengths: int = 6
     rates: int = 3
     penalties: tuple[float, ...] = (0.0005, 0.00002)
+
+
+def count_trials(budget: Mapping[str, Any]) -> int:
+    """How many trials a family had, from the budget as JSON holds it."""
+    return int(budget["strengths"] * budget["rates"] * len(budget["penalties"]))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from wassloss.ground import GroundMetric
 from wassloss.reproduce.experiment import Outcome, Result, Verdict
-from wassloss.reproduce.families import Budget, draw_trials, find_family
+from wassloss.reproduce.families import Budget, count_trials, draw_trials, find_family
 from wassloss.reproduce.labelled import LabelledSet
 from wassloss.reproduce.search import Candidate, choose, difference, finals
 from wassloss.reproduce.style import COLORS, MARKERS, finish, new_figure, state_sizes
@@ -171,8 +171,9 @@ def draw_differences(result: Result, step: str, sizes: str) -> Figure:
         ax.set_ylabel("loss")
     state_sizes(
         figure,
-        f"{result['mode']}: {sizes}, {settings['iterations']:,} steps at most, {settings['seeds']} "
-        "seeds; circles: Wasserstein losses, squares: rivals; lines: 95 % intervals",
+        f"{result['mode']}: {sizes}, {count_trials(settings['budget'])} trials a loss, "
+        f"{settings['iterations']:,} steps at most, {settings['seeds']} seeds; circles: "
+        "Wasserstein losses, squares: rivals; lines: 95 % intervals",
     )
     return figure
 
@@ -213,7 +214,8 @@ def _nearer(found: Mapping[str, Any], best: str, gap: Mapping[str, float], step:
             f"{find_family(f).title} {_interval(found['differences'][f]['kl']['distance'])}"
             for f in others
         )
-        + f". Chosen on validation data: {_described(found['chosen'][best])}.",
+        + f". Chosen on validation data: {_described(found['chosen'][best])}. "
+        "Intervals are over test examples and seeds; the luck of that choice is not in them.",
     )
 
 

@@ -19,7 +19,7 @@ import torch
 from wassloss.data import drop_tags
 from wassloss.reproduce.compressed import compressed
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
-from wassloss.reproduce.families import FAMILIES, Budget
+from wassloss.reproduce.families import FAMILIES, Budget, count_trials
 from wassloss.reproduce.intervals import bands
 from wassloss.reproduce.labelled import SETS, LabelledSet, Part, as_labelled, best_device
 from wassloss.reproduce.parts import Parts
@@ -182,8 +182,8 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
     state_sizes(
         figure,
         f"{result['mode']}: {found['sizes']['train']:,} training examples, {found['labels']} tags, "
-        f"{settings['iterations']:,} steps at most; bands: 95 % intervals over "
-        f"{settings['seeds']} seeds",
+        f"{count_trials(settings['budget'])} trials a loss, {settings['iterations']:,} steps at "
+        f"most; bands: 95 % intervals over {settings['seeds']} seeds",
     )
     return figure
 
@@ -291,7 +291,7 @@ EXPERIMENT = Experiment(
     figure="beyond the paper",
     quick=Settings(
         sets=("clipart",),
-        budget=Budget(2, 3, (0.0005,)),
+        budget=Budget(3, 3, (0.0005,)),
         iterations=150,
         features=64,
     ),
