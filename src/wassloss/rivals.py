@@ -6,11 +6,12 @@ SoftenedKLLoss          KL on labels that are smoothed by the metric before trai
 ExpectedCostLoss        the cost of a label drawn from the prediction, whatever the target: the
                         Wasserstein loss whose plan is the independent coupling
 SquaredEMDLoss          squared differences of cumulative masses, for ordered labels
+PoissonLoss             KL of masses of any total: what counts are usually trained with
 WeightedSum             several losses, weighed and added
 ======================  ==========================================================================
 
 All take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of which
-each is divided by its sum.
+each is divided by its sum; only :class:`PoissonLoss` takes logs of masses, and targets as they are.
 
 How they are related: with one label κ the plan-regularised Wasserstein loss is, up to a constant,
 `ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. :class:`SoftenedKLLoss` is
@@ -171,6 +172,28 @@ class SquaredEMDLoss(PerExampleLoss):
         return ((logits.softmax(1) - dense).cumsum(1) ** 2).sum(1)
 
 
+class PoissonLoss(PerExampleLoss):
+    r"""`KL~(target ‖ prediction)` of masses of any total.
+
+    .. math:: \sum_i y_i \log(y_i / h_i) - y_i + h_i
+
+    The negative log-likelihood of Poisson counts, less what depends on the counts alone. It takes
+    logs of masses, as :class:`~wassloss.RelaxedWassersteinLoss` does, whose KL term it is.
+
+    >>> PoissonLoss(2)(torch.tensor([[1.0, 3.0]]).log(), torch.tensor([[1.0, 3.0]]))
+    tensor(0.)
+    """
+
+    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.labels = labels
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _masses(target, self.labels, logits)
+        own = logits.gather(1, y.indices.expand_as(y.weights))
+        return _divergence(y.weights, own) - y.weights.sum(1) + logits.exp().sum(1)
+
+
 class WeightedSum(PerExampleLoss):
     """A sum of losses, such as `W` with KL on softened labels.
 
@@ -207,10 +230,16 @@ class WeightedSum(PerExampleLoss):
 
 def _shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
     """The target's labels and what part of its mass each has."""
+    read = _masses(target, labels, logits)
+    return SparseTarget(read.indices, read.weights / read.weights.sum(1, keepdim=True))
+
+
+def _masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
+    """The target's labels and the mass of each."""
     if logits.dim() != 2 or logits.shape[1] != labels:
         raise ValueError(f"logits must have shape (batch, {labels}), got {tuple(logits.shape)}")
     read, _ = read_target(target, labels, logits.shape[:1], logits)
-    return SparseTarget(read.indices, read.weights / read.weights.sum(1, keepdim=True))
+    return read
 
 
 def _divergence(y: Tensor, log_h: Tensor) -> Tensor:

@@ -150,6 +150,7 @@ def test_flickr8k_without_vectors_and_with(folder: Path) -> None:
     assert data.metric is None
     assert "no metric" in data.provenance
     assert data.label_weights().tolist() == [1.75, 1.25]
+    assert flickr8k(counts=True).label_weights().tolist() == [5, 6]
     (folder / "glove").mkdir()
     (folder / "glove" / "words.txt").write_text("cat\nthe\ndog\n")
     np.save(folder / "glove" / "glove_100d.npy", np.eye(3, dtype=np.float16))

@@ -20,17 +20,23 @@ from wassloss.reproduce.run import run_experiment
 pytest.importorskip("matplotlib")
 
 
-def _here(name: str) -> bool:
-    if name != "mnist":
-        return True
+NEEDED = {
+    "mnist": ("mnist",),
+    "hierarchy": ("flickr8k", "wordnet"),
+    "relaxed-tags": ("flickr8k", "glove"),
+}
+
+
+def _missing(name: str) -> list[str]:
     folder = os.environ.get("WASSLOSS_DATA")
-    return folder is not None and (Path(folder) / "mnist").is_dir()
+    needed = NEEDED.get(name, ())
+    return [each for each in needed if folder is None or not (Path(folder) / each).is_dir()]
 
 
 @pytest.fixture(scope="module", params=sorted(SETTINGS))
 def result(request, tmp_path_factory):
-    if not _here(request.param):
-        pytest.skip("MNIST is not in $WASSLOSS_DATA")
+    if missing := _missing(request.param):
+        pytest.skip(f"{' and '.join(missing)} is not in $WASSLOSS_DATA")
     folder = tmp_path_factory.mktemp(request.param)
     experiment = EXPERIMENTS[request.param]
     return run_experiment(experiment, folder, settings=SETTINGS[request.param]), folder

@@ -6,13 +6,19 @@ from wassloss.reproduce import (
     bound,
     examples,
     frontier,
+    hierarchy,
     lattice,
+    missing,
     mnist,
+    ordinal,
     relaxed,
+    relaxed_tags,
     tags,
     tradeoff,
 )
 from wassloss.reproduce.families import Budget
+
+FEW = Budget(1, 1, (0.0005,))
 
 SETTINGS: dict[str, Any] = {
     "lattice": lattice.Settings(
@@ -43,4 +49,15 @@ SETTINGS: dict[str, Any] = {
         most=100, without={},
     ),
     "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),
+    "ordinal": ordinal.Settings(budget=FEW, iterations=10, seeds=2, folds=3),
+    "hierarchy": hierarchy.Settings(
+        families=("kl", "decoded", "plan"), budget=FEW, iterations=10, seeds=2, least=100,
+        features=8, most=300,
+    ),
+    "missing": missing.Settings(
+        sets=("clipart",), rates=(0.0, 0.75), budget=FEW, iterations=10, seeds=2, features=8,
+    ),
+    "relaxed-tags": relaxed_tags.Settings(
+        labels=20, features=8, most=300, budget=FEW, iterations=10, seeds=2,
+    ),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from wassloss.data.features import (
 )
 from wassloss.data.files import read, read_features, write
 from wassloss.data.flickr8k import flickr8k
+from wassloss.data.hypernyms import hypernym_paths
 from wassloss.data.mnist import mnist
 from wassloss.data.mulan import mulan, read_mulan
 from wassloss.data.noise import drop_tags, flip_labels, reduce_redundancy
@@ -42,6 +43,7 @@ __all__ = [
     "flickr8k",
     "flip_labels",
     "get",
+    "hypernym_paths",
     "lattice",
     "mnist",
     "mulan",

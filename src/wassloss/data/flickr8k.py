@@ -18,19 +18,21 @@ _ARRAYS = ("features", "split", "vocab", "counts_data", "counts_indices", "count
 _PARTS = {"train": "train", "dev": "validation", "test": "test"}
 
 
-def flickr8k() -> Dataset:
+def flickr8k(*, counts: bool = False) -> Dataset:
     """8091 photographs: 1280 features, 1000 nouns, weighted by how many captions name each.
 
-    A photograph's weights sum to 1. The file is looked for as
+    A photograph's weights sum to 1; with `counts` they are how many of its five captions name each
+    noun. The file is looked for as
     ``flickr8k/flickr8k_efflite0_tags.npz`` in ``$WASSLOSS_DATA`` and the user's cache; the
     suggested ground metric is the distance between word vectors if ``glove/words.txt`` and
     ``glove/glove_100d.npy`` are there too, otherwise none.
     """
     path = find("flickr8k", "flickr8k_efflite0_tags.npz")
     try:
-        return _from_file(path)
+        data = _from_file(path)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is not the Flickr8k tags: {error}") from error
+    return data if counts else data.normalized()
 
 
 def _from_file(path: str | os.PathLike[str]) -> Dataset:
@@ -57,7 +59,7 @@ def _from_file(path: str | os.PathLike[str]) -> Dataset:
             "no part."
             + ("" if vectors is not None else " No word vectors for all tags in glove/: no metric.")
         ),
-    ).normalized()
+    )
 
 
 def word_vectors(words: tuple[str, ...]) -> np.ndarray | None:

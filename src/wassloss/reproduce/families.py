@@ -8,8 +8,9 @@ documentation; they were set by looking at validation scores only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class Budget:
     strengths: int = 6
     rates: int = 3
     penalties: tuple[float, ...] = (0.0005, 0.00002)
+
+
+def count_trials(budget: Mapping[str, Any]) -> int:
+    """How many trials a family had, from the budget as JSON holds it."""
+    return int(budget["strengths"] * budget["rates"] * len(budget["penalties"]))
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,10 @@ def _sharper(u: Sequence[float], trial: Trial) -> Trial:
     return replace(_costs(u, trial), strength=_log_between(u[2], 4.0, 100.0))
 
 
+def _with_kl(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(trial, kl=_log_between(u[1], 0.005, 0.5))
+
+
 def _either(u: Sequence[float], trial: Trial) -> Trial:
     if u[3] < 0.5:
         return _smoothed(u, replace(trial, loss="plan"))
@@ -106,6 +116,21 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
+# Those that need labels on a line.
+ORDERED: dict[str, Family] = {
+    "squared_emd": Family(
+        "squared EMD + α KL", False, _OF_COSTS, Trial("squared_emd", 0.0), _with_kl
+    ),
+}
+
+
+def find_family(name: str) -> Family:
+    """The family of that name."""
+    known = FAMILIES | ORDERED
+    if name not in known:
+        raise ValueError(f"family must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
+
 
 def draw_trials(
     family: str, budget: Budget, *, length: float, typical: float, seed: int
@@ -121,7 +146,7 @@ def draw_trials(
         typical: the median distance between labels, the unit of strengths.
         seed: of the draw.
     """
-    chosen = FAMILIES[family]
+    chosen = find_family(family)
     rates, bases = budget.rates, [chosen.base]
     if chosen.draw is None:
         rates *= budget.strengths

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.families import FAMILIES, Budget
-from wassloss.reproduce.labelled import best_device, each_set, load_labelled
+from wassloss.reproduce.labelled import PARTS, best_device, each_set, load_labelled
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import (
     AUC_SLACK,
@@ -77,7 +77,7 @@ def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
     seeds = [settings.seed + 1 + s for s in range(settings.seeds)]
     scored = finals(data, chosen, seeds)
     return {
-        "sizes": {part: len(getattr(data, part)) for part in ("train", "validation", "test")},
+        "sizes": {part: len(getattr(data, part)) for part in PARTS},
         "candidates": {f: [_point(c) for c in front(found[f])] for f in families},
         "trials": {f: len({repr(c.trial) for c in found[f]}) for f in families},
         "chosen": {key: candidate.as_json() for key, candidate in chosen.items()},

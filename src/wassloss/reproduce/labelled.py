@@ -22,6 +22,7 @@ from wassloss.targets import SparseTarget
 
 VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
 SPLIT_SEED = 0
+PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,13 @@ from wassloss.reproduce import (
     bound,
     examples,
     frontier,
+    hierarchy,
     lattice,
+    missing,
     mnist,
+    ordinal,
     relaxed,
+    relaxed_tags,
     tags,
     tradeoff,
 )
@@ -16,7 +20,20 @@ from wassloss.reproduce.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (lattice, relaxed, mnist, tags, tradeoff, examples, bound, frontier)
+    for module in (
+        lattice,
+        relaxed,
+        mnist,
+        tags,
+        tradeoff,
+        examples,
+        bound,
+        frontier,
+        ordinal,
+        hierarchy,
+        missing,
+        relaxed_tags,
+    )
 }
 
 

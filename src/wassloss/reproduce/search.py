@@ -55,16 +55,18 @@ def candidates(
     ]
 
 
+def trials_for(data: LabelledSet, family: str, budget: Budget, seed: int) -> list[Trial]:
+    """The trials of a family, in the units of the data."""
+    length = data.train.features.shape[1]  # whose mean square is 1
+    typical = data.metric.median_cost()
+    return draw_trials(family, budget, length=length, typical=typical, seed=seed)
+
+
 def search(
     data: LabelledSet, families: Sequence[str], budget: Budget, iterations: int, seed: int
 ) -> dict[str, list[Candidate]]:
     """As many trials of each family, at every look."""
-    length = data.train.features.shape[1]  # whose mean square is 1
-    typical = data.metric.median_cost()
-    drawn = {
-        family: draw_trials(family, budget, length=length, typical=typical, seed=seed)
-        for family in families
-    }
+    drawn = {family: trials_for(data, family, budget, seed) for family in families}
     trials = [trial for family in families for trial in drawn[family]]
     found = iter(candidates(data, trials, iterations, seed))
     return {
@@ -110,8 +112,8 @@ def finals(
 
 
 def difference(
-    own: Sequence[Scores],
-    other: Sequence[Scores],
+    own: Sequence[Any],
+    other: Sequence[Any],
     name: str,
     groups: NDArray[np.int64] | None = None,
 ) -> dict[str, float]:
@@ -121,7 +123,7 @@ def difference(
     seeds, for both would differ if all were done again.
 
     Args:
-        own: scores, one for each seed.
+        own: scores, one object for each seed, with a number for each example.
         other: those of the same seeds on the same examples.
         name: which score.
         groups: of the examples.
