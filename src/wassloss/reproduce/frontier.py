@@ -77,6 +77,8 @@ def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
     seeds = [settings.seed + 1 + s for s in range(settings.seeds)]
     scored = finals(data, chosen, seeds)
     return {
+        "iterations": settings.iterations,
+        "seeds": settings.seeds,
         "sizes": {part: len(getattr(data, part)) for part in PARTS},
         "candidates": {f: [_point(c) for c in front(found[f])] for f in families},
         "trials": {f: len({repr(c.trial) for c in found[f]}) for f in families},
@@ -131,13 +133,11 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
     x = f"{cost_name(found)} (less is better)"
     finish(axes[0, 0], f"{name}, validation: what no trial of its family beats", x, "AUC")
     finish(axes[0, 1], f"{name}, test: filled at KL's AUC, hollow least cost", x, "AUC", False)
-    settings = result["settings"]
-    sizes = found["sizes"]
     state_sizes(
         figure,
-        f"{result['mode']}: {sizes['train']:,} training examples, {settings['iterations']:,} steps "
-        f"at most, {max(found['trials'].values())} trials a family, {settings['seeds']} seeds on "
-        "test data; full lines and rival-free names: Wasserstein losses",
+        f"{result['mode']}: {found['sizes']['train']:,} training examples, at most "
+        f"{found['iterations']:,} steps, {max(found['trials'].values())} trials a family, "
+        f"{found['seeds']} seeds on test data; full lines: Wasserstein losses, dotted: rivals",
     )
     return figure
 

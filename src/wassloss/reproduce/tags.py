@@ -71,6 +71,8 @@ def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:
     scored = finals(data, chosen, seeds)
     tags = (data.train.target.weights > 0).sum(1)
     return {
+        "iterations": iterations,
+        "seeds": len(seeds),
         "tags": float(tags.double().mean()),
         "examples": len(data.train),
         "chosen": {name: candidate.as_json() for name, candidate in chosen.items()},
@@ -103,12 +105,10 @@ def draw(result: Result) -> dict[str, Figure]:
                     range(1, len(curve) + 1), curve, color=COLORS[place], marker=MARKERS[place],
                     markersize=3, linewidth=1.5, label=f"{label} (AUC {auc:.3f})",
                 )  # fmt: skip
-            finish(ax, f"{name}, {version} tags", "k proposed tags", "top-k cost")
-    state_sizes(
-        figure,
-        f"{result['mode']}: {settings['iterations']:,} steps at most, chosen on validation data, "
-        f"means over {settings['seeds']} seeds on test data",
-    )
+            steps, seeds = (found[version][size] for size in ("iterations", "seeds"))
+            title = f"{name}, {version} tags ({steps:,} steps, {seeds} seeds)"
+            finish(ax, title, "k proposed tags", "top-k cost")
+    state_sizes(figure, f"{result['mode']}: chosen on validation data, means on test data")
     return {"cost": figure}
 
 

@@ -74,6 +74,8 @@ def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:
         chosen[f"{alpha:g} auc"] = max(found, key=lambda c: c.auc)
     scored = finals(data, chosen, [settings.seed + 1 + s for s in range(settings.seeds)])
     return {
+        "iterations": settings.iterations,
+        "seeds": settings.seeds,
         "chosen": {name: candidate.as_json() for name, candidate in chosen.items()},
         "scores": {name: [run.summary() for run in runs] for name, runs in scored.items()},
     }
