@@ -28,6 +28,20 @@ test: $(READY)  ## run the tests and the doctests
 slow: $(READY)  ## run the tests that take minutes
 	$(BIN)/pytest -m slow
 
+# Needs no .venv: what counts is what a user gets. The oldest supported of everything, by hand, for it fetches gigabytes:
+#   make smoke PYTHON=python3.10 SMOKE_CONSTRAINTS=constraints-oldest.txt
+SMOKE_CONSTRAINTS ?= constraints.txt
+SMOKE := build/smoke
+.PHONY: smoke
+smoke:  ## build the wheel, install it into an empty environment, and use it there
+	rm -rf $(SMOKE)
+	$(PYTHON) -m venv $(SMOKE)
+	$(SMOKE)/bin/python -m pip wheel -qq --no-deps -w $(SMOKE)/wheel .
+	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) $(SMOKE)/wheel/*.whl
+	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py core
+	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) "$$(echo $(SMOKE)/wheel/*.whl)[cli]"
+	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py cli
+
 .PHONY: check
 check: $(READY)  ## formatting, lint, types, security
 	$(BIN)/ruff format --check
