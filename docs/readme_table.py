@@ -73,7 +73,8 @@ def times(results: dict[str, Any], title: str, library: str, *, by_hand: bool) -
 
 def both(results: dict[str, Any], title: str, library: str) -> str:
     whole, by_hand = (times(results, title, library, by_hand=hand) for hand in (False, True))
-    return f"{whole}, nor by hand" if whole == by_hand else f"{whole}; by hand {by_hand}"
+    neither = whole == by_hand and "×" not in whole
+    return f"{whole}, nor by hand" if neither else f"{whole}; by hand {by_hand}"
 
 
 def step_ratio(results: dict[str, Any], title: str) -> float:
