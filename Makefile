@@ -28,6 +28,20 @@ test: $(READY)  ## run the tests and the doctests
 slow: $(READY)  ## run the tests that take minutes
 	$(BIN)/pytest -m slow
 
+# Needs no .venv: what counts is what a user gets. The oldest supported of everything, by hand, for it fetches gigabytes:
+#   make smoke PYTHON=python3.10 SMOKE_CONSTRAINTS=constraints-oldest.txt
+SMOKE_CONSTRAINTS ?= constraints.txt
+SMOKE := build/smoke
+.PHONY: smoke
+smoke:  ## build the wheel, install it into an empty environment, and use it there
+	rm -rf $(SMOKE)
+	$(PYTHON) -m venv $(SMOKE)
+	$(SMOKE)/bin/python -m pip wheel -qq --no-deps -w $(SMOKE)/wheel .
+	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) $(SMOKE)/wheel/*.whl
+	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py core
+	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) "$$(echo $(SMOKE)/wheel/*.whl)[cli]"
+	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py cli
+
 .PHONY: check
 check: $(READY)  ## formatting, lint, types, security
 	$(BIN)/ruff format --check
@@ -35,10 +49,15 @@ check: $(READY)  ## formatting, lint, types, security
 	$(BIN)/mypy
 	$(BIN)/bandit -q -r src
 
-# Not part of check: it asks a service for known vulnerabilities, and needs the network.
+# Not part of check: it asks a service for known vulnerabilities, and needs the network. --strict, for without it a
+# package that the service does not answer for counts as a safe one. A suffix like +cpu is no release it knows.
 .PHONY: audit
 audit: $(READY)  ## known vulnerabilities of what is installed; needs the network
-	$(BIN)/pip-audit --skip-editable
+	@mkdir -p build
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' > build/audit.txt
+	@$(BIN)/pip-audit --strict --disable-pip --no-deps -r build/audit.txt || { \
+	  echo "Not every package was found free of known vulnerabilities: the lines above say which has one, or that the"; \
+	  echo "advisory service cannot be reached or does not answer for a package, in which case nothing is known."; exit 1; }
 
 .PHONY: format
 format: $(READY)  ## format the code and apply safe lint fixes

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.special import xlogy
 
 Array = NDArray[np.float64]
 INF = math.inf
 
 
-def kl(w: Array, z: Array) -> float:
-    """The paper's generalised divergence `KL~(w‖z)`."""
-    positive = w > 0
-    ratio = np.where(positive, w, 1) / np.where(positive, z, 1)
-    return float(np.sum(w * np.log(ratio) - w + z))
+def divergence(w: Array, log_z: Array, total: float) -> float:
+    """The paper's `KL~(w‖z)`; `z` as log and sum, for it may be too small to write down."""
+    log_z = np.where(w > 0, log_z, 0)
+    return float(np.sum(xlogy(w, w) - w * log_z - w) + total)
 
 
 def objective(
@@ -29,14 +29,17 @@ def objective(
     regularizer: str = "plan",
 ) -> float:
     """What the plan `T` costs, straight from the paper (constraints are not checked)."""
+    with np.errstate(divide="ignore"):  # a plan takes nothing from a label without mass
+        log_h, log_y = np.log(h), np.log(y)
     value = float(np.sum(T * M))
     if regularizer == "plan":
-        value += epsilon * float(np.sum(np.where(T > 0, T * np.log(np.where(T > 0, T, 1)), 0)))
+        value += epsilon * float(xlogy(T, T).sum())
     else:
-        value += epsilon * kl(T, np.outer(h, y))
-    for strength, marginal, mass in zip(gamma, (T.sum(1), T.sum(0)), (h, y), strict=True):
-        if strength < INF:
-            value += strength * kl(marginal, mass)
+        value += epsilon * divergence(T, log_h[:, None] + log_y, h.sum() * y.sum())
+    if gamma[0] < INF:
+        value += gamma[0] * divergence(T.sum(1), log_h, h.sum())
+    if gamma[1] < INF:
+        value += gamma[1] * divergence(T.sum(0), log_y, y.sum())
     return value
 
 

@@ -1,13 +1,14 @@
 """The drawings of the documentation: `python docs/figures/draw.py` writes them beside this file.
 
 They are committed, so that pages show them on a code host too. Rooms and arrows are listed here;
-times are read from the benchmarks' JSON, and a test compares both with what they show.
+times and shares are read from JSON, and tests compare all with what they show.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ CONTENDERS = {
     "OTT vmap, log domain": "OTT",
     "POT solve_batch": "POT solve_batch",
     "GeomLoss solve_batch": "GeomLoss",
+}
+# How far off, in grades: from this many on, its name and colour.
+OFF_BY = {
+    0: ("right", "#3d8c40"),
+    1: ("1", "#a9c77c"),
+    2: ("2", "#f2d16b"),
+    3: ("3 or 4", "#e38b2e"),
+    5: ("5 or more grades off", "#c1272d"),
 }
 SPEED_CASE = "entropic: K=1000 B=100 s=5 ε=0.02 float32 tol=1e-05"
 
@@ -138,11 +147,48 @@ def draw_speed() -> Any:
     return figure
 
 
+def shares(counts: list[list[int]]) -> list[float]:
+    """Per cent of the guesses of all splits in each class of `OFF_BY`."""
+    total = [sum(column) for column in zip(*counts, strict=True)]
+    edges = [*OFF_BY, len(total)]
+    return [100 * sum(total[low:high]) / sum(total) for low, high in pairwise(edges)]
+
+
+def draw_effect() -> Any:
+    off_by = json.loads((HERE / "alternatives.json").read_text())["off_by"]
+    names = ["cross-entropy", "label smoothing", "squared EMD", "Wasserstein"]
+    figure, axes = plt.subplots(figsize=(8, 2.9), layout="constrained")
+    for row, name in enumerate(names):
+        left = 0.0
+        for (what, colour), width in zip(OFF_BY.values(), shares(off_by[name]), strict=True):
+            label = what if row == 0 else None
+            axes.barh(row, width, left=left, color=colour, height=0.72, label=label)
+            ink = "white" if colour in ("#3d8c40", "#c1272d") else INK
+            middle = left + width / 2
+            axes.text(middle, row, f"{width:.0f} %", ha="center", va="center", color=ink)
+            left += width
+    axes.set_yticks(range(len(names)), names)
+    axes.get_yticklabels()[-1].set(weight="bold", color=RED)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("% of patients not seen in training, by how far off the predicted grade is")
+    axes.legend(frameon=False, ncols=5, loc="lower center", bbox_to_anchor=(0.45, 1.0))
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(left=False)
+    return figure
+
+
 def main() -> None:
     mpl.use("svg")
     # The same bytes each time: no date, no random names; text as text, to be found and read out.
     mpl.rcParams.update({"svg.hashsalt": "wassloss", "svg.fonttype": "none"})
-    for name, draw in {"rooms": draw_rooms, "batch": draw_batch, "speed": draw_speed}.items():
+    drawings = {
+        "rooms": draw_rooms,
+        "batch": draw_batch,
+        "speed": draw_speed,
+        "effect": draw_effect,
+    }
+    for name, draw in drawings.items():
         partial = HERE / f"{name}.partial"
         draw().savefig(partial, format="svg", metadata={"Date": None}, facecolor="white")
         partial.replace(HERE / f"{name}.svg")

@@ -5,18 +5,19 @@
 >>> loss = loss_fn(torch.randn(32, 10), torch.randint(10, (32,)))
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wassloss import data, functional, ground, models, runs, scores, training, transport
+from wassloss import functional, ground, transport
 from wassloss.functional import solve, wasserstein
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import SparseTarget
-from wassloss.training import TrainingPlan, train
 from wassloss.transport import ConvergenceWarning, Solution
 
 if TYPE_CHECKING:
-    from wassloss import estimators
+    from wassloss import data, estimators, models, runs, scores, training
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
+    from wassloss.training import TrainingPlan, train
 
 __version__ = "0.1.0"
 
@@ -44,14 +45,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # scikit-learn takes a third of the time that all the rest takes to import.
-    if name not in ("WassersteinClassifier", "WassersteinMeasureRegressor", "estimators"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+# What a loss does not need is imported when it is first asked for: scikit-learn and the readers of
+# data take as long as all the rest.
+_ROOMS = frozenset({"data", "estimators", "models", "runs", "scores", "training"})
+_ROOM_OF = {
+    "TrainingPlan": "training",
+    "WassersteinClassifier": "estimators",
+    "WassersteinMeasureRegressor": "estimators",
+    "train": "training",
+}
 
-    estimators = import_module("wassloss.estimators")
-    return estimators if name == "estimators" else getattr(estimators, name)
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"wassloss.{name}")
+    if name in _ROOM_OF:
+        return getattr(import_module(f"wassloss.{_ROOM_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

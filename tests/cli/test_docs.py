@@ -50,3 +50,12 @@ def test_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [words[0] for words in found] == ["train", "train", "report", "predict"]
     for words in found:
         ok(*words, *(["--iterations", 30] if words[0] == "train" else []))
+
+
+def test_the_page_on_choosing_shows_what_the_command_prints() -> None:
+    text = (ROOT / "docs/choosing.md").read_text()
+    (words,) = commands("docs/choosing.md")
+    assert words[:3] == ["metric", "show", "clipart"]
+    (shown,) = re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
+    printed = [line.rstrip() for line in ok(*words).stdout.splitlines()]
+    assert printed == shown.splitlines()

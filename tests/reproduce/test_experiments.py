@@ -13,7 +13,7 @@ from tests.reproduce.tiny import SETTINGS
 from wassloss.reproduce import EXPERIMENTS, Outcome
 from wassloss.reproduce.bound import project
 from wassloss.reproduce.mnist import digit_cost
-from wassloss.reproduce.page import markdown_table, render_page
+from wassloss.reproduce.page import render_page
 from wassloss.reproduce.relaxed import count_iterations
 from wassloss.reproduce.run import run_experiment
 
@@ -79,7 +79,6 @@ def test_verdicts_say_something_in_words_and_numbers(result) -> None:
     page = render_page({read["experiment"]: read})
     assert "data:image/png;base64," in page
     assert "http" not in page
-    assert markdown_table({read["experiment"]: read}).count("\n") == 2 + len(verdicts)
 
 
 def test_the_same_settings_give_the_same_numbers() -> None:

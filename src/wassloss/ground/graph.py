@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # which imports scipy.sparse when it is first used: most losses have no graph
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse import csgraph
 from torch import Tensor
 
 from wassloss.ground._cost import Scale
@@ -48,12 +47,12 @@ class Graph(GroundMetric):
         scale: Scale = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        if sparse.issparse(adjacency):
-            edges = sparse.csr_matrix(adjacency)
+        if scipy.sparse.issparse(adjacency):
+            edges = scipy.sparse.csr_matrix(adjacency)
             like = float_tensor("adjacency", np.zeros(1, edges.dtype), shape="(entries)")
         else:
             like = float_tensor("adjacency", adjacency, shape="(labels, labels)")
-            edges = sparse.csr_matrix(like.double().cpu().numpy())
+            edges = scipy.sparse.csr_matrix(like.double().cpu().numpy())
         self._edges = _checked_edges(edges)
         names = check_labels(labels, self._edges.shape[0])
         _check_connected(self._edges, names)
@@ -61,7 +60,9 @@ class Graph(GroundMetric):
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         sources, place = np.unique(indices.cpu().numpy(), return_inverse=True)
-        found = csgraph.dijkstra(self._edges, directed=False, indices=sources)  # (sources, K)
+        found = scipy.sparse.csgraph.dijkstra(
+            self._edges, directed=False, indices=sources
+        )  # (sources, K)
         return torch.from_numpy(found).to(self._anchor)[torch.from_numpy(place).to(self.device)]
 
     def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
@@ -72,7 +73,7 @@ class Graph(GroundMetric):
     def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
         size = len(fields["indptr"]) - 1
         parts = (fields["lengths"], fields["neighbours"], fields["indptr"])
-        edges = sparse.csr_matrix(parts, shape=(size, size))
+        edges = scipy.sparse.csr_matrix(parts, shape=(size, size))
         edges.check_format()
         return cls(edges, **common)
 
@@ -91,7 +92,7 @@ def _checked_edges(adjacency: Any) -> Any:
     _refuse("not be negative", entries, entries.data < 0)
     keep = (entries.data > 0) & (entries.row != entries.col)  # no shortest path takes a loop
     kept = (entries.data[keep], (entries.row[keep], entries.col[keep]))
-    edges = sparse.csr_matrix(kept, shape=entries.shape)
+    edges = scipy.sparse.csr_matrix(kept, shape=entries.shape)
     gap = (edges - edges.T).tocoo()
     # Roundings of float32 are forgiven: a path takes the shorter of the two directions.
     uneven = np.flatnonzero(abs(gap.data) > 1e-5 * edges.data.max(initial=0.0))
@@ -110,7 +111,7 @@ def _refuse(expected: str, entries: Any, wrong: NDArray[np.bool_]) -> None:
 
 
 def _check_connected(edges: Any, names: tuple[str, ...] | None) -> None:
-    count, component = csgraph.connected_components(edges, directed=False)
+    count, component = scipy.sparse.csgraph.connected_components(edges, directed=False)
     if count > 1:
         other = int(np.flatnonzero(component != component[0])[0])
         a, b = (0, other) if names is None else (repr(names[0]), repr(names[other]))

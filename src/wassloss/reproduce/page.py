@@ -1,4 +1,4 @@
-"""Results as one HTML page that needs no other file, and as a Markdown table."""
+"""Results as one HTML page that needs no other file."""
 
 from __future__ import annotations
 
@@ -48,16 +48,6 @@ def render_page(results: Mapping[str, Result]) -> str:
         "<table><thead><tr><th>experiment</th><th>claim</th><th>outcome</th><th>effect</th>"
         f"<th>sizes</th></tr></thead><tbody>{rows}</tbody></table>{sections}</body></html>\n"
     )
-
-
-def markdown_table(results: Mapping[str, Result]) -> str:
-    """Claim, outcome, effect and sizes, a row a claim."""
-    lines = ["| experiment | claim | outcome | effect | sizes |", "| --- | --- | --- | --- | --- |"]
-    for name, result in results.items():
-        for v in EXPERIMENTS[name].verdict(result):
-            cells = (name, v.claim, v.outcome.value, v.effect, str(result["mode"]))
-            lines.append(f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
 
 
 def _section(name: str, result: Result) -> str:

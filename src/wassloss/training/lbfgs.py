@@ -30,7 +30,6 @@ class Convergence:
     Attributes:
         converged: whether the gradient, or the progress, fell below `tolerance`.
         iterations: steps taken.
-        evaluations: of the loss and its gradient over all data.
         objective: the final mean loss plus weight penalty.
         gradient: the largest component of its gradient.
         message: the optimiser's own words.
@@ -38,7 +37,6 @@ class Convergence:
 
     converged: bool
     iterations: int
-    evaluations: int
     objective: float
     gradient: float
     message: str
@@ -138,7 +136,6 @@ def train_full_batch(
     report = Convergence(
         converged=bool(found.success),
         iterations=int(found.nit),
-        evaluations=int(found.nfev),
         objective=float(found.fun),
         gradient=gradient,
         message=str(found.message),

@@ -1,0 +1,94 @@
+"""`import wassloss` is hardly more than `import torch`; the rest comes when it is asked for."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+import wassloss as wl
+
+# Each takes a tenth of a second or more, or is of an extra.
+LATER = [
+    "IPython",
+    "jax",
+    "joblib",
+    "lightning",
+    "lightning_fabric",
+    "matplotlib",
+    "numba",
+    "onnxruntime",
+    "ot",
+    "pandas",
+    "PIL",
+    "pooch",
+    "pyarrow",
+    "rich",
+    "safetensors",
+    "scipy.linalg",
+    "scipy.optimize",
+    "scipy.sparse",
+    "scipy.stats",
+    "sklearn",
+    "torchmetrics",
+    "transformers",
+    "typer",
+]
+
+
+def imported_by(code: str) -> set[str]:
+    """Those of `LATER` that `code` imports and torch alone does not."""
+    code = (
+        "import sys, torch; before = set(sys.modules)\n"
+        f"{code}\nprint(*({set(LATER)!r} & set(sys.modules)) - before)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+def test_importing_imports_nothing_that_is_heavy() -> None:
+    assert imported_by("import wassloss") == set()
+
+
+def test_a_loss_needs_no_more_than_its_solver() -> None:
+    code = """
+import wassloss as wl
+logits = torch.zeros(2, 3, requires_grad=True)
+target = wl.SparseTarget(torch.tensor([[0, 1]] * 2), torch.full((2, 2), 0.5))
+wl.WassersteinLoss(wl.ground.Ordinal(3))(logits, target).backward()
+"""
+    assert not imported_by(code) & {"pandas", "sklearn", "pyarrow", "matplotlib", "ot"}
+
+
+def test_training_imports_its_extra_when_it_trains() -> None:
+    assert not imported_by("import wassloss.training") & {"lightning_fabric", "safetensors"}
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(wl.__all__) <= set(dir(wl))
+    for name in wl.__all__:
+        assert getattr(wl, name) is not None
+    starred: dict[str, object] = {}
+    exec("from wassloss import *", starred)
+    assert set(wl.__all__) <= set(starred)
+    assert wl.train is wl.training.train
+    assert wl.WassersteinClassifier is wl.estimators.WassersteinClassifier
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'wassloss' has no attribute 'Wasserstien'"):
+        _ = wl.Wasserstien
+    assert not hasattr(wl, "sklearn")
+
+
+@pytest.mark.slow  # processor time, for another process may have the clock
+def test_importing_takes_at_most_half_as_long_again_as_torch() -> None:
+    def seconds(code: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    pairs = [(seconds("import torch"), seconds("import wassloss")) for _ in range(7)]
+    torch_alone, ours = (min(times) for times in zip(*pairs, strict=True))
+    assert ours < 1.5 * torch_alone
