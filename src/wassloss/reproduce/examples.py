@@ -35,7 +35,7 @@ class Settings:
     """Sizes: `items` of each set are shown with `proposed` tags from either model."""
 
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
-    budget: Budget = field(default_factory=lambda: Budget(4, 3, (0.0005, 0.00002)))
+    budget: Budget = field(default_factory=lambda: Budget(4, 3))
     iterations: int = 3000
     items: int = 24
     proposed: int = 6
@@ -170,7 +170,7 @@ EXPERIMENT = Experiment(
     title="Proposed tags, side by side",
     claim="proposals are readable at a glance, and nearer to the truth",
     figure="figures 7 and 10",
-    quick=Settings(sets=("clipart",), budget=Budget(2, 2, (0.0005,)), iterations=1000, items=12),
+    quick=Settings(sets=("clipart",), budget=Budget(2, 2, (0.005,)), iterations=1000, items=12),
     full=Settings(),
     compute=compute,
     draw=draw,

@@ -26,12 +26,12 @@ class Budget:
     Attributes:
         strengths: of the loss, drawn at random.
         rates: learning rates, of a grid.
-        penalties: weight penalties; the first is the paper's.
+        penalties: weight penalties of a loss of KL's size.
     """
 
     strengths: int = 6
     rates: int = 3
-    penalties: tuple[float, ...] = (0.0005, 0.00002)
+    penalties: tuple[float, ...] = (0.02, 0.005, 0.001)
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:
@@ -46,7 +46,8 @@ class Family:
     Attributes:
         title: for a legend.
         ours: whether it is a Wasserstein loss; otherwise a rival.
-        rates: the least and the largest learning rate, for examples of mean square length 1.
+        size: of its gradients, over those of KL. Learning rates are divided by it and weight
+            penalties multiplied, so that their ranges mean the same for all.
         base: the trial without strengths.
         draw: from numbers between 0 and 1 to a trial with strengths, in units of the typical
             distance and cost; None where there are none.
@@ -54,7 +55,7 @@ class Family:
 
     title: str
     ours: bool
-    rates: tuple[float, float]
+    size: float
     base: Trial
     draw: Callable[[Sequence[float], Trial], Trial] | None = None
 
@@ -98,8 +99,9 @@ def _with_softened(u: Sequence[float], trial: Trial) -> Trial:
     return replace(_smoothed(u, trial), width=_log_between(u[3], 0.15, 0.8))
 
 
+RATES = 3.0, 60.0  # of a loss of KL's size, for examples of mean square length 1
 # Under transport costs a prediction that is spread over many labels has small gradients.
-_OF_KL, _OF_COSTS = (2.0, 60.0), (10.0, 600.0)
+_OF_KL, _OF_COSTS = 1.0, 0.1
 
 FAMILIES: dict[str, Family] = {
     "kl": Family("KL", False, _OF_KL, Trial("kl", 0.0)),
@@ -158,9 +160,9 @@ def draw_trials(
         )
         bases = [in_units(chosen.draw(point.tolist(), chosen.base), typical) for point in points]
     return [
-        replace(base, rate=float(rate) / length, penalty=penalty)
+        replace(base, rate=float(rate) / length / chosen.size, penalty=penalty * chosen.size)
         for base in bases
-        for rate in np.geomspace(*chosen.rates, rates)
+        for rate in np.geomspace(*RATES, rates)
         for penalty in budget.penalties
     ]
 

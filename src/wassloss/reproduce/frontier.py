@@ -242,7 +242,7 @@ EXPERIMENT = Experiment(
     quick=Settings(
         sets=("lattice", "clipart"),
         families=("kl", "decoded", "softened", "expected", "plan", "product", "plan_softened"),
-        budget=Budget(3, 2, (0.0005,)),
+        budget=Budget(3, 2, (0.005,)),
         iterations=1000,
         seeds=2,
     ),

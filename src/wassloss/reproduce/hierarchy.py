@@ -119,7 +119,7 @@ EXPERIMENT = Experiment(
     title="Labels of a taxonomy: WordNet's tree",
     claim="where labels are a tree, a Wasserstein loss guesses nearer to the truth",
     figure="beyond the paper",
-    quick=Settings(budget=Budget(4, 3, (0.0005,)), iterations=500, seeds=5, features=64),
+    quick=Settings(budget=Budget(4, 3, (0.005,)), iterations=500, seeds=5, features=64),
     full=Settings(),
     compute=compute,
     draw=draw,

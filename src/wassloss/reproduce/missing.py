@@ -291,7 +291,7 @@ EXPERIMENT = Experiment(
     figure="beyond the paper",
     quick=Settings(
         sets=("clipart",),
-        budget=Budget(3, 3, (0.0005,)),
+        budget=Budget(3, 3, (0.005,)),
         iterations=150,
         features=64,
     ),

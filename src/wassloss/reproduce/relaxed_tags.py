@@ -463,7 +463,7 @@ EXPERIMENT = Experiment(
     quick=Settings(
         labels=100,
         features=64,
-        budget=Budget(4, 3, (0.0005,)),
+        budget=Budget(4, 3, (0.005,)),
         iterations=300,
     ),
     full=Settings(),

@@ -96,19 +96,21 @@ def front(found: Sequence[Candidate]) -> list[Candidate]:
 def finals(
     data: LabelledSet, chosen: Mapping[str, Candidate], seeds: Sequence[int]
 ) -> dict[str, list[Scores]]:
-    """Each choice trained once for each seed and scored on test data."""
-    names = [name for name in chosen for _ in seeds]
-    looks = [chosen[name].iteration for name in names]
+    """Each choice trained once for each seed and scored on test data; equal choices are shared."""
+    places = {(c.trial, c.iteration): c for c in chosen.values()}
+    each = [candidate for candidate in places.values() for _ in seeds]
+    looks = [candidate.iteration for candidate in each]
     found = train_trials(
         data,
-        [chosen[name].trial for name in names],
-        [seed for _ in chosen for seed in seeds],
+        [candidate.trial for candidate in each],
+        [seed for _ in places for seed in seeds],
         max(looks),
         on="test",
         looks=looks,
     )
     scores = iter(found)
-    return {name: [next(scores)[0].scores for _ in seeds] for name in chosen}
+    of_choice = {key: [next(scores)[0].scores for _ in seeds] for key in places}
+    return {name: of_choice[c.trial, c.iteration] for name, c in chosen.items()}
 
 
 def difference(

@@ -38,7 +38,7 @@ class Settings:
     power: float = 2.0
     strength: float = 3.0
     rates: tuple[float, ...] = (5.0, 20.0, 80.0, 320.0)
-    penalty: float = 0.00002
+    penalty: float = 0.0005
     iterations: int = 3000
     seeds: int = 5
     most: int | None = None
