@@ -1,0 +1,154 @@
+"""Losses to compare with: their values, their gradients, and how they are related to ours."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import wassloss as wl
+from wassloss.rivals import (
+    ExpectedCostLoss,
+    KLLoss,
+    PoissonLoss,
+    SoftenedKLLoss,
+    SquaredEMDLoss,
+    WeightedSum,
+)
+
+LABELS = 6
+METRIC = wl.ground.Ordinal(LABELS, power=1.5)
+LOSSES = {
+    "kl": lambda: KLLoss(LABELS),
+    "softened": lambda: SoftenedKLLoss(METRIC, 1.3),
+    "expected": lambda: ExpectedCostLoss(METRIC, kl_weight=0.2),
+    "squared_emd": lambda: SquaredEMDLoss(LABELS),
+    "poisson": lambda: PoissonLoss(LABELS),
+    "sum": lambda: WeightedSum([SquaredEMDLoss(LABELS), KLLoss(LABELS)], [0.5, 2.0]),
+}
+
+
+def some_logits() -> Tensor:
+    return torch.randn(4, LABELS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def targets() -> dict[str, wl.SparseTarget | Tensor]:
+    dense = torch.rand(4, LABELS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    few = wl.SparseTarget(
+        torch.tensor([[0, 3], [5, 1], [2, 0], [4, 2]]),
+        torch.tensor([[0.5, 0.5], [1.0, 0.0], [2.0, 6.0], [0.1, 0.3]], dtype=torch.float64),
+    )
+    return {"ids": torch.tensor([0, 2, 5, 3]), "dense": dense, "few": few}
+
+
+def dense_of(target: wl.SparseTarget | Tensor) -> np.ndarray:
+    if isinstance(target, wl.SparseTarget):
+        found = np.zeros((4, LABELS))
+        for row in range(4):
+            for index, weight in zip(target.indices[row], target.weights[row], strict=True):
+                found[row, index] += float(weight)
+    elif target.dim() == 1:
+        found = np.eye(LABELS)[target.numpy()]
+    else:
+        found = target.numpy()
+    return found / found.sum(1, keepdims=True)
+
+
+def expected_value(name: str, logits: np.ndarray, y: np.ndarray) -> np.ndarray:
+    log_h = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    h = np.exp(log_h)
+    places = np.arange(LABELS)
+    distance = np.abs(places[:, None] - places)
+
+    def kl(t: np.ndarray) -> np.ndarray:
+        return np.where(t > 0, t * (np.log(np.where(t > 0, t, 1.0)) - log_h), 0.0).sum(1)
+
+    if name == "kl":
+        return kl(y)
+    if name == "softened":
+        kernel = np.exp(-((distance / 1.3) ** 2))
+        return kl(y @ (kernel / kernel.sum(1, keepdims=True)))
+    if name == "expected":
+        return np.einsum("bi,ij,bj->b", h, distance**1.5, y) + 0.2 * kl(y)
+    emd = ((h - y).cumsum(1) ** 2).sum(1)
+    return emd if name == "squared_emd" else 0.5 * emd + 2.0 * kl(y)
+
+
+@pytest.mark.parametrize("kind", targets())
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "poisson"])
+def test_values_are_those_of_their_formulas(name: str, kind: str) -> None:
+    logits, target = some_logits(), targets()[kind]
+    loss = LOSSES[name]()
+    loss.reduction = "none"
+    expected = expected_value(name, logits.numpy(), dense_of(target))
+    np.testing.assert_allclose(loss(logits, target).numpy(), expected, rtol=1e-6)
+    for reduction, reduce in (("mean", np.mean), ("sum", np.sum)):
+        loss.reduction = reduction
+        assert float(loss(logits, target)) == pytest.approx(reduce(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", targets())
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_are_those_of_finite_differences(name: str, kind: str) -> None:
+    logits, target, loss = some_logits().requires_grad_(), targets()[kind], LOSSES[name]()
+    assert torch.autograd.gradcheck(lambda x: loss.double()(x, target), logits)
+
+
+def test_a_width_of_zero_softens_nothing() -> None:
+    logits, target = some_logits(), targets()["few"]
+    torch.testing.assert_close(
+        SoftenedKLLoss(METRIC, 0.0)(logits, target), KLLoss(LABELS)(logits, target)
+    )
+
+
+def test_the_plan_loss_of_one_label_is_the_reverse_divergence_from_the_softened_label() -> None:
+    epsilon, logits, ids = 0.8, some_logits(), targets()["ids"]
+    squares = wl.ground.Ordinal(LABELS, power=2)
+    soft = SoftenedKLLoss(squares, epsilon**0.5).softened.double()[ids]
+    own = wl.WassersteinLoss(squares, epsilon=epsilon, reduction="none")
+    log_h = logits.log_softmax(1)
+    reverse = epsilon * (log_h.exp() * (log_h - soft.log())).sum(1)
+    constant = own(soft.log(), ids)
+    torch.testing.assert_close(own(logits, ids) - constant, reverse, rtol=1e-5, atol=1e-6)
+
+
+def test_the_expected_cost_is_the_product_loss_of_one_label_and_its_limit_for_many() -> None:
+    logits, everything = some_logits(), targets()
+    loss = ExpectedCostLoss(METRIC, reduction="none")
+    product = wl.WassersteinLoss(
+        METRIC, epsilon=0.3, regularizer="product", reduction="none", normalize_target=True
+    )
+    ids, few = everything["ids"], everything["few"]
+    torch.testing.assert_close(loss(logits, ids), product(logits, ids))
+    blurred = wl.WassersteinLoss(
+        METRIC, epsilon=1e4, regularizer="product", reduction="none", normalize_target=True
+    )
+    torch.testing.assert_close(loss(logits, few), blurred(logits, few), rtol=1e-3, atol=0)
+    assert bool((product(logits, few) < loss(logits, few)).all()), "a better coupling costs less"
+
+
+def test_a_label_that_is_ruled_out_costs_nothing_unless_it_is_true() -> None:
+    logits = torch.tensor([[0.0, 0.0, -torch.inf, 0.0, 0.0, 0.0]])
+    for loss in (KLLoss(LABELS), ExpectedCostLoss(METRIC), SquaredEMDLoss(LABELS)):
+        assert bool(loss(logits, torch.tensor([1])).isfinite())
+    assert float(KLLoss(LABELS)(logits, torch.tensor([2]))) == torch.inf
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: KLLoss(3, reduction="median"), "reduction must be one of"),
+        (lambda: SoftenedKLLoss(METRIC, -1.0), "width must be"),
+        (lambda: ExpectedCostLoss(METRIC, kl_weight=-0.1), "kl_weight must be"),
+        (lambda: WeightedSum([KLLoss(3)], [1.0, 2.0]), "weights must be one for each loss"),
+        (lambda: KLLoss(3)(torch.zeros(2, 4), torch.tensor([0, 1])), r"logits must have shape"),
+        (lambda: KLLoss(3)(torch.zeros(1, 3), torch.tensor([5])), "target must hold class ids"),
+    ],
+)
+def test_bad_input_is_named(make, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_sum_needs_losses_that_can_be_told_not_to_reduce() -> None:
+    with pytest.raises(TypeError, match="losses must have a reduction, got Identity"):
+        WeightedSum([nn.Identity()], [1.0])
