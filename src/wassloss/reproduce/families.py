@@ -76,9 +76,10 @@ def _smoothed(u: Sequence[float], trial: Trial) -> Trial:
     return replace(_costs(u, trial), strength=_log_between(u[2], 2.0, 12.0))
 
 
-def _sharper(u: Sequence[float], trial: Trial) -> Trial:
-    # Without the entropy of the prediction there is no bias to fear from a large λ.
-    return replace(_costs(u, trial), strength=_log_between(u[2], 4.0, 100.0))
+def _from_expected_to_exact(u: Sequence[float], trial: Trial) -> Trial:
+    # Without the entropy of the prediction there is no bias to fear from a large λ, and a small one
+    # leads to the expected cost.
+    return replace(_costs(u, trial), strength=_log_between(u[2], 0.5, 50.0))
 
 
 def _with_kl(u: Sequence[float], trial: Trial) -> Trial:
@@ -88,7 +89,7 @@ def _with_kl(u: Sequence[float], trial: Trial) -> Trial:
 def _either(u: Sequence[float], trial: Trial) -> Trial:
     if u[3] < 0.5:
         return _smoothed(u, replace(trial, loss="plan"))
-    return _sharper(u, replace(trial, loss="product"))
+    return _from_expected_to_exact(u, replace(trial, loss="product"))
 
 
 def _relaxed(u: Sequence[float], trial: Trial) -> Trial:
@@ -110,7 +111,9 @@ FAMILIES: dict[str, Family] = {
     "expected": Family("expected cost + α KL", False, _OF_COSTS, Trial("expected", 0.0), _costs),
     "wasserstein": Family("W + α KL", True, _OF_COSTS, Trial("plan", 0.0), _either),
     "plan": Family("W plan + α KL", True, _OF_COSTS, Trial("plan", 0.0), _smoothed),
-    "product": Family("W product + α KL", True, _OF_COSTS, Trial("product", 0.0), _sharper),
+    "product": Family(
+        "W product + α KL", True, _OF_COSTS, Trial("product", 0.0), _from_expected_to_exact
+    ),
     "relaxed": Family("W relaxed + α KL", True, _OF_COSTS, Trial("relaxed", 0.0), _relaxed),
     "debiased": Family("W debiased + α KL", True, _OF_COSTS, Trial("debiased", 0.0), _smoothed),
     "plan_softened": Family(
