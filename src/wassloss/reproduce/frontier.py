@@ -31,6 +31,7 @@ from wassloss.reproduce.trials import Scores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SCORES = ("cost", "auc")
 RULES = {"cost": "least cost", "auc": "least cost at KL's AUC"}
 # What is hoped for: how much less cost than KL at its AUC, of its own.
 TARGETS = {"flickr8k": 0.08, "delicious": 0.04}
@@ -96,10 +97,7 @@ def compare(scored: Mapping[str, Sequence[Scores]], groups: Any) -> dict[str, An
     """Paired differences of cost and AUC between any two choices, `own − other`."""
     return {
         own: {
-            other: {
-                name: difference(scored[own], scored[other], name, groups)
-                for name in ("cost", "auc")
-            }
+            other: {name: difference(scored[own], scored[other], name, groups) for name in SCORES}
             for other in scored
             if other != own
         }
@@ -114,46 +112,63 @@ def draw(result: Result) -> dict[str, Figure]:
 
 def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
     figure, axes = new_figure(1, 2, (13, 5))
-    for place, (family, points) in enumerate(found["candidates"].items()):
-        color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
-        label = FAMILIES[family].title
-        line = {"color": color, "marker": marker, "label": label, "markersize": 4}
+    tried, tested = axes[0]
+    outside = []
+    chosen = {
+        (family, rule): [mean_of(found["scores"][f"{family} {rule}"], s) for s in SCORES]
+        for family in found["candidates"]
+        for rule in RULES
+    }
+    window = _window([point for (_, rule), point in chosen.items() if rule == "auc"])
+    for family, points in found["candidates"].items():
+        look, label = _look(family), FAMILIES[family].title
         style = "-" if FAMILIES[family].ours else ":"
-        xs, ys = [p["cost"] for p in points], [p["auc"] for p in points]
-        axes[0, 0].plot(xs, ys, linewidth=1.4, linestyle=style, **line)
+        xs, ys = ([p[s] for p in points] for s in SCORES)
+        tried.plot(xs, ys, linewidth=1.4, linestyle=style, markersize=4, label=label, **look)
         for rule in RULES:
-            runs = found["scores"][f"{family} {rule}"]
-            x, y = (sum(run[s] for run in runs) / len(runs) for s in ("cost", "auc"))
-            face = color if rule == "auc" else "white"
-            axes[0, 1].plot(
-                [x], [y], linestyle="", color=color, marker=marker, markersize=8,
-                markerfacecolor=face, label=label if rule == "auc" else None,
-            )  # fmt: skip
-    _limit(axes[0, 0], found)
-    x = f"{cost_name(found)} (less is better)"
-    finish(axes[0, 0], f"{name}, validation: what no trial of its family beats", x, "AUC")
-    finish(axes[0, 1], f"{name}, test: filled at KL's AUC, hollow least cost", x, "AUC", False)
+            x, y = chosen[family, rule]
+            face = look["color"] if rule == "auc" else "white"
+            tested.plot([x], [y], linestyle="", markersize=8, markerfacecolor=face, **look)
+            if not (window[0] <= x <= window[1] and window[2] <= y <= window[3]):
+                outside.append(label)
+    for ax in (tried, tested):
+        ax.set_xlim(window[:2])
+        ax.set_ylim(window[2:])
+    cost = f"{cost_name(found)} (less is better)"
+    finish(tried, f"{name}, validation: what no trial of its family beats", cost, "AUC")
+    title = f"{name}, test: filled at KL's AUC, hollow least cost"
+    finish(tested, title, cost, "AUC", legend=False)
+    beyond = f"\nsome or all outside the picture: {', '.join(dict.fromkeys(outside))}"
     state_sizes(
         figure,
         f"{result['mode']}: {found['sizes']['train']:,} training examples, at most "
         f"{found['iterations']:,} steps, {max(found['trials'].values())} trials a family, "
-        f"{found['seeds']} seeds on test data; full lines: Wasserstein losses, dotted: rivals",
+        f"{found['seeds']} seeds on test data; full lines: Wasserstein losses, dotted: rivals"
+        + (beyond if outside else ""),
     )
     return figure
+
+
+def _look(family: str) -> dict[str, str]:
+    """A colour and a marker that no other family has both of."""
+    place = list(FAMILIES).index(family)
+    around = len(COLORS)
+    return {
+        "color": COLORS[place % around],
+        "marker": MARKERS[(place + place // around) % len(MARKERS)],
+    }
+
+
+def _window(points: Sequence[Sequence[float]]) -> tuple[float, float, float, float]:
+    """Where the good ones are, for the worst would hide them: costs, then AUCs."""
+    least, most = min(x for x, _ in points), max(y for _, y in points)
+    return least * 0.97, least * 1.12, most - 0.06, most + 0.01
 
 
 def cost_name(found: Mapping[str, Any]) -> str:
     """What the cost of a set is."""
     most = len(next(iter(found["scores"].values()))[0]["curve"])
     return f"mean top-k cost, k = 1…{most}" if most > 1 else "mean distance of the first guess"
-
-
-def _limit(axes: Any, found: Mapping[str, Any]) -> None:
-    """Show the region of the good ones, for the worst would hide them."""
-    points = [p for family in found["candidates"].values() for p in family]
-    least, most = min(p["cost"] for p in points), max(p["auc"] for p in points)
-    axes.set_xlim(least * 0.99, least * 1.25)
-    axes.set_ylim(most - 0.09, most + 0.005)
 
 
 def verdict(result: Result) -> list[Verdict]:
