@@ -195,7 +195,7 @@ def _verdicts(name: str, found: Mapping[str, Any]) -> list[Verdict]:
         f"{name}: at KL's AUC a Wasserstein loss has less mean top-k cost"
         + (f", by {hoped:.0%} or more" if hoped else ""),
         outcome,
-        f"{FAMILIES[best].title}: cost {share:+.1%} lower ({interval(gap['cost'])} against "
+        f"{FAMILIES[best].title}: cost {-share:+.1%} ({interval(gap['cost'])} against "
         f"{kl_cost:.4f}), AUC {interval(gap['auc'])}",
         f"Chosen on validation data: {described(trial)}.",
     )
