@@ -199,22 +199,21 @@ def _verdicts(name: str, found: Mapping[str, Any]) -> list[Verdict]:
         f"{kl_cost:.4f}), AUC {interval(gap['auc'])}",
         f"Chosen on validation data: {described(trial)}.",
     )
-    behind = []
-    for rival in rivals:
-        theirs = found["differences"][own][f"{rival} auc"]["cost"]
-        if theirs["low"] > 0:
-            behind.append(f"{FAMILIES[rival].title} (by {interval(theirs)})")
-    nearest = min(rivals, key=lambda r: found["differences"][own][f"{r} auc"]["cost"]["mean"] * -1)
-    gaps = ", ".join(
-        f"{FAMILIES[r].title} {interval(found['differences'][own][f'{r} auc']['cost'])}"
-        for r in rivals
-    )
-    closest = FAMILIES[nearest].title
+    enough = found["chosen"][kl]["auc"] - AUC_SLACK
+    there = [r for r in rivals if found["chosen"][f"{r} auc"]["auc"] >= enough]
+    gaps = {r: found["differences"][own][f"{r} auc"]["cost"] for r in there}
+    behind = [f"{FAMILIES[r].title} (by {interval(gaps[r])})" for r in there if gaps[r]["low"] > 0]
+    words = f"Ahead: {'; '.join(behind)}." if behind else "None is ahead."
+    below = [FAMILIES[r].title for r in rivals if r not in there]
+    if below:
+        words += f" Not at KL's AUC on validation data: {', '.join(below)}."
+    listed = ", ".join(f"{FAMILIES[r].title} {interval(gap)}" for r, gap in gaps.items())
     against_rivals = Verdict(
-        f"{name}: no rival is ahead of the chosen Wasserstein loss by more than its interval",
+        f"{name}: no rival at KL's AUC is ahead of the chosen Wasserstein loss by more than its "
+        "interval",
         Outcome.FAILED if behind else Outcome.HELD,
-        f"cost less that of each rival at KL's AUC: {gaps}",
-        f"The nearest is {closest}." if not behind else f"Ahead: {'; '.join(behind)}.",
+        f"cost less that of each rival: {listed}; {len(rivals)} rivals were tried",
+        words,
     )
     return [against_kl, against_rivals]
 
