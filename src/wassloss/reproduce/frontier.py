@@ -161,8 +161,10 @@ def _look(family: str) -> dict[str, str]:
 
 def _window(points: Sequence[Sequence[float]]) -> tuple[float, float, float, float]:
     """Where the good ones are, for the worst would hide them: costs, then AUCs."""
-    least, most = min(x for x, _ in points), max(y for _, y in points)
-    return least * 0.97, least * 1.12, most - 0.06, most + 0.01
+    costs, aucs = zip(*points, strict=True)
+    least, most = min(costs), max(aucs)
+    right, bottom = min(least * 1.12, max(costs) * 1.01), max(most - 0.06, min(aucs) - 0.02)
+    return least * 0.97, right, bottom, most + 0.01
 
 
 def cost_name(found: Mapping[str, Any]) -> str:

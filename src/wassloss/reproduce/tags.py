@@ -108,6 +108,7 @@ def draw(result: Result) -> dict[str, Figure]:
             steps, seeds = (found[version][size] for size in ("iterations", "seeds"))
             title = f"{name}, {version} tags ({steps:,} steps, {seeds} seeds)"
             finish(ax, title, "k proposed tags", "top-k cost")
+            ax.set_xticks([1, 5, 10, 15, 20])
     state_sizes(figure, f"{result['mode']}: chosen on validation data, means on test data")
     return {"cost": figure}
 
