@@ -170,7 +170,7 @@ EXPERIMENT = Experiment(
     title="Proposed tags, side by side",
     claim="proposals are readable at a glance, and nearer to the truth",
     figure="figures 7 and 10",
-    quick=Settings(sets=("clipart",), budget=Budget(2, 2, (0.005,)), iterations=1000, items=12),
+    quick=Settings(sets=("clipart",), budget=Budget(2, 2, (0.005,)), iterations=600, items=12),
     full=Settings(),
     compute=compute,
     draw=draw,

@@ -259,7 +259,7 @@ EXPERIMENT = Experiment(
         sets=("lattice", "clipart"),
         families=("kl", "decoded", "softened", "expected", "plan", "product", "plan_softened"),
         budget=Budget(3, 2, (0.005,)),
-        iterations=1000,
+        iterations=600,
         seeds=2,
     ),
     full=Settings(),

@@ -155,7 +155,7 @@ EXPERIMENT = Experiment(
     claim="W + α KL beats KL alone by the top-k cost and by AUC, also with less redundant tags",
     figure="figure 5",
     quick=Settings(
-        sets=("clipart",), budget=Budget(4, 2, (0.005,)), iterations=1000, seeds=2, rates=2
+        sets=("clipart",), budget=Budget(4, 2, (0.005,)), iterations=600, seeds=2, rates=2
     ),
     full=Settings(),
     compute=compute,
