@@ -83,12 +83,18 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path) -> None:
         reproduce.reproduce("latice", tmp_path)
 
 
-def test_without_data_all_leaves_it_out_and_a_name_is_an_error(tmp_path, monkeypatch) -> None:
+def test_without_data_all_leaves_it_out_and_a_name_is_an_error(
+    tmp_path, monkeypatch, request
+) -> None:
     monkeypatch.setenv("WASSLOSS_DATA", str(tmp_path / "nothing"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
     mnist = registry.EXPERIMENTS["mnist"]
-    for name in set(registry.EXPERIMENTS) - {"mnist"}:
-        monkeypatch.delitem(registry.EXPERIMENTS, name)
+    everything = dict(registry.EXPERIMENTS)
+    registry.EXPERIMENTS.clear()
+    registry.EXPERIMENTS["mnist"] = mnist
+    # As they were, in their order, which results are told in.
+    request.addfinalizer(lambda: registry.EXPERIMENTS.update(everything))
+    request.addfinalizer(registry.EXPERIMENTS.clear)
     lines: list[str] = []
     assert reproduce.reproduce("all", tmp_path / "out", say=lines.append) == {}
     assert any("mnist: left out" in line for line in lines)

@@ -109,7 +109,12 @@ def test_kill_minus_nine_then_resume_is_exact(tmp_path: Path) -> None:
     assert same(resumed, undisturbed)
 
 
-def test_an_interrupt_is_saved_where_it_came(tmp_path: Path) -> None:
+def test_an_interrupt_is_saved_where_it_came(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    # Python ignores interrupts where its parent does, as in a shell's background.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, inherited))
     undisturbed, model = perceptron(), perceptron()
     train(undisturbed, wasserstein(), tags(), plan_with())
     loss_fn, calls, before = wasserstein(), [], signal.getsignal(signal.SIGINT)
