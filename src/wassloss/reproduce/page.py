@@ -9,7 +9,7 @@ from html import escape
 from io import BytesIO
 
 from wassloss._files import replacing
-from wassloss.reproduce.experiment import Outcome, Result, Verdict
+from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.registry import EXPERIMENTS
 
 _STYLE = """
@@ -73,9 +73,14 @@ def _section(name: str, result: Result) -> str:
     )
     return (
         f'<section id="{name}"><h2>{escape(experiment.title)}</h2>'
-        f"<p>The paper, {escape(experiment.figure)}: {escape(experiment.claim)}</p>"
+        f"<p>{escape(_origin(experiment))}: {escape(experiment.claim)}</p>"
         f'{figures}{beside}{verdicts}<p class="about">{escape(about)}</p></section>'
     )
+
+
+def _origin(experiment: Experiment) -> str:
+    where = experiment.figure
+    return where.capitalize() if where.startswith("beyond") else f"The paper, {where}"
 
 
 def _outcome(verdict: Verdict) -> str:
