@@ -156,8 +156,8 @@ def _verdict(name: str, found: Mapping[str, Any]) -> Verdict:
         f"mean distance {gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}] against "
         f"{means['kl'].mean():.3f} of KL; true among the proposed: {hits['wasserstein']:.0%} "
         f"against {hits['kl']:.0%}",
-        f"{len(found['items'])} items, one seed, the best of {found['trials']} settings for either: "
-        "an illustration. KL: "
+        f"{len(found['items'])} items, one seed, the best of {found['trials']} settings for "
+        "either: an illustration. KL: "
         f"{described(found['chosen']['kl']['trial'])}; W: "
         f"{described(found['chosen']['wasserstein']['trial'])}.",
     )
