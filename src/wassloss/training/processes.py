@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +35,15 @@ def default_fabric(model: nn.Module) -> Fabric:
     nodes = int(os.environ["WORLD_SIZE"]) // local
     fabric = Fabric(accelerator=accelerator, devices=local, num_nodes=nodes, strategy="ddp")
     fabric.launch()
+    # Fabric closes groups of NCCL at exit; those of gloo have threads too, which would now and then
+    # abort a process that ends before them.
+    atexit.register(_close_group)
     return fabric
+
+
+def _close_group() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def gather(fabric: Fabric, value: T) -> list[T]:
