@@ -23,7 +23,8 @@ FEW = Budget(1, 1, (0.0005,))
 SETTINGS: dict[str, Any] = {
     "lattice": lattice.Settings(
         sides=(3,), noises=(0.1, 0.8), repeats=2, iterations=200, tuning_iterations=50,
-        train=20, test=20, learning_rates=(0.1,), epsilons=(1.0,), weight_penalties=(0.0005, 0.0),
+        train=20, test=20, learning_rates=(0.1,), smoothed_rates=(0.1,), epsilons=(1.0,),
+        weight_penalties=(0.0005, 0.0),
     ),
     "relaxed": relaxed.Settings(
         size=16, lambdas=(5.0, 20.0), gammas=(1.0, 10.0, 100.0, 1000.0), metrics=1, pairs=3,

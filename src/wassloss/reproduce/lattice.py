@@ -3,7 +3,8 @@
 Four ways to train the same linear model: KL; the smoothed Wasserstein loss (the paper's, whose
 `epsilon` is picked on validation data); the exact Wasserstein loss; and the exact one started from
 the KL model. Each has as many settings to pick from, on validation data with noisy labels, as a
-user would have to: a learning rate, and a weight penalty or, for the smoothed loss, `epsilon`.
+user would have to: a weight penalty, a learning rate, and for the smoothed loss `epsilon`, for
+which it has fewer learning rates.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Settings:
     test: int = 100
     spread: float = 0.2
     weight_penalties: tuple[float, ...] = (0.0005, 0.00005, 0.0)  # the first is the paper's
-    learning_rates: tuple[float, ...] = (0.03, 0.1, 0.3)
+    learning_rates: tuple[float, ...] = (0.02, 0.04, 0.08, 0.15, 0.3, 0.6)
+    smoothed_rates: tuple[float, ...] = (0.1, 0.3)
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.0)  # neighbours are 1 apart
     tuning_noises: tuple[float, ...] = (0.1, 0.5, 0.9)
     tuning_repeats: int = 1
@@ -89,18 +91,18 @@ def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
 
 def _tune(side: int, settings: Settings) -> dict[str, Any]:
     """The learning rate (and epsilon) of each loss with the least distance to noisy labels."""
-    penalties, own = settings.weight_penalties, settings.weight_penalties[:1]
+    rates, few = settings.learning_rates, settings.smoothed_rates
     grids = {
-        "kl": ((0.0,), penalties),
-        "exact": ((0.0,), penalties),
-        "smoothed": (settings.epsilons, own),
+        "kl": ((0.0,), rates),
+        "exact": ((0.0,), rates),
+        "smoothed": (settings.epsilons, few),
     }
     candidates = [
         (loss, epsilon, rate, penalty)
         for loss, (epsilons, allowed) in grids.items()
         for epsilon in epsilons
-        for rate in settings.learning_rates
-        for penalty in allowed
+        for rate in allowed
+        for penalty in settings.weight_penalties
     ]
     jobs = [
         Job(*candidate, noise, settings.seed + TUNING_SEED + repeat)
@@ -323,7 +325,7 @@ def _against_kl(result: Result, loss: str) -> Verdict:
     overall = mean_interval(np.mean(effects, 0))
     kl_mean = float(np.mean([run["distance"] for run in runs if run["loss"] == "kl"]))
     levels = len(settings["noises"])
-    outcome = Outcome.PARTLY if better else Outcome.FAILED
+    outcome = Outcome.PARTLY if better and overall.low <= 0 else Outcome.FAILED
     if len(better) == levels and overall.high < 0:
         outcome = Outcome.HELD
     own, of_kl = (
@@ -333,7 +335,9 @@ def _against_kl(result: Result, loss: str) -> Verdict:
     words = {
         "smoothed": "Epsilon was picked on validation data: "
         + ", ".join(f"{b['smoothed']['epsilon']:g} at D = {side}" for side, b in _tuned(result))
-        + " (neighbours are 1 apart); KL's weight penalty likewise: "
+        + " (neighbours are 1 apart); weight penalties likewise: "
+        + ", ".join(f"{b['smoothed']['penalty']:g}" for _, b in _tuned(result))
+        + ", and for KL "
         + ", ".join(f"{b['kl']['penalty']:g}" for _, b in _tuned(result))
         + ".",
         "exact": f"On its own training objective it ends at {own:.3f}, where the KL model has "
