@@ -26,9 +26,10 @@ import torch
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from torch import Tensor
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import cross_entropy
 
 import wassloss as wl
+from wassloss.rivals import SquaredEMDLoss
 from wassloss.training import train_full_batch
 
 GRADES, SPLITS = 10, 20
@@ -39,12 +40,6 @@ FEW = (1e-4, 1e-3, 1e-2)
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Answer = Callable[[Tensor], Tensor]
-
-
-def squared_emd(logits: Tensor, grades: Tensor) -> Tensor:
-    """The squared distances between the cumulative sums (Hou, Yu and Samaras, 2016)."""
-    gap = logits.softmax(1) - one_hot(grades, GRADES)
-    return gap.cumsum(1).square().sum(1).mean()
 
 
 def wasserstein(epsilon: float, kl_weight: float) -> Loss:
@@ -66,7 +61,7 @@ OBJECTIVES: dict[str, list[tuple[Loss, float]]] = {
         (partial(cross_entropy, label_smoothing=s), c)
         for s, c in itertools.product((0.05, 0.1, 0.2, 0.4), FEW)
     ],
-    "squared EMD": [(squared_emd, c) for c in PENALTIES],
+    "squared EMD": [(SquaredEMDLoss(GRADES), c) for c in PENALTIES],
     "Wasserstein": [
         (wasserstein(e, k), c) for e, k, c in itertools.product((0.2, 0.5), (0.0, 0.1), FEW)
     ],

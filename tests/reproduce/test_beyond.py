@@ -13,7 +13,7 @@ from wassloss.ground import Ordinal
 from wassloss.reproduce import EXPERIMENTS, Outcome, missing, ordinal, relaxed_tags
 from wassloss.reproduce.compressed import compressed
 from wassloss.reproduce.families import FAMILIES, Budget, draw_trials, find_family
-from wassloss.reproduce.first_guess import Guesses, median_steps, summarize, verdicts
+from wassloss.reproduce.first_guess import Guesses, summarize, verdicts
 from wassloss.reproduce.hierarchy import heaviest
 from wassloss.reproduce.labelled import as_labelled, load_labelled
 from wassloss.reproduce.search import Candidate
@@ -84,7 +84,7 @@ def test_every_patient_is_guessed_once_and_never_learnt_from() -> None:
     assert int(counts.max() - counts.min()) <= 1
     # The order of the grades is that of the progression: a body mass index says much about it.
     assert stats.spearmanr(data.features[:, 2], data.target).statistic > 0.5
-    assert median_steps(as_labelled(data, CPU).metric) == pytest.approx(1.0)
+    assert as_labelled(data, CPU).metric.median_cost() == pytest.approx(1.0)
 
 
 def test_the_label_is_what_most_captions_name_and_the_first_of_equals() -> None:

@@ -16,13 +16,13 @@ import torch
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.families import Budget, count_trials
-from wassloss.reproduce.frontier import described
 from wassloss.reproduce.intervals import mean_interval
 from wassloss.reproduce.labelled import LabelledSet, best_device, each_set, load_labelled
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import AUC_SLACK, Candidate, choose, search
 from wassloss.reproduce.style import COLORS, finish, new_figure, state_sizes
 from wassloss.reproduce.trials import train_model
+from wassloss.reproduce.words import described
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

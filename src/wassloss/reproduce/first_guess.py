@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.ground import GroundMetric
 from wassloss.reproduce.experiment import Outcome, Result, Verdict
 from wassloss.reproduce.families import Budget, count_trials, find_family
 from wassloss.reproduce.labelled import LabelledSet
@@ -70,15 +69,6 @@ class Guesses:
 
     def summary(self) -> dict[str, float]:
         return {name: round(float(getattr(self, name).mean()), 5) for name in SCORES}
-
-
-def median_steps(metric: GroundMetric) -> float:
-    """The median distance of two labels: what distances are divided by before training.
-
-    Strengths of the losses then mean the same on every metric.
-    """
-    table = metric.distance().double().cpu().numpy()
-    return float(np.median(table[~np.eye(len(table), dtype=bool)]))
 
 
 def tune(data: LabelledSet, settings: Comparison) -> dict[str, Candidate]:

@@ -20,13 +20,13 @@ from wassloss.reproduce.search import (
     AUC_SLACK,
     Candidate,
     choose,
-    difference,
+    compare,
     finals,
     front,
     search,
 )
 from wassloss.reproduce.style import COLORS, MARKERS, finish, new_figure, state_sizes
-from wassloss.reproduce.trials import Scores
+from wassloss.reproduce.words import described, interval, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,18 +91,6 @@ def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
 
 def _point(candidate: Candidate) -> dict[str, Any]:
     return {"cost": candidate.cost, "auc": candidate.auc}
-
-
-def compare(scored: Mapping[str, Sequence[Scores]], groups: Any) -> dict[str, Any]:
-    """Paired differences of cost and AUC between any two choices, `own − other`."""
-    return {
-        own: {
-            other: {name: difference(scored[own], scored[other], name, groups) for name in SCORES}
-            for other in scored
-            if other != own
-        }
-        for own in scored
-    }
 
 
 def draw(result: Result) -> dict[str, Figure]:
@@ -224,26 +212,6 @@ def _validation(found: Mapping[str, Any], family: str) -> float:
     chosen = found["chosen"][f"{family} auc"]
     enough = found["chosen"]["kl cost"]["auc"] - AUC_SLACK
     return float(chosen["cost"]) if chosen["auc"] >= enough else float("inf")
-
-
-def mean_of(runs: Sequence[Mapping[str, Any]], name: str) -> float:
-    """A score's mean over runs."""
-    return float(sum(run[name] for run in runs) / len(runs))
-
-
-def interval(gap: Mapping[str, float]) -> str:
-    """A difference with its interval."""
-    return f"{gap['mean']:+.4f} [{gap['low']:+.4f}, {gap['high']:+.4f}]"
-
-
-def described(trial: Mapping[str, Any]) -> str:
-    """A trial in words."""
-    names = {
-        "loss": "{}", "power": "power {:g}", "strength": "λ = {:.3g}", "kl": "α = {:.3g}",
-        "width": "width {:.2g}", "gamma": "γ = {:.2g}", "rate": "learning rate {:.3g}",
-        "penalty": "weight penalty {:g}",
-    }  # fmt: skip
-    return ", ".join(form.format(trial[key]) for key, form in names.items() if key in trial)
 
 
 def _sets(result: Result) -> list[tuple[str, Any]]:

@@ -27,7 +27,6 @@ from wassloss.reproduce.first_guess import (
     Comparison,
     draw_differences,
     guess,
-    median_steps,
     summarize,
     tune,
     verdicts,
@@ -89,7 +88,7 @@ def photographs(least: int) -> tuple[Dataset, float]:
     names = data.label_names or ()
     kept = [names[i] for i in (counts >= least).nonzero().squeeze(1).tolist()]
     parents, nodes, labels = tree_of_paths(hypernym_paths(kept))
-    steps = median_steps(Tree(parents, nodes=nodes))
+    steps = Tree(parents, nodes=nodes).median_cost()
     tree = Tree(parents, np.full(len(parents), 1 / steps), nodes, labels=labels)
     single = replace(data, target=classes, metric=None).keep_labels(kept)
     return single.with_metric(tree), steps

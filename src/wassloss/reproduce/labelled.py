@@ -177,6 +177,20 @@ def each_set(
     return {name: value for name, value in found.items() if value is not None}
 
 
+def each_version(
+    name: str,
+    versions: Sequence[str],
+    compute: Callable[[LabelledSet], dict[str, Any]],
+    *,
+    most: int | None,
+    seed: int,
+) -> dict[str, Any]:
+    """What is computed of a set's ``"original"`` tags, and of its ``"reduced"`` ones."""
+    data = load_labelled(name, best_device(), most)
+    made = {"original": lambda: data, "reduced": lambda: data.reduced(seed)}
+    return {version: compute(made[version]()) for version in versions}
+
+
 def _or_none(name: str, parts: Parts, compute: Callable[[str], dict[str, Any]]) -> Any:
     try:
         return parts.part(name, partial(compute, name))

@@ -24,7 +24,6 @@ from wassloss.reproduce.first_guess import (
     Guesses,
     draw_differences,
     guess,
-    median_steps,
     summarize,
     tune,
     verdicts,
@@ -71,7 +70,7 @@ def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
 
 
 def _fold(fold: int, settings: Settings) -> dict[str, Any]:
-    steps = median_steps(Ordinal(settings.grades))
+    steps = Ordinal(settings.grades).median_cost()
     data = as_labelled(diabetes(fold, settings.folds, settings.grades), best_device())
     with one_thread():  # ten numbers a patient are no work to share
         chosen = tune(data, settings)
@@ -117,7 +116,7 @@ def diabetes(fold: int, folds: int, grades: int) -> Dataset:
 
 
 def _grades(grades: int) -> Ordinal:
-    places = np.arange(grades) / median_steps(Ordinal(grades))
+    places = np.arange(grades) / Ordinal(grades).median_cost()
     return Ordinal(places, labels=tuple(map(str, range(grades))))
 
 

@@ -144,3 +144,18 @@ def difference(
     of_seeds = float(by_seed.std(ddof=1)) / len(by_seed) ** 0.5 if len(by_seed) > 1 else 0.0
     mean, half = float(gaps.mean()), 1.96 * float(np.hypot(of_examples, of_seeds))
     return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def compare(scored: Mapping[str, Sequence[Scores]], groups: Any) -> dict[str, Any]:
+    """Paired differences of cost and AUC between any two choices, `own − other`."""
+    return {
+        own: {
+            other: {
+                name: difference(scored[own], scored[other], name, groups)
+                for name in ("cost", "auc")
+            }
+            for other in scored
+            if other != own
+        }
+        for own in scored
+    }

@@ -17,12 +17,12 @@ import numpy as np
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.families import FAMILIES, RATES, Budget
-from wassloss.reproduce.frontier import compare, described, interval, mean_of
-from wassloss.reproduce.labelled import LabelledSet, best_device, each_set, load_labelled
+from wassloss.reproduce.labelled import LabelledSet, each_set, each_version
 from wassloss.reproduce.parts import Parts
-from wassloss.reproduce.search import AUC_SLACK, candidates, choose, finals, search
+from wassloss.reproduce.search import AUC_SLACK, candidates, choose, compare, finals, search
 from wassloss.reproduce.style import COLORS, MARKERS, finish, new_figure, state_sizes
 from wassloss.reproduce.trials import Trial
+from wassloss.reproduce.words import described, interval, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,9 +54,10 @@ def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
 
 
 def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
-    data = load_labelled(name, best_device(), settings.most)
-    whole = {"original": data, "reduced": data.reduced(settings.seed)}
-    return {version: _compute_version(whole[version], settings) for version in settings.versions}
+    compute_version = partial(_compute_version, settings=settings)
+    return each_version(
+        name, settings.versions, compute_version, most=settings.most, seed=settings.seed
+    )
 
 
 def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.intervals import bands
-from wassloss.reproduce.labelled import LabelledSet, best_device, each_set, load_labelled
+from wassloss.reproduce.labelled import LabelledSet, each_set, each_version
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import candidates, choose, finals
 from wassloss.reproduce.style import draw_band, finish, new_figure, state_sizes
@@ -52,9 +52,10 @@ def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
 
 
 def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
-    data = load_labelled(name, best_device(), settings.most)
-    whole = {"original": data, "reduced": data.reduced(settings.seed)}
-    return {version: _compute_version(whole[version], settings) for version in settings.versions}
+    compute_version = partial(_compute_version, settings=settings)
+    return each_version(
+        name, settings.versions, compute_version, most=settings.most, seed=settings.seed
+    )
 
 
 def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Trial:
     rate: float
     penalty: float = 0.0005
     power: float = 1.0
-    strength: float = 1.0
+    strength: float = 0.0
     kl: float = 0.0
     width: float = 0.0
     gamma: float = 0.0
@@ -66,7 +66,6 @@ class Trial:
     def loss_fn(self, distance: GroundMetric) -> nn.Module:
         """The loss on a metric whose cost is the distance."""
         metric = distance.with_cost(power=self.power)
-        epsilon = 1 / self.strength
         if self.loss == "kl":
             return KLLoss(metric.size)
         if self.loss == "softened":
@@ -76,6 +75,7 @@ class Trial:
         if self.loss == "squared_emd":
             loss = SquaredEMDLoss(metric.size)
             return WeightedSum([loss, KLLoss(metric.size)], [1.0, self.kl]) if self.kl else loss
+        epsilon = 1 / self.strength
         if self.loss == "relaxed":
             relaxed = RelaxedWassersteinLoss(
                 metric, epsilon=epsilon, gamma=self.gamma, kl_weight=self.kl

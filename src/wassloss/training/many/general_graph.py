@@ -29,8 +29,9 @@ class GeneralGraphSteps(GeneralSteps):
     def advance(self, rows: Tensor, order_of: Tensor, lr: Tensor) -> None:
         device = self.losses.device
         order_of = order_of.to(device)
-        if self._graph is None or self._rows.shape[2] != rows.shape[2]:
-            self._record(rows.shape[2])
+        graph = self._graph
+        if graph is None or self._rows.shape[2] != rows.shape[2]:
+            graph = self._graph = self._record(rows.shape[2])
         self.bad.fill_(-1)
         for first in range(0, rows.shape[1], STEPS_AT_ONCE):
             block = rows[:, first : first + STEPS_AT_ONCE].to(device)
@@ -40,7 +41,7 @@ class GeneralGraphSteps(GeneralSteps):
             self._place.zero_()
             self._first.fill_(first)
             for _ in range(count):
-                self._replay()
+                graph.replay()
 
     def _beside_others(self, number: int) -> AbstractContextManager[Any]:
         # Autograd goes back through each loss on the stream it came by.
@@ -52,12 +53,7 @@ class GeneralGraphSteps(GeneralSteps):
         for lane in self._lanes[: len(self.shares)]:
             torch.cuda.current_stream(lane.device).wait_stream(lane)
 
-    def _replay(self) -> None:
-        if self._graph is None:
-            raise RuntimeError("nothing was recorded")
-        self._graph.replay()
-
-    def _record(self, batch: int) -> None:
+    def _record(self, batch: int) -> torch.cuda.CUDAGraph:
         """Record a step, leaving weights, optimisers and losses as they were."""
         device = self.losses.device
         shape = (STEPS_AT_ONCE, len(self.models), batch)
@@ -79,7 +75,7 @@ class GeneralGraphSteps(GeneralSteps):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(device), torch.cuda.graph(graph):
             self._take_step()
-        self._graph = graph
+        return graph
 
     def _take_step(self) -> None:
         rows = self._rows.index_select(0, self._place).squeeze(0)

@@ -1,0 +1,26 @@
+"""What verdicts are made of: means, differences with their intervals, trials in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def mean_of(runs: Sequence[Mapping[str, Any]], name: str) -> float:
+    """A score's mean over runs."""
+    return float(sum(run[name] for run in runs) / len(runs))
+
+
+def interval(gap: Mapping[str, float]) -> str:
+    """A difference with its interval."""
+    return f"{gap['mean']:+.4f} [{gap['low']:+.4f}, {gap['high']:+.4f}]"
+
+
+def described(trial: Mapping[str, Any]) -> str:
+    """A trial in words."""
+    names = {
+        "loss": "{}", "power": "power {:g}", "strength": "λ = {:.3g}", "kl": "α = {:.3g}",
+        "width": "width {:.2g}", "gamma": "γ = {:.2g}", "rate": "learning rate {:.3g}",
+        "penalty": "weight penalty {:g}",
+    }  # fmt: skip
+    return ", ".join(form.format(trial[key]) for key, form in names.items() if key in trial)
