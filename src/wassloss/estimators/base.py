@@ -182,8 +182,10 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         self.scaler_ = scaler.partial_fit(X, sample_weight=weight)
 
     def _features(self, X: NDArray[Any]) -> Tensor:
-        scaled = X.copy() if self.scaler_ is None else self.scaler_.transform(X)
-        return torch.from_numpy(scaled).to(next(self.model_.parameters()).dtype)
+        scaled = X if self.scaler_ is None else self.scaler_.transform(X)
+        # Copied into torch's memory, which is aligned: on NumPy's, matrix products may end on
+        # other last bits from one call to the next, and a fit would not repeat exactly.
+        return torch.tensor(scaled, dtype=next(self.model_.parameters()).dtype)
 
     @torch.no_grad()
     def _outputs(self, X: Any) -> Tensor:
