@@ -18,7 +18,9 @@ K = 5
 F64 = torch.float64
 METRIC = Ordinal(K, scale="max")
 
-modules = pytest.mark.parametrize("module", [wl.WassersteinLoss, wl.RelaxedWassersteinLoss])
+ITERATED = [wl.WassersteinLoss, wl.RelaxedWassersteinLoss]
+iterated = pytest.mark.parametrize("module", ITERATED)
+modules = pytest.mark.parametrize("module", [*ITERATED, wl.NearestWassersteinLoss])
 reductions = pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 
 
@@ -70,7 +72,7 @@ def test_all_examples_ignored_is_as_in_cross_entropy(reduction: str) -> None:
 
 
 @reductions
-@modules
+@iterated
 @pytest.mark.parametrize("empty", ["ids", "dense", "SparseTarget", "COO"])
 @pytest.mark.parametrize("mode", [{}, {"iterations": 3}, {"regularizer": "product"}], ids=str)
 def test_an_empty_batch_is_as_in_cross_entropy(
@@ -302,7 +304,7 @@ def test_half_precision_logits_are_computed_with_in_single(module: Any, dtype: t
     torch.testing.assert_close(gradient, gradient_of(expected, wide).to(dtype))
 
 
-@modules
+@iterated
 @pytest.mark.parametrize(
     "mode", [{}, {"iterations": 5}, {"regularizer": "product"}], ids=["plan", "fixed", "product"]
 )

@@ -20,6 +20,7 @@ METRIC = wl.ground.Ordinal(LABELS, power=1.5)
 LOSSES = {
     "kl": lambda: KLLoss(LABELS),
     "softened": lambda: SoftenedKLLoss(METRIC, 1.3),
+    "softened nearest": lambda: SoftenedKLLoss(METRIC, 1.3, nearest=True),
     "expected": lambda: ExpectedCostLoss(METRIC, kl_weight=0.2),
     "squared_emd": lambda: SquaredEMDLoss(LABELS),
     "poisson": lambda: PoissonLoss(LABELS),
@@ -67,6 +68,10 @@ def expected_value(name: str, logits: np.ndarray, y: np.ndarray) -> np.ndarray:
     if name == "softened":
         kernel = np.exp(-((distance / 1.3) ** 2))
         return kl(y @ (kernel / kernel.sum(1, keepdims=True)))
+    if name == "softened nearest":
+        to_nearest = np.stack([distance[:, row > 0].min(1) for row in y])
+        kernel = np.exp(-((to_nearest / 1.3) ** 2))
+        return kl(kernel / kernel.sum(1, keepdims=True))
     if name == "expected":
         return np.einsum("bi,ij,bj->b", h, distance**1.5, y) + 0.2 * kl(y)
     emd = ((h - y).cumsum(1) ** 2).sum(1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wassloss import functional, ground, transport
 from wassloss.functional import solve, wasserstein
-from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
+from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import SparseTarget
 from wassloss.transport import ConvergenceWarning, Solution
 
@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceWarning",
+    "NearestWassersteinLoss",
     "RelaxedWassersteinLoss",
     "Solution",
     "SparseTarget",

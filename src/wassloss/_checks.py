@@ -152,17 +152,20 @@ def check_strength(name: str, value: float) -> float:
 
 
 def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
-    """One positive number for both sides or one for each; infinity is a constraint."""
+    """One positive number for both sides or one for each; infinity is a constraint.
+
+    The target's may be 0, which leaves its marginal free.
+    """
     given: Any = gamma
     try:
         given = [gamma] if isinstance(given, str) else list(given)
     except TypeError:  # not iterable, or only in name, as a tensor without dimensions
         given = [gamma, gamma]
     pair = [check_number("gamma", g) for g in given]
-    if len(pair) != 2 or not all(g > 0 for g in pair):
+    if len(pair) != 2 or not (pair[0] > 0 and pair[1] >= 0):
         raise ValueError(
-            "gamma must be a positive number, or two (for the prediction and the target), got "
-            f"{tuple(pair)}"
+            "gamma must be a positive number, or two (for the prediction and the target, whose own "
+            f"may be 0), got {tuple(pair)}"
         )
     return pair[0], pair[1]
 

@@ -124,8 +124,9 @@ def problem_of(
 ) -> Problem:
     """What a recipe asks of the solvers for these predictions and targets, without gradients."""
     weights = target.weights.detach()
-    if target.weights.requires_grad:
+    if target.weights.requires_grad and not recipe.objective.free_target:
         # Labels of zero weight have a gradient too: keep them, with next to no mass. It is the
-        # prediction's own floor, for their logarithms cancel in a divergence.
+        # prediction's own floor, for their logarithms cancel in a divergence. (A target that need
+        # not be met would be one as soon as it is kept.)
         weights = weights.clamp(min=smallest_mass(weights.dtype))
     return Problem.from_log(log_h, weights, target.indices, metric, recipe.objective)

@@ -8,7 +8,7 @@ Keywords shared by all of them:
 ================  ================================================================================
 epsilon           entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
 gamma             weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
-                  is balanced transport
+                  is balanced transport, and `(inf, 0)` goes to whichever targets are nearest
 regularizer       ``"plan"`` (the paper's) or ``"product"``; see :mod:`wassloss.transport.objective`
 debiased          the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
                   regularisers and 0 for equal measures
@@ -254,14 +254,27 @@ def balanced_loss(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
         return good
     if read is None:
         read, counts = _read("logits", rows, target, shape, metric, ignore_index)
+    if not spec.normalize_target:
+        mass = read.weights.detach().sum(1)
+        _checks.check_equal_mass(torch.ones_like(mass), mass, rows.dtype, dtype_of(target))
+    return _composed(rows, read, counts, shape, spec)
+
+
+def nearest_loss(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
+    """`balanced_loss` of a target whose masses do not have to be met."""
+    rows, target, shape = _shaped("logits", logits, target, spec.metric)
+    read, counts = _read("logits", rows, target, shape, spec.metric, spec.ignore_index)
+    return _composed(rows, read, counts, shape, spec)
+
+
+def _composed(
+    rows: Tensor, read: SparseTarget, counts: Tensor | None, shape: torch.Size, spec: LossSpec
+) -> PerExample:
+    """`W + kl_weight · KL` of logits, of whatever functions it takes."""
     log_h = rows.log_softmax(1)
-    mass = read.weights.sum(1)
     if spec.normalize_target:
-        read = SparseTarget(read.indices, read.weights / mass.unsqueeze(1))
-    else:
-        one = torch.ones_like(mass)
-        _checks.check_equal_mass(one, mass.detach(), log_h.dtype, dtype_of(target))
-    value = transport_cost(log_h, read, metric, spec.recipe)
+        read = SparseTarget(read.indices, read.weights / read.weights.sum(1, keepdim=True))
+    value = transport_cost(log_h, read, spec.metric, spec.recipe)
     if spec.kl_weight:
         value = value + spec.kl_weight * _kl(log_h, read)
     return PerExample(_ignoring(value, counts).reshape(shape), read, counts)

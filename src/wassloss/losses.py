@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wassloss import _checks
-from wassloss.functional import PerExample, balanced_loss, relaxed_loss
+from wassloss.functional import PerExample, balanced_loss, nearest_loss, relaxed_loss
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.recipe import LossSpec, Recipe
 from wassloss.targets import SparseTarget, Target
@@ -205,6 +206,64 @@ class WassersteinLoss(_TransportLoss):
         return self._reduce(balanced_loss(logits, target, spec), sample_weight)
 
 
+class NearestWassersteinLoss(_TransportLoss):
+    r"""Mass travels to the nearest true labels: what a proposal costs that only has to be near one.
+
+    The Wasserstein loss of several true labels asks for mass near *each* of them. Here the target's
+    masses do not have to be met (relaxed transport with :math:`\gamma = (\infty, 0)`), and what is
+    left is a closed form, without iterations:
+
+    .. math:: \sum_i h_i \min_j M_{ij} \quad\text{or}\quad
+              -\varepsilon \sum_i h_i \log \sum_j y_j e^{-M_{ij} / \varepsilon}
+
+    for :math:`\varepsilon = 0` and for the ``"product"`` regulariser. It leads from the expected
+    cost (a large :math:`\varepsilon`) to the top-k cost itself (zero). Alone it is content with any
+    true label; with `kl_weight` the prediction keeps the others.
+
+    Args:
+        metric: the ground metric of the labels, or a matrix of costs.
+        epsilon: entropic strength in units of the metric's cost, by default a fifth of the median
+            cost; 0 is the nearest label's cost.
+        kl_weight: the paper's α in `W + α KL`.
+        regularizer: ``"product"``, or ``"plan"``, which adds `ε Σ h log h` and counts all true
+            labels alike.
+        weight, ignore_index, reduction: as in :class:`WassersteinLoss`.
+
+    Shapes:
+        - logits and target: as in :class:`WassersteinLoss`; each target is divided by its sum.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = wl.NearestWassersteinLoss(wl.ground.Ordinal(5), epsilon=0)
+    >>> tags = torch.tensor([[1.0, 0.0, 0.0, 0.0, 1.0]])
+    >>> loss_fn(torch.tensor([[9.0, 0.0, 0.0, 0.0, 0.0]]), tags) < 0.01  # one of the two will do
+    tensor(True)
+    """
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor,
+        *,
+        epsilon: float | None = None,
+        kl_weight: float = 0.0,
+        regularizer: str = "product",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
+        self.recipe = Recipe.checked(
+            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+            gamma=(math.inf, 0.0),
+            regularizer=regularizer,
+        )
+
+    def forward(
+        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        spec = LossSpec(self.metric, self.recipe, self.kl_weight, True, self.ignore_index)
+        return self._reduce(nearest_loss(logits, target, spec), sample_weight)
+
+
 class RelaxedWassersteinLoss(_TransportLoss):
     """Relaxed transport between unnormalised measures: mass may be made and destroyed, at a price.
 
@@ -213,7 +272,8 @@ class RelaxedWassersteinLoss(_TransportLoss):
         epsilon: entropic strength, positive, by default a fifth of the median cost.
         gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
             for both, by default the median cost: mass that would travel further than about
-            `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint.
+            `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint, and
+            a target's of 0 is free: see :class:`NearestWassersteinLoss`.
         kl_weight: weight of `KL~(target ‖ prediction)`.
         regularizer, weight, ignore_index, reduction, tol, max_iterations, iterations, solver: as in
             :class:`WassersteinLoss`.

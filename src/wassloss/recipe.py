@@ -72,6 +72,11 @@ class Recipe:
                 "divergence compares measures of equal mass"
             )
         _check_budget(tol, max_iterations, iterations, solver)
+        if iterations is not None and objective.free_target:
+            raise ValueError(
+                f"iterations must be left out where gamma is 0 for the target, got {iterations}: "
+                "the answer is a closed form"
+            )
         if iterations is not None and objective.exact:
             raise ValueError(f"epsilon must be positive where iterations={iterations}, got 0")
         return cls(objective, debiased, tol, max_iterations, iterations, solver)
@@ -94,7 +99,7 @@ class LossSpec:
 
     Attributes:
         metric: the ground metric of the labels.
-        recipe: the transport's objective, and how hard to solve for it; balanced.
+        recipe: the transport's objective, and how hard to solve for it.
         kl_weight: the paper's α.
         normalize_target: divide each target by its sum.
         ignore_index: the class id of examples whose loss is 0.
@@ -116,7 +121,8 @@ def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str)
     if regularizer not in names:
         raise ValueError(f"regularizer must be one of {names}, got {regularizer!r}")
     objective = Objective(epsilon, pair, Regularizer(regularizer))
-    if objective.exact and not objective.balanced:
+    nearest = objective.free_target and math.isinf(pair[0])  # defined without an entropy too
+    if objective.exact and not (objective.balanced or nearest):
         raise ValueError(
             f"epsilon must be positive where gamma is finite, got epsilon=0 and gamma={pair}: "
             "relaxed transport is defined with an entropy"

@@ -78,11 +78,15 @@ class SoftenedKLLoss(PerExampleLoss):
     r"""KL on labels softened by the metric.
 
     Each label :math:`\kappa` becomes :math:`s_\kappa \propto \exp(-(d(\cdot, \kappa) / w)^2)`, and
-    a target the mixture of its labels.
+    a target the mixture of its labels; or, with `nearest`, a target becomes
+    :math:`s \propto \exp(-(\min_j d(\cdot, \kappa_j) / w)^2)`, in which a label near many true ones
+    counts for no more than one that is near a single one.
 
     Args:
         metric: the ground metric; its distance counts, not its power or scale.
-        width: `w`, in units of the distance; 0 is plain KL.
+        width: `w`, in units of the distance; 0 is plain KL (of true labels that count alike, if
+            `nearest`).
+        nearest: soften the target by the distance to its nearest label.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import wassloss as wl
@@ -91,24 +95,38 @@ class SoftenedKLLoss(PerExampleLoss):
     True
     """
 
+    log_near: Tensor
     softened: Tensor
 
     def __init__(
-        self, metric: GroundMetric | Tensor, width: float, *, reduction: str = "mean"
+        self,
+        metric: GroundMetric | Tensor,
+        width: float,
+        *,
+        nearest: bool = False,
+        reduction: str = "mean",
     ) -> None:
         super().__init__(reduction)
         self.width = check_strength("width", width)
+        self.nearest = nearest
         distance = _table(metric, distances=True).double()
         far = -((distance / width) ** 2) if width else torch.full_like(distance, -math.inf)
-        softened = torch.where(distance == 0, 0.0, far).softmax(1)
-        self.register_buffer("softened", softened.to(torch.get_default_dtype()), persistent=False)
+        log_near, dtype = torch.where(distance == 0, 0.0, far), torch.get_default_dtype()
+        self.register_buffer("log_near", log_near.to(dtype), persistent=False)
+        self.register_buffer("softened", log_near.softmax(1).to(dtype), persistent=False)
 
     def extra_repr(self) -> str:
-        return f"width={self.width:g}, reduction={self.reduction!r}"
+        return f"width={self.width:g}, nearest={self.nearest}, reduction={self.reduction!r}"
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        y = _mixed(_shares(target, len(self.softened), logits), self.softened.to(logits.dtype))
-        return _divergence(y, logits.log_softmax(1))
+        y = _shares(target, len(self.softened), logits)
+        soft = self._to_nearest(y) if self.nearest else _mixed(y, self.softened.to(logits.dtype))
+        return _divergence(soft.to(logits.dtype), logits.log_softmax(1))
+
+    def _to_nearest(self, y: SparseTarget) -> Tensor:
+        absent = (y.weights == 0).unsqueeze(2)
+        near = self.log_near[y.indices].expand(len(y.weights), -1, -1)
+        return near.masked_fill(absent, -math.inf).amax(1).softmax(1)
 
 
 class ExpectedCostLoss(PerExampleLoss):

@@ -35,8 +35,8 @@ class Settings:
     """Sizes: `items` of each set are shown with `proposed` tags from either model."""
 
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
-    budget: Budget = field(default_factory=lambda: Budget(4, 3))
-    iterations: int = 3000
+    budget: Budget = field(default_factory=Budget)
+    iterations: int = 5000
     items: int = 24
     proposed: int = 6
     most: int | None = None

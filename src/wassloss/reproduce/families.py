@@ -2,7 +2,7 @@
 
 Every family has as many trials, each of which is stopped where it is best: some strengths drawn at
 random from its ranges, each with every learning rate and weight penalty of a grid; a family without
-strengths has a finer grid of learning rates instead. Ranges are those of a user who has read the
+strengths has a finer grid instead. Ranges are those of a user who has read the
 documentation; they were set by looking at validation scores only.
 """
 
@@ -29,9 +29,9 @@ class Budget:
         penalties: weight penalties of a loss of KL's size.
     """
 
-    strengths: int = 6
-    rates: int = 3
-    penalties: tuple[float, ...] = (0.02, 0.005, 0.001)
+    strengths: int = 10
+    rates: int = 2
+    penalties: tuple[float, ...] = (0.02, 0.003)
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:
@@ -46,8 +46,6 @@ class Family:
     Attributes:
         title: for a legend.
         ours: whether it is a Wasserstein loss; otherwise a rival.
-        size: of its gradients, over those of KL. Learning rates are divided by it and weight
-            penalties multiplied, so that their ranges mean the same for all.
         base: the trial without strengths.
         draw: from numbers between 0 and 1 to a trial with strengths, in units of the typical
             distance and cost; None where there are none.
@@ -55,9 +53,20 @@ class Family:
 
     title: str
     ours: bool
-    size: float
     base: Trial
     draw: Callable[[Sequence[float], Trial], Trial] | None = None
+
+
+OF_COSTS = 0.1  # under costs a prediction that is spread over many labels has small gradients
+
+
+def gradient_size(trial: Trial) -> float:
+    """Of a loss's gradients, over those of KL.
+
+    Learning rates are divided by it and weight penalties multiplied, so that their ranges mean the
+    same for all losses.
+    """
+    return 1.0 if trial.loss in ("kl", "softened", "softened_nearest") else OF_COSTS + trial.kl
 
 
 def _log_between(u: float, low: float, high: float) -> float:
@@ -89,43 +98,62 @@ def _with_kl(u: Sequence[float], trial: Trial) -> Trial:
 def _either(u: Sequence[float], trial: Trial) -> Trial:
     if u[3] < 0.5:
         return _smoothed(u, replace(trial, loss="plan"))
-    return _from_expected_to_exact(u, replace(trial, loss="product"))
+    return _nearest(u, replace(trial, loss="nearest"))
 
 
 def _relaxed(u: Sequence[float], trial: Trial) -> Trial:
     return replace(_smoothed(u, trial), gamma=_log_between(u[3], 0.5, 10.0))
 
 
-def _with_softened(u: Sequence[float], trial: Trial) -> Trial:
-    return replace(_smoothed(u, trial), width=_log_between(u[3], 0.15, 0.8))
+def _softened(u: Sequence[float], trial: Trial) -> Trial:
+    # On softened labels KL is no enemy of the cost, and may have most of the weight.
+    return replace(
+        trial,
+        power=1.0 if u[0] < 0.5 else 2.0,
+        kl=_log_between(u[1], 0.03, 3.0),
+        width=_log_between(u[3], 0.15, 0.6),
+    )
 
 
-RATES = 3.0, 60.0  # of a loss of KL's size, for examples of mean square length 1
-# Under transport costs a prediction that is spread over many labels has small gradients.
-_OF_KL, _OF_COSTS = 1.0, 0.1
+def _smoothed_softened(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(_softened(u, trial), strength=_log_between(u[2], 2.0, 12.0))
+
+
+def _nearest(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(_costs(u, trial), strength=_log_between(u[2], 2.0, 50.0))
+
+
+def _nearest_softened(u: Sequence[float], trial: Trial) -> Trial:
+    return replace(_softened(u, trial), strength=_log_between(u[2], 2.0, 50.0))
+
+
+RATES = 15.0, 90.0  # of a loss of KL's size, for examples of mean square length 1
 
 FAMILIES: dict[str, Family] = {
-    "kl": Family("KL", False, _OF_KL, Trial("kl", 0.0)),
-    "decoded": Family("KL, least expected cost", False, _OF_KL, Trial("kl", 0.0, decode="cost")),
-    "softened": Family("KL on softened labels", False, _OF_KL, Trial("softened", 0.0), _width),
-    "expected": Family("expected cost + α KL", False, _OF_COSTS, Trial("expected", 0.0), _costs),
-    "wasserstein": Family("W + α KL", True, _OF_COSTS, Trial("plan", 0.0), _either),
-    "plan": Family("W plan + α KL", True, _OF_COSTS, Trial("plan", 0.0), _smoothed),
-    "product": Family(
-        "W product + α KL", True, _OF_COSTS, Trial("product", 0.0), _from_expected_to_exact
+    "kl": Family("KL", False, Trial("kl", 0.0)),
+    "decoded": Family("KL, least expected cost", False, Trial("kl", 0.0, decode="cost")),
+    "softened": Family("KL on softened labels", False, Trial("softened", 0.0), _width),
+    "softened_nearest": Family(
+        "KL on labels softened by the nearest", False, Trial("softened_nearest", 0.0), _width
     ),
-    "relaxed": Family("W relaxed + α KL", True, _OF_COSTS, Trial("relaxed", 0.0), _relaxed),
-    "debiased": Family("W debiased + α KL", True, _OF_COSTS, Trial("debiased", 0.0), _smoothed),
+    "expected": Family("expected cost + α KL", False, Trial("expected", 0.0), _costs),
+    "wasserstein": Family("W + α KL", True, Trial("plan", 0.0), _either),
+    "plan": Family("W plan + α KL", True, Trial("plan", 0.0), _smoothed),
+    "product": Family("W product + α KL", True, Trial("product", 0.0), _from_expected_to_exact),
+    "relaxed": Family("W relaxed + α KL", True, Trial("relaxed", 0.0), _relaxed),
+    "debiased": Family("W debiased + α KL", True, Trial("debiased", 0.0), _smoothed),
+    "nearest": Family("W nearest + α KL", True, Trial("nearest", 0.0), _nearest),
     "plan_softened": Family(
-        "W plan + α KL on softened", True, _OF_COSTS, Trial("plan_softened", 0.0), _with_softened
+        "W plan + α KL on softened", True, Trial("plan_softened", 0.0), _smoothed_softened
+    ),
+    "nearest_softened": Family(
+        "W nearest + α KL on softened", True, Trial("nearest_softened", 0.0), _nearest_softened
     ),
 }
 
 # Those that need labels on a line.
 ORDERED: dict[str, Family] = {
-    "squared_emd": Family(
-        "squared EMD + α KL", False, _OF_COSTS, Trial("squared_emd", 0.0), _with_kl
-    ),
+    "squared_emd": Family("squared EMD + α KL", False, Trial("squared_emd", 0.0), _with_kl),
 }
 
 
@@ -152,9 +180,12 @@ def draw_trials(
         seed: of the draw.
     """
     chosen = find_family(family)
-    rates, bases = budget.rates, [chosen.base]
+    rates, penalties, bases = budget.rates, budget.penalties, [chosen.base]
     if chosen.draw is None:
-        rates *= budget.strengths
+        both = len(penalties) > 1 and budget.strengths % 2 == 0
+        rates *= budget.strengths // 2 if both else budget.strengths
+        if both:
+            penalties = tuple(np.geomspace(max(penalties), min(penalties), 2 * len(penalties)))
     else:
         rng = np.random.default_rng([seed, *family.encode()])
         cells = [rng.permutation(budget.strengths) for _ in range(MOST_STRENGTHS)]
@@ -163,11 +194,17 @@ def draw_trials(
         )
         bases = [in_units(chosen.draw(point.tolist(), chosen.base), typical) for point in points]
     return [
-        replace(base, rate=float(rate) / length / chosen.size, penalty=penalty * chosen.size)
+        tuned(base, float(rate) / length, float(penalty))
         for base in bases
         for rate in np.geomspace(*RATES, rates)
-        for penalty in budget.penalties
+        for penalty in penalties
     ]
+
+
+def tuned(trial: Trial, rate: float, penalty: float) -> Trial:
+    """A trial with a learning rate and a weight penalty that mean what they mean for KL."""
+    size = gradient_size(trial)
+    return replace(trial, rate=rate / size, penalty=penalty * size)
 
 
 def in_units(trial: Trial, typical: float) -> Trial:

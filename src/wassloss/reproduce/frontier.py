@@ -51,10 +51,10 @@ class Settings:
     sets: tuple[str, ...] = ("lattice", "clipart", "flickr8k", "delicious")
     families: tuple[str, ...] = tuple(name for name in FAMILIES if name != "wasserstein")
     without: Mapping[str, tuple[str, ...]] = field(
-        default_factory=lambda: {"flickr8k": ("debiased",), "delicious": ("debiased",)}
+        default_factory=lambda: dict.fromkeys(("clipart", "flickr8k", "delicious"), ("debiased",))
     )
     budget: Budget = field(default_factory=Budget)
-    iterations: int = 3000
+    iterations: int = 5000
     seeds: int = 5
     most: int | None = None
     seed: int = 0

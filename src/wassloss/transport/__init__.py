@@ -2,6 +2,7 @@
 
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.line import LineArea, LineQuantiles
+from wassloss.transport.nearest import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
 from wassloss.transport.newton_cpu import NewtonCPU
@@ -21,6 +22,7 @@ __all__ = [
     "ConvergenceWarning",
     "LineArea",
     "LineQuantiles",
+    "Nearest",
     "NetworkSimplex",
     "Newton",
     "NewtonCPU",

@@ -8,6 +8,7 @@ exact               ``<T,M>``                                 with ``T1 = h``, `
 ``"plan"``          ``<T,M> + ε Σ T log T``                   the paper's smoothed transport
 ``"product"``       ``<T,M> + ε KL~(T ‖ h yᵀ)``               what most libraries call Sinkhorn
 relaxed             ``… + γ_a KL~(T1 ‖ h) + γ_b KL~(Tᵀ1 ‖ y)``  in place of the constraints
+nearest             ``γ_b = 0``: mass may go to whichever targets are nearest
 ==================  ==========================================================================
 
 Both regularisers are entropies relative to a reference measure `R = exp(α_i + β_j)`: `1/e`
@@ -42,7 +43,8 @@ class Regularizer(str, Enum):
 class Objective:
     """The objective of a transport problem, apart from its data.
 
-    `epsilon = 0` is exact transport; `gamma = (inf, inf)` is balanced transport.
+    `epsilon = 0` is exact transport; `gamma = (inf, inf)` is balanced transport; with
+    `gamma = (inf, 0)` the target's masses do not have to be met.
     """
 
     epsilon: float
@@ -59,6 +61,11 @@ class Objective:
         """Both marginals are constraints, so potentials are defined up to a constant."""
         return math.isinf(self.gamma[0]) and math.isinf(self.gamma[1])
 
+    @property
+    def free_target(self) -> bool:
+        """Whether the target's marginal costs nothing, whatever it is."""
+        return self.gamma[1] == 0
+
     def log_reference(self, log_h: Tensor, log_y: Tensor) -> tuple[Tensor, Tensor]:
         """`(α, β)` with `R = exp(α_i + β_j)`; `β = −inf` on the padding of the target."""
         if self.regularizer is Regularizer.PRODUCT:
@@ -74,6 +81,8 @@ class Objective:
         gamma, mass = self.gamma[side], log_mass.exp()
         if math.isinf(gamma):
             return mass * potential
+        if gamma == 0:
+            return torch.zeros_like(mass)
         exponent = -potential / gamma
         # expm1 keeps all digits as γ → ∞; the other form cannot overflow for a vanished mass.
         return gamma * torch.where(
@@ -88,9 +97,11 @@ class Objective:
         return log_mass.exp() if math.isinf(gamma) else (log_mass - potential / gamma).exp()
 
     def damping(self, epsilon: float | Tensor, side: int) -> float | Tensor:
-        """`γλ / (γλ + 1)`, the paper's exponent: 1 where the marginal is a constraint."""
+        """`γλ / (γλ + 1)`, the paper's exponent: 1 for a constraint, 0 for a free marginal."""
         gamma = self.gamma[side]
-        return 1.0 if math.isinf(gamma) else gamma / (gamma + epsilon)
+        if math.isinf(gamma) or gamma == 0:
+            return float(gamma > 0)
+        return gamma / (gamma + epsilon)
 
     def gradient(
         self, log_mass: Tensor, potential: Tensor, other_mass: Tensor, side: int

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 
 
@@ -116,6 +117,8 @@ class Solution:
 
     def gradient(self, side: int = 0) -> Tensor:
         """Derivative of the value in the prediction (side 0) or the target's weights (side 1)."""
+        if side == 1 and self.problem.objective.free_target:
+            return self._gradient_in_free_target()
         log_mass, potential, other = self._side(side)
         return self.problem.objective.gradient(log_mass, potential, other, side)
 
@@ -123,6 +126,15 @@ class Solution:
         """Derivative of the value in the log of the prediction, `(batch, labels)`."""
         log_mass, potential, other = self._side(0)
         return self.problem.objective.log_gradient(log_mass, potential, other, 0)
+
+    def _gradient_in_free_target(self) -> Tensor:
+        """Only the reference of ``"product"`` feels the masses of a target that need not be met."""
+        problem, objective = self.problem, self.problem.objective
+        if objective.exact or objective.regularizer is not Regularizer.PRODUCT:
+            return torch.zeros_like(self.g)
+        exponent = (self.f.unsqueeze(1) - problem.cost()) / objective.epsilon
+        ratio = (exponent + problem.log_h.unsqueeze(1)).exp().sum(2)  # Tᵀ1 ⊘ y, also where y is 0
+        return objective.epsilon * (problem.masses()[0] - ratio)
 
     def _side(self, side: int) -> tuple[Tensor, Tensor, Tensor]:
         masses = self.problem.masses()

@@ -15,6 +15,7 @@ from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.entropic import default_tolerance, rounding_of
 from wassloss.transport.line import LineArea, LineQuantiles
 from wassloss.transport.log_sums import axis_costs, shares_kernel
+from wassloss.transport.nearest import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
 from wassloss.transport.newton_cpu import NewtonCPU
@@ -56,6 +57,8 @@ def choose_solver(
     iterations: int | None = None,
 ) -> Solver:
     """The solver for a problem: the paper's where asked for, else the cheapest that is exact."""
+    if Nearest.applies(problem):
+        return Nearest()
     if iterations is not None:
         return AlgorithmOne(iterations)
     for closed_form in CLOSED_FORMS:
@@ -76,7 +79,7 @@ def choose_solver(
 @torch.no_grad()
 def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None) -> Solution:
     """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`."""
-    if not solver.applies(problem):
+    if not solver.applies(problem) or problem.objective.free_target != isinstance(solver, Nearest):
         raise ValueError(
             f"solver must fit the problem, got {solver} for {problem.objective} on "
             f"{problem.metric!r}"
