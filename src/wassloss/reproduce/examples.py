@@ -36,7 +36,7 @@ class Settings:
 
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
     budget: Budget = field(default_factory=Budget)
-    iterations: int = 5000
+    iterations: int = 3000
     items: int = 24
     proposed: int = 6
     most: int | None = None

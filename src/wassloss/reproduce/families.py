@@ -29,9 +29,9 @@ class Budget:
         penalties: weight penalties of a loss of KL's size.
     """
 
-    strengths: int = 10
+    strengths: int = 8
     rates: int = 2
-    penalties: tuple[float, ...] = (0.02, 0.003)
+    penalties: tuple[float, ...] = (0.02, 0.002)
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:

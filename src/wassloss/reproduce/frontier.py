@@ -54,7 +54,7 @@ class Settings:
         default_factory=lambda: dict.fromkeys(("clipart", "flickr8k", "delicious"), ("debiased",))
     )
     budget: Budget = field(default_factory=Budget)
-    iterations: int = 5000
+    iterations: int = 3000
     seeds: int = 5
     most: int | None = None
     seed: int = 0

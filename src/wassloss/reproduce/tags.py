@@ -41,7 +41,7 @@ class Settings:
     budget: Budget = field(default_factory=Budget)
     alphas: tuple[float, ...] = (0.1, 0.5)
     rates: int = 3
-    iterations: int = 5000
+    iterations: int = 3000
     seeds: int = 5
     most: int | None = None
     seed: int = 0

@@ -39,8 +39,8 @@ class Settings:
     power: float = 2.0
     strength: float = 3.0
     rates: tuple[float, ...] = (20.0, 80.0)
-    penalties: tuple[float, ...] = (0.02, 0.003)
-    iterations: int = 5000
+    penalties: tuple[float, ...] = (0.02, 0.002)
+    iterations: int = 3000
     seeds: int = 5
     most: int | None = None
     seed: int = 0

@@ -7,7 +7,7 @@ stopping early is one more strength to choose, for every loss alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -205,14 +205,18 @@ def train_trials(
     if looks is not None:
         every = int(np.gcd.reduce(looks))
     found: list[list[Look]] = [[] for _ in trials]
+    # Trials that differ in how they decide share a model.
+    keys = [(replace(t, decode="probability"), s) for t, s in zip(trials, seeds, strict=True)]
+    unique = {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
     def look(iteration: int, models: Sequence[nn.Module]) -> None:
-        for place, model in enumerate(models):
+        for place, (trial, key) in enumerate(zip(trials, keys, strict=True)):
             if looks is None or looks[place] == iteration:
-                scores = score(trials[place], model, data, on)
+                scores = score(trial, models[unique[key]], data, on)
                 found[place].append(Look(iteration, scores))
 
-    _trained(data, trials, seeds, iterations, look, every, momentum, batch_size)
+    trained, their_seeds = zip(*unique, strict=True)
+    _trained(data, trained, their_seeds, iterations, look, every, momentum, batch_size)
     return found
 
 
