@@ -103,6 +103,39 @@ def test_duplicates_in_a_binary_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         table = read_word_vectors(tmp_path / "v.bin", duplicates="first")
         assert table.words == ("the", "café", "naïve")
         np.testing.assert_array_equal(table.vectors, VECTORS[[0, 2, 4]])
+        some = table.take(["naïve", "the", "café"])  # each word is found in its own row
+        np.testing.assert_array_equal(some.vectors, VECTORS[[4, 0, 2]])
+        with pytest.raises(ValueError, match="'the' comes twice; duplicates='first' allows it"):
+            read_word_vectors(tmp_path / "v.bin")
+
+
+def test_odd_words_in_a_binary_file(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 are spelt out, an empty word is one; newlines may come or not."""
+    words = [b"\xff", b"", b"a\nb", b"\xc3\xa9", b"z"]
+    ends = [b"\n", b"", b"\n\n", b"\n", b""]
+    odd = zip(words, VECTORS, ends, strict=True)
+    records = [word + b" " + row.tobytes() + end for word, row, end in odd]
+    path = tmp_path / "v.bin"
+    path.write_bytes(b"5 7\n" + b"".join(records))
+    table = read_word_vectors(path)
+    assert table.words == ("\\xff", "", "a\nb", "é", "z")
+    np.testing.assert_array_equal(table.vectors, VECTORS)
+    # Words that are read as the same one are, whatever their bytes.
+    records[4] = b"\\xff " + VECTORS[4].tobytes()
+    path.write_bytes(b"5 7\n" + b"".join(records))
+    with pytest.raises(ValueError, match=r"the word '\\\\xff' comes twice"):
+        read_word_vectors(path)
+
+
+def test_long_words_in_a_binary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binary, "_LONGEST_WORD", 100)
+    monkeypatch.setattr(binary, "_BLOCK", 50)
+    path = tmp_path / "v.bin"
+    path.write_bytes(BINARY.replace(b"cat", b"c" * 100 + b"at"))
+    with pytest.raises(ValueError, match="word 1 has no end: the file is not of this format"):
+        read_word_vectors(path)
+    path.write_bytes(BINARY.replace(b"cat", b"c" * 90 + b"at"))
+    assert read_word_vectors(path).words[1] == "c" * 90 + "at"
 
 
 def test_large_numbers_are_finite() -> None:
@@ -129,6 +162,13 @@ def test_numpy(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.vectors, VECTORS.astype(np.float16).astype(np.float32))
     some = read_word_vectors(tmp_path / "vectors.npy", words=["naïve"])
     assert some.words == ("naïve",)
+    (tmp_path / "words.txt").write_text("a\nb\nc\nb\na\n", encoding="utf-8")
+    for words in (None, ["b"]):
+        with pytest.raises(ValueError, match=r"'b' comes twice \(row 1 and row 3\)"):
+            read_word_vectors(tmp_path / "vectors.npy", words=words)
+    table = read_word_vectors(tmp_path / "vectors.npy", duplicates="first")
+    assert table.words == ("a", "b", "c")
+    np.testing.assert_array_equal(table.take(["c", "a"]).vectors, table.vectors[[2, 0]])
     (tmp_path / "words.txt").write_text("the\ncat\n", encoding="utf-8")
     with pytest.raises(ValueError, match="must name 5 words, got 2"):
         read_word_vectors(tmp_path / "vectors.npy")
@@ -218,6 +258,7 @@ BAD = {
     "cut.bin.bz2": (bz2.compress(BINARY)[:-9], "is damaged or cut short"),
     "cut.bin.gz": (gzip.compress(BINARY[:-9]), "cut short: its first line says 5 words, it has 4"),
     "cut.txt.gz": (gzip.compress(FORMATS["glove.txt"])[:-20], "is damaged or cut short"),
+    "wide.bin.gz": (gzip.compress(b"1 2000000000\na \0"), "at most 268435456 dimensions, got 2000"),
     "more.bin": (BINARY + b"more", "it goes on after the 5 words"),
     "twice.bin": (BINARY.replace(b"cat ", b"the "), "'the' comes twice"),
 }

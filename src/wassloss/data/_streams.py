@@ -8,8 +8,8 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
-from typing import IO, Any
+from io import BufferedIOBase, BufferedReader
+from typing import Any
 
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 
@@ -22,14 +22,14 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
 
 
 @contextmanager
-def open_bytes(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def open_bytes(path: str | os.PathLike[str]) -> Iterator[BufferedIOBase]:
     """A file opened for reading, unpacked on the way; one line says if it is cut short."""
     with open(path, "rb") as raw, unpacked(raw) as file:
         yield file
 
 
 @contextmanager
-def unpacked(raw: BufferedReader) -> Iterator[IO[bytes]]:
+def unpacked(raw: BufferedReader) -> Iterator[BufferedIOBase]:
     """An open file, unpacked on the way where it is compressed."""
     start = raw.peek(4)[:4]
     opener = next((o for magic, o in _OPENERS.items() if start.startswith(magic)), None)
@@ -46,7 +46,7 @@ def unpacked(raw: BufferedReader) -> Iterator[IO[bytes]]:
         raise ValueError(f"{raw.name} is damaged or cut short: {error}") from error
 
 
-def line_blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
+def line_blocks(file: BufferedIOBase, size: int) -> Iterator[bytes]:
     r"""Blocks of whole lines, each of at most twice ``size`` bytes.
 
     A longer line is cut, so that memory is bounded whatever the file holds.

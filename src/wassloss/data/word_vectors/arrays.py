@@ -59,6 +59,5 @@ def _take(vectors: NDArray[Any], words: Sequence[str], where: str, rows: Rows) -
     if len(words) != len(vectors):
         raise ValueError(f"{where} must name {len(vectors)} words, got {len(words)}")
     rows.expect(len(words), vectors.shape[1])
-    chosen = [i for i, word in enumerate(words) if rows.add(word, f"row {i}")]
-    everything = len(chosen) == len(words)
-    rows.fill(np.asarray(vectors if everything else vectors[chosen], dtype=np.float32))
+    chosen = rows.add_all(words, "row")
+    rows.fill(vectors if isinstance(chosen, slice) else vectors[chosen])

@@ -21,7 +21,8 @@ class Rows:
     def __init__(self, words: set[str] | None, first: bool) -> None:
         self._wanted = words
         self._first = first
-        self._seen: dict[str, str | None] = {}
+        self._row: dict[str, int] = {}
+        self._places: list[str] = []  # of each row, where they are told
         self._vectors: NDArray[np.float32] | None = None
         self._filled = 0
 
@@ -35,29 +36,39 @@ class Rows:
         """Whether to keep the vector of this word, which is then to be handed to ``fill``."""
         if self._wanted is not None and word not in self._wanted:
             return False
-        if word in self._seen:
+        if word in self._row:
             if self._first:
                 return False
-            where = f" ({self._seen[word]} and {place})" if place else ""
+            where = f" ({self._places[self._row[word]]} and {place})" if place else ""
             raise ValueError(f"the word {word!r} comes twice{where}; duplicates='first' allows it")
-        self._seen[word] = place
+        self._row[word] = len(self._row)
+        if place:
+            self._places.append(place)
         return True
 
-    def add_all(self, words: Sequence[str]) -> list[int] | slice:
-        """Which of these words to keep, in order; as ``add`` for each, but faster."""
-        if self._wanted is not None:
-            wanted = self._wanted
-            return [i for i, word in enumerate(words) if word in wanted and self.add(word)]
-        before = len(self._seen)
-        self._seen |= dict.fromkeys(words)
-        if len(self._seen) == before + len(words):
-            return slice(None)
-        while len(self._seen) > before:  # some came twice: take them back, and look at each
-            self._seen.popitem()
-        return [i for i, word in enumerate(words) if self.add(word)]
+    def add_all(self, words: Sequence[str], unit: str | None = None) -> list[int] | slice:
+        """Which of these words to keep, in order; as ``add`` for each, but faster.
 
-    def fill(self, vectors: NDArray[np.float32]) -> None:
-        """The vectors of the words added since the last call, in order."""
+        With ``unit`` their places are its numbers from 0, so they must be all words of the file.
+        """
+        if self._wanted is None:
+            before = len(self._row)
+            after = before + len(words)
+            self._row.update(zip(words, range(before, after), strict=True))
+            if len(self._row) == after:
+                return slice(None)
+            # Some came twice: take all back, with the numbers they have changed, and look at each.
+            self._row = dict(zip(self._row, range(before), strict=False))
+        wanted = self._wanted
+        return [
+            i
+            for i, word in enumerate(words)
+            if (wanted is None or word in wanted)
+            and self.add(word, f"{unit} {i}" if unit else None)
+        ]
+
+    def fill(self, vectors: NDArray[np.floating]) -> None:
+        """The vectors of the words added since the last call, in order; kept as float32."""
         if self._vectors is None:
             raise ValueError("it has no vectors")
         end = self._filled + len(vectors)
@@ -77,4 +88,4 @@ class Rows:
             raise ValueError(f"it has no vectors{wanted}")
         if self._filled < len(self._vectors):
             self._resize(self._filled)
-        return WordVectors(tuple(self._seen), self._vectors)
+        return WordVectors._of_rows(self._row, self._vectors)

@@ -35,7 +35,23 @@ class WordVectors:
 
     def __post_init__(self) -> None:
         words = tuple(self.words)
-        vectors = np.asarray(self.vectors)
+        row = dict(zip(words, range(len(words)), strict=True))
+        self._set(words, self.vectors, row)
+        if len(row) != len(words):
+            twice = next(word for i, word in enumerate(words) if row[word] != i)
+            raise ValueError(f"words must differ, got {twice!r} twice")
+
+    @classmethod
+    def _of_rows(cls, row: dict[str, int], vectors: NDArray[np.floating]) -> WordVectors:
+        """The table of words that are known to differ, with the row of each, in order."""
+        table = cls.__new__(cls)
+        table._set(tuple(row), vectors, row)
+        return table
+
+    def _set(
+        self, words: tuple[str, ...], vectors: NDArray[np.floating], row: dict[str, int]
+    ) -> None:
+        vectors = np.asarray(vectors)
         if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
             raise ValueError(
                 "vectors must be numbers of shape (words, dimensions), got "
@@ -50,10 +66,6 @@ class WordVectors:
             suspect = not np.isfinite(np.sum(vectors))
         if suspect and len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
             raise ValueError(f"vectors must be finite, got others for the word {words[bad[0]]!r}")
-        row = dict(zip(words, range(len(words)), strict=True))
-        if len(row) != len(words):
-            twice = next(word for i, word in enumerate(words) if row[word] != i)
-            raise ValueError(f"words must differ, got {twice!r} twice")
         for name, value in {"words": words, "vectors": vectors, "_row": row}.items():
             object.__setattr__(self, name, value)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import IO, Any
+from io import BufferedIOBase
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ def is_number(field: bytes) -> bool:
     return True
 
 
-def read(file: IO[bytes], rows: Rows) -> None:
+def read(file: BufferedIOBase, rows: Rows) -> None:
     """Read vectors into ``rows``."""
     said: tuple[int, int] | None = None
     dimensions = 0
