@@ -89,31 +89,13 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class MassScores:
-    """Of one model, a number an example.
+class MassScores(Scores):
+    """Scores, and how far the total of each example is off, in nouns a caption: `error`."""
 
-    Attributes:
-        curve: top-k cost, `(n, k)`.
-        auc: ranking AUC.
-        error: how far the total is off, in nouns a caption.
-    """
-
-    curve: NDArray[np.float64]
-    auc: NDArray[np.float64]
     error: NDArray[np.float64]
 
-    @property
-    def cost(self) -> NDArray[np.float64]:
-        mean: NDArray[np.float64] = self.curve.mean(1)
-        return mean
-
     def summary(self) -> dict[str, Any]:
-        return {
-            "cost": round(float(self.cost.mean()), 5),
-            "auc": round(float(np.nanmean(self.auc)), 5),
-            "error": round(float(self.error.mean()), 5),
-            "curve": [round(float(value), 5) for value in self.curve.mean(0)],
-        }
+        return super().summary() | {"error": round(float(self.error.mean()), 5)}
 
 
 @dataclass(frozen=True)
@@ -135,7 +117,7 @@ class Measured:
 
     def scores(self, found: Scores, totals: Tensor, part: str) -> MassScores:
         error = (totals - self.totals[part]).abs().double().cpu().numpy()
-        return MassScores(found.curve, found.auc, error)
+        return MassScores(found.curve, found.auc, found.accuracy, error)
 
 
 @dataclass(frozen=True)
