@@ -156,10 +156,15 @@ class Scores:
 @torch.no_grad()
 def score(trial: Trial, model: nn.Module, data: LabelledSet, on: str) -> Scores:
     """How good a model's ranking of the labels is, on a part of the data."""
-    part, metric = getattr(data, on), data.metric
-    logits: Tensor = model(part.features)
+    logits: Tensor = model(getattr(data, on).features)
     if trial.decode == "cost":
-        logits = -(logits.softmax(1) @ metric.cost().to(logits.dtype))
+        logits = -(logits.softmax(1) @ data.metric.cost().to(logits.dtype))
+    return scores_of(logits, data, on)
+
+
+def scores_of(logits: Tensor, data: LabelledSet, on: str) -> Scores:
+    """How good a ranking of the labels is, on a part of the data."""
+    part, metric = getattr(data, on), data.metric
     ks = list(range(1, min(data.guesses, metric.size) + 1))
     curve = top_k_cost(logits, part.target, metric, k=ks, reduction="none")
     # Each example's AUC by itself, NaN where all labels are true.
