@@ -169,7 +169,7 @@ def wasserstein_loss(
     if not recipe.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
     spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
-    return balanced_loss(logits, target, spec).differentiable()
+    return loss_of_logits(logits, target, spec).differentiable()
 
 
 def relaxed_wasserstein_loss(
@@ -242,8 +242,8 @@ class PerExample(NamedTuple):
         return reduced_with_fused_gradient(self.values.flatten(), *self.slope, mean)
 
 
-def balanced_loss(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
-    """`wasserstein_loss` with its keywords checked."""
+def loss_of_logits(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
+    """`wasserstein_loss` with its keywords checked, also of a target that need not be met."""
     metric, ignore_index = spec.metric, spec.ignore_index
     rows, target, shape = _shaped("logits", logits, target, metric)
     read, counts = None, None
@@ -257,13 +257,6 @@ def balanced_loss(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
     if not spec.normalize_target:
         mass = read.weights.detach().sum(1)
         _checks.check_equal_mass(torch.ones_like(mass), mass, rows.dtype, dtype_of(target))
-    return _composed(rows, read, counts, shape, spec)
-
-
-def nearest_loss(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
-    """`balanced_loss` of a target whose masses do not have to be met."""
-    rows, target, shape = _shaped("logits", logits, target, spec.metric)
-    read, counts = _read("logits", rows, target, shape, spec.metric, spec.ignore_index)
     return _composed(rows, read, counts, shape, spec)
 
 

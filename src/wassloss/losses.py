@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wassloss import _checks
-from wassloss.functional import PerExample, balanced_loss, nearest_loss, relaxed_loss
+from wassloss.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.recipe import LossSpec, Recipe
 from wassloss.targets import SparseTarget, Target
@@ -203,7 +203,7 @@ class WassersteinLoss(_TransportLoss):
             self.ignore_index,
             self.unsolved,
         )
-        return self._reduce(balanced_loss(logits, target, spec), sample_weight)
+        return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
 
 
 class NearestWassersteinLoss(_TransportLoss):
@@ -260,8 +260,10 @@ class NearestWassersteinLoss(_TransportLoss):
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        spec = LossSpec(self.metric, self.recipe, self.kl_weight, True, self.ignore_index)
-        return self._reduce(nearest_loss(logits, target, spec), sample_weight)
+        spec = LossSpec(
+            self.metric, self.recipe, self.kl_weight, True, self.ignore_index, self.unsolved
+        )
+        return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
 
 
 class RelaxedWassersteinLoss(_TransportLoss):

@@ -18,6 +18,9 @@ logits, labels = torch.randn(16, 300, requires_grad=True), torch.rand(16, 300).t
 target = wl.SparseTarget(labels, torch.full((16, 4), 0.25))
 (loss_fn(logits, target) + loss_fn(logits, labels[:, 0].contiguous())).backward()
 solution = wl.solve(logits.detach().softmax(1), target, metric, epsilon=0.1)
+nearest = wl.solve(logits.detach().softmax(1), target, metric, epsilon=0.1, gamma=(1.0, 0.0))
+wl.NearestWassersteinLoss(metric, epsilon=0.1)(logits, target).backward()
+print(nearest.f.numpy().tobytes().hex())
 print(logits.grad.numpy().tobytes().hex(), solution.f.numpy().tobytes().hex())
 """
 

@@ -424,3 +424,61 @@ def test_gradients_of_a_reduced_loss_add_up_in_place(use):
     slope = torch.autograd.grad(whole, logits, create_graph=True)[0].sum()
     with pytest.raises(RuntimeError, match="differentiable once"):
         slope.backward()
+
+
+# Targets that need not be met
+
+
+def nearest_by(use, kernels, metric, logits, target, **keywords) -> tuple[Tensor, Tensor]:
+    loss_fn = wl.NearestWassersteinLoss(metric, reduction="none", **keywords)
+    return loss_and_gradient(loss_fn, logits, target, use(kernels))
+
+
+@each_kernels
+@each_dtype
+@each_regularizer
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5, 0.2, 20.0])
+def test_free_targets(use, kernels, dtype, regularizer, epsilon):
+    metric, logits = random_metric(LABELS).to(dtype=dtype), some_logits(dtype)
+    logits[1, 3], logits[2, 7] = 100, -200
+    sparse = few_labels(dtype, 5)
+    sparse = SparseTarget(sparse.indices, sparse.weights * torch.tensor([[2.0], [1], [7], [0.1]]))
+    dense = random_masses(BATCH, LABELS, 3, seed=8).to(dtype)
+    ids = torch.tensor([3, -100, 7, 9])
+    keywords = {"epsilon": epsilon, "regularizer": regularizer, "kl_weight": 0.3}
+    for target in (sparse, dense, ids):
+        found = nearest_by(use, kernels, metric, logits, target, **keywords)
+        expected = nearest_by(use, None, metric, logits, target, **keywords)
+        close = 1e-5 if dtype == F32 else 1e-12
+        torch.testing.assert_close(found, expected, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_free_targets_take_one_pass_with_costs_from_anywhere(monkeypatch, epsilon):
+    if not wl.transport.newton_cpu.available():
+        pytest.skip("needs numba")
+    metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
+    keywords = {"epsilon": epsilon, "gamma": (math.inf, 0.0), "normalize_target": True}
+    table = run(cpu, metric.tabulated(), logits, target, **keywords)
+    on_demand = run(cpu, metric, logits, target, **keywords)
+    monkeypatch.setattr("wassloss.transport.solve.LARGEST_BLOCK", 3 * LABELS)  # one at a time
+    pieces = run(cpu, metric, logits, target, **keywords)
+    for fused in (on_demand, pieces):
+        torch.testing.assert_close(fused, table)
+    assert table.status.tolist() == [FINE] * BATCH
+    assert run(gpu, metric, logits, target, **keywords) is None  # Triton has no kernel of it
+
+
+def test_free_targets_that_make_no_sense_are_refused(use):
+    use(cpu)
+    loss_fn = wl.NearestWassersteinLoss(random_metric(LABELS), epsilon=0.1)
+    logits = some_logits(F64)
+    twice = few_labels(F64)
+    twice.indices[1, 1] = twice.indices[1, 0]
+    with pytest.raises(ValueError, match="each label once"):
+        loss_fn(logits, twice)
+    with pytest.raises(ValueError, match="some mass"):
+        loss_fn(logits, SparseTarget(few_labels(F64).indices, torch.zeros(BATCH, 3, dtype=F64)))
+    logits[0, 0] = math.nan
+    with pytest.raises(ValueError, match="logits"):
+        loss_fn(logits, few_labels(F64))

@@ -25,7 +25,7 @@ from tests.generators import (
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
 from wassloss.transport import Newton, Objective, Problem, Status
-from wassloss.transport.newton_cpu import NewtonCPU, _costs, available
+from wassloss.transport.newton_cpu import NewtonCPU, available, rows_of_costs
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs Numba: pip install wassloss[fast]")
 
@@ -173,11 +173,11 @@ def test_a_shared_support_is_not_copied() -> None:
     metric, support = random_metric(LABELS), torch.tensor([[3, 50, 7, 120]])
     h, y = random_masses(5, LABELS, seed=1), random_masses(5, 4, seed=2)
     shared = problem_of(h, y, support, metric).with_columns()
-    cost, _ = _costs(shared)
+    cost, _ = rows_of_costs(shared)
     assert cost.shape == (4, LABELS)
     assert cost.data_ptr() == shared.cost().data_ptr()
     apart = problem_of(h, y, support.expand(5, -1).clone(), metric).with_columns()
-    assert _costs(apart)[0].data_ptr() == apart.cost().data_ptr()
+    assert rows_of_costs(apart)[0].data_ptr() == apart.cost().data_ptr()
     one, other = NewtonCPU().solve(shared), NewtonCPU().solve(apart)
     assert torch.equal(one.f, other.f)
     assert torch.equal(one.g, other.g)
@@ -189,7 +189,7 @@ def test_a_table_of_costs_is_read_in_place() -> None:
     h, y = random_masses(5, LABELS, seed=1), random_masses(5, 4, seed=2)
     gathered = problem_of(h, y, support, metric)
     tabulated = replace(gathered, metric=metric.tabulated())
-    assert _costs(tabulated)[0] is tabulated.metric.known_costs
+    assert rows_of_costs(tabulated)[0] is tabulated.metric.known_costs
     one, other = NewtonCPU().solve(gathered), NewtonCPU().solve(tabulated)
     torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)
     assert torch.equal(one.n_iterations, other.n_iterations)

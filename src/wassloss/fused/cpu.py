@@ -13,7 +13,9 @@ from torch import Tensor
 
 from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.transport._threads import spread
+from wassloss.transport.nearest_cpu import WORTH_PASSING
 from wassloss.transport.newton_cpu import WORTH_SOLVING, as_array, terms_of
+from wassloss.transport.objective import Objective
 from wassloss.transport.problem import smallest_mass
 from wassloss.transport.solve import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
 
@@ -21,12 +23,9 @@ if TYPE_CHECKING:
     from wassloss.fused._kernels_numba import RowScratch, Rule
     from wassloss.transport._newton_kernel import Scratch
 
-__all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few"]
+__all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few", "solves"]
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[np.uint8]]
-
-# A closed form takes a nanosecond a label: how many of them are worth a helper's 0.1 ms.
-WORTH_PASSING = 2**19
 
 
 def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule) -> Fused:
@@ -48,6 +47,11 @@ def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule)
     return _fused(written, statuses)
 
 
+def solves(objective: Objective) -> bool:
+    """Whether `loss_of_few` is compiled for an objective."""
+    return not objective.exact or objective.free_target
+
+
 def loss_of_few(
     logits: Tensor, indices: Tensor, weights: Tensor, costs: Costs, rule: LossRule
 ) -> Fused:
@@ -66,7 +70,8 @@ def loss_of_few(
         solving = compiled.new_scratch(support, labels, x.dtype)
         return solving, compiled.new_row_scratch(labels, x.dtype)
 
-    spread(work, batch, scratch, 1 + batch * support * labels // WORTH_SOLVING)
+    worth = WORTH_PASSING if rule.objective.free_target else WORTH_SOLVING
+    spread(work, batch, scratch, 1 + batch * support * labels // worth)
     return _fused(written, statuses)
 
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.transport.newton_gpu import LARGEST_SUPPORT, padded_support, shape_of_program
-from wassloss.transport.objective import Regularizer
+from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.problem import smallest_mass
 
-__all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few"]
+__all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few", "solves"]
 
 LARGEST_TILE = 2048  # labels that a program of the closed form holds at a time
 
@@ -42,6 +42,11 @@ def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule)
             num_warps=4 if tile <= 1024 else 8,
         )
     return result
+
+
+def solves(objective: Objective) -> bool:
+    """Whether `loss_of_few` is compiled for an objective."""
+    return not (objective.exact or objective.free_target)
 
 
 def loss_of_few(

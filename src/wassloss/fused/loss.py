@@ -34,7 +34,8 @@ def fused_loss(
     if kernels is None:
         return None
     if isinstance(target, SparseTarget):
-        few = None if spec.recipe.objective.exact else _few(target, logits, batch_shape)
+        solves = kernels.solves(spec.recipe.objective)
+        few = _few(target, logits, batch_shape) if solves else None
         if few is None or few.indices.shape[1] > kernels.LARGEST_SUPPORT:
             return None
         rule = LossRule.of(spec, logits.dtype, dtype_of(target))
@@ -107,7 +108,8 @@ def _loss_of_few(
 ) -> Fused:
     epsilon, dtype = rule.objective.epsilon, logits.dtype
     largest = metric.largest_known_cost
-    if largest is not None and rounding_of(largest, epsilon, dtype) > rule.tol:
+    iterates = not rule.objective.free_target
+    if iterates and largest is not None and rounding_of(largest, epsilon, dtype) > rule.tol:
         logits = logits.double()  # whose rounding leaves enough digits
     indices, weights = target.indices, target.weights.to(logits.dtype)
 

@@ -42,7 +42,7 @@ class LossRule(NamedTuple):
     """What the examples of a batch have in common.
 
     Attributes:
-        objective: of the transport; balanced.
+        objective: of the transport; balanced, or with a free target.
         tol, max_iterations: how hard to solve.
         kl_weight: the paper's α.
         normalize_target: divide each target by its sum.

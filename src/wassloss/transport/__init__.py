@@ -3,6 +3,7 @@
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.line import LineArea, LineQuantiles
 from wassloss.transport.nearest import Nearest
+from wassloss.transport.nearest_cpu import NearestCPU
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
 from wassloss.transport.newton_cpu import NewtonCPU
@@ -23,6 +24,7 @@ __all__ = [
     "LineArea",
     "LineQuantiles",
     "Nearest",
+    "NearestCPU",
     "NetworkSimplex",
     "Newton",
     "NewtonCPU",

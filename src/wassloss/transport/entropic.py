@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.objective import Objective
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -100,11 +100,7 @@ class Conditions(ABC):
     def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:
         """The dual objective `D(f, g)`, `(batch,)`, given the plan's total mass `(batch,)`."""
         epsilon = self.epsilon.squeeze(1) if isinstance(self.epsilon, Tensor) else self.epsilon
-        if self.objective.regularizer is Regularizer.PRODUCT:
-            plan_mass = plan_mass - self.log_h.exp().sum(1) * self.log_y.exp().sum(1)
-        on_labels = self.objective.mass_term(self.log_h, f, 0).sum(1)
-        on_support = self.objective.mass_term(self.log_y, g, 1).sum(1)
-        return on_labels + on_support - epsilon * plan_mass
+        return self.objective.dual(self.log_h, self.log_y, f, g, plan_mass, epsilon)
 
     def _f(self, log_sum: Tensor) -> Tensor:
         damping = self.objective.damping(self.epsilon, 0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from wassloss.transport.entropic import Equations
+from wassloss.transport.log_sums import BlockLogSums
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 
@@ -24,15 +25,31 @@ class Nearest:
     def applies(problem: Problem) -> bool:
         return problem.objective.free_target
 
-    def solve(self, problem: Problem, start: torch.Tensor | None = None) -> Solution:
-        objective, g = problem.objective, torch.zeros_like(problem.log_y)
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        objective, log_h, log_y = problem.objective, problem.log_h, problem.log_y
+        f, g = self.potential(problem), torch.zeros_like(log_y)
+        plan_mass = objective.marginal(log_h, f, 0).sum(1)
+        value = objective.dual(log_h, log_y, f, g, plan_mass, objective.epsilon)
+        return Solution.exact(problem, value, f, g)
+
+    def potential(self, problem: Problem) -> Tensor:
+        """`f`, `(batch, labels)`."""
+        objective = problem.objective
         if objective.exact:
-            absent = (problem.log_y == -torch.inf).unsqueeze(2)
-            f, place = problem.cost().masked_fill(absent, torch.inf).min(1)
-            h = problem.log_h.exp()
-            plan = torch.zeros_like(problem.cost()).scatter_(1, place.unsqueeze(1), h.unsqueeze(1))
-            return Solution.exact(problem, (h * f).sum(1), f, g, plan)
-        equations = Equations.of(problem)
-        f = equations.f_of(g)
-        plan_mass = objective.marginal(problem.log_h, f, 0).sum(1)
-        return Solution.exact(problem, equations.dual(f, g, plan_mass), f, g)
+            return _costs_of_present(problem).amin(1)
+        alpha, beta = objective.log_reference(problem.log_h, problem.log_y)
+        log_sum = BlockLogSums(problem.cost(), objective.epsilon).over_support(beta)
+        strength = objective.damping(objective.epsilon, 0) * objective.epsilon
+        return strength * (problem.log_h - alpha - log_sum)
+
+
+def nearest_plan(problem: Problem) -> Tensor:
+    """The plan without an entropy, `(batch, support, labels)`: all to the nearest target."""
+    place = _costs_of_present(problem).argmin(1, keepdim=True)
+    plan = torch.zeros_like(problem.cost(), memory_format=torch.contiguous_format)
+    return plan.scatter_(1, place, problem.log_h.exp().unsqueeze(1))
+
+
+def _costs_of_present(problem: Problem) -> Tensor:
+    absent = (problem.log_y == -torch.inf).unsqueeze(2)
+    return problem.cost().masked_fill(absent, torch.inf)

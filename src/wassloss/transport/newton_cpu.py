@@ -36,6 +36,12 @@ def available() -> bool:
     return COMPILES
 
 
+def compiles_for(problem: Problem) -> bool:
+    """Whether compiled code can work on a problem's numbers: by where and of what type they are."""
+    known = problem.log_h.dtype in (torch.float32, torch.float64)
+    return available() and problem.log_h.device.type == "cpu" and known
+
+
 @dataclass(frozen=True)
 class NewtonCPU(Newton):
     """`Newton`, compiled: the same steps to the same answer, three to ten times faster.
@@ -47,9 +53,7 @@ class NewtonCPU(Newton):
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        known = problem.log_h.dtype in (torch.float32, torch.float64)
-        on_cpu = problem.log_h.device.type == "cpu"
-        return available() and on_cpu and known and not problem.objective.exact
+        return compiles_for(problem) and not problem.objective.exact
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         if not has_memory(problem.log_h):
@@ -59,7 +63,7 @@ class NewtonCPU(Newton):
         tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
         log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
         terms = terms_of(objective, log_h.dtype, tol, self.max_iterations, staged=start is None)
-        cost, rows = _costs(problem)
+        cost, rows = rows_of_costs(problem)
         f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
         g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
@@ -110,7 +114,7 @@ def terms_of(
     )
 
 
-def _costs(problem: Problem) -> tuple[Tensor, Tensor]:
+def rows_of_costs(problem: Problem) -> tuple[Tensor, Tensor]:
     """Costs `(any number, labels)`, and which of them belongs to each target `(batch, support)`."""
     shape, table = problem.log_y.shape, problem.metric.known_costs_in(problem.log_h.dtype)
     if problem.columns is None and table is not None:

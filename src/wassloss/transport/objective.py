@@ -91,6 +91,22 @@ class Objective:
             mass - (log_mass + exponent).exp(),
         )
 
+    def dual(
+        self,
+        log_h: Tensor,
+        log_y: Tensor,
+        f: Tensor,
+        g: Tensor,
+        plan_mass: Tensor,
+        epsilon: float | Tensor,
+    ) -> Tensor:
+        """`D(f, g)`, `(batch,)`, given the plan's total mass and an `epsilon` for each or all."""
+        if self.regularizer is Regularizer.PRODUCT:
+            plan_mass = plan_mass - log_h.exp().sum(1) * log_y.exp().sum(1)
+        on_labels = self.mass_term(log_h, f, 0).sum(1)
+        on_support = self.mass_term(log_y, g, 1).sum(1)
+        return on_labels + on_support - epsilon * plan_mass
+
     def marginal(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
         """The marginal a potential asks of the plan, `m e^{−p/γ}`: `m` itself when balanced."""
         gamma = self.gamma[side]

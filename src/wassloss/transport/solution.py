@@ -96,6 +96,10 @@ class Solution:
         if self.exact_plan is not None:
             return self.exact_plan
         problem, objective = self.problem, self.problem.objective
+        if objective.exact and objective.free_target:
+            from wassloss.transport.nearest import nearest_plan
+
+            return nearest_plan(problem)
         if objective.exact:  # a closed form finds the value without the plan
             from wassloss.transport.network_simplex import NetworkSimplex
 

@@ -16,6 +16,7 @@ from wassloss.transport.entropic import default_tolerance, rounding_of
 from wassloss.transport.line import LineArea, LineQuantiles
 from wassloss.transport.log_sums import axis_costs, shares_kernel
 from wassloss.transport.nearest import Nearest
+from wassloss.transport.nearest_cpu import NearestCPU
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton
 from wassloss.transport.newton_cpu import NewtonCPU
@@ -58,7 +59,7 @@ def choose_solver(
 ) -> Solver:
     """The solver for a problem: the paper's where asked for, else the cheapest that is exact."""
     if Nearest.applies(problem):
-        return Nearest()
+        return NearestCPU() if NearestCPU.applies(problem) else Nearest()
     if iterations is not None:
         return AlgorithmOne(iterations)
     for closed_form in CLOSED_FORMS:
@@ -146,7 +147,8 @@ def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solu
             problem = problem.with_columns()
         return solver.solve(problem, start).to(asked)
     # Compiled solvers read a table of costs in place; else costs are computed once, here.
-    in_place = isinstance(solver, NewtonCPU | NewtonGPU) and problem.metric.known_costs is not None
+    reads_tables = isinstance(solver, NewtonCPU | NewtonGPU | NearestCPU)
+    in_place = reads_tables and problem.metric.known_costs is not None
     if not in_place:
         problem = problem.with_columns()
     if isinstance(solver, Newton | NewtonGPU):
