@@ -1,15 +1,14 @@
-"""What bounds the front of `wassloss reproduce frontier`: the cost itself, regressed.
+"""What bounds the fronts of `wassloss reproduce frontier` and `tags`: the cost itself, regressed.
 
-The top-k cost of a label is its distance to the nearest true one. Ridge regression predicts that
-distance of every label from the features, in closed form and with no regard for anything else: what
-a linear model knows of the cost. Added to the log-probabilities of the KL model that `frontier`
-chose, with a weight β, it trades AUC for cost without a loss to train. Where the fronts of all
-losses end on that of this sum, the model and its features are what bounds them, not the loss.
+The top-k cost of a label is its distance to the nearest true one. `NearestCostRegression` predicts
+that of every label from the features, with no regard for anything else: what a linear model knows
+of the cost. Subtracted from the log-probabilities of the KL model that `tags` chose, with a weight
+β, it trades AUC for cost with no other loss to train.
 
 Ridge strength and β are picked on validation data: once for the least cost, and once for the least
 cost at KL's AUC. KL models are trained with several seeds; scores are on test data.
 
-    python experiments/limits.py docs/results/frontier.json docs/results/limits.json
+    python experiments/limits.py docs/results/tags.json docs/results/limits.json
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,73 +25,52 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.reproduce.labelled import LabelledSet, Part, best_device, load_labelled
+from wassloss.reproduce.labelled import LabelledSet, best_device, load_labelled
 from wassloss.reproduce.parts import write_json
 from wassloss.reproduce.provenance import machine, versions
 from wassloss.reproduce.run import load_result
 from wassloss.reproduce.search import AUC_SLACK, difference
 from wassloss.reproduce.trials import Scores, Trial, scores_of, train_model
+from wassloss.rivals import NearestCostRegression
 
-SETS = ("flickr8k", "delicious")
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)  # beside features of mean square 1
-BETAS = (0.5, 1.0, 2.0, 3.0, 4.0, 8.0, 16.0, math.inf)  # the last: regression alone
+BETAS = (0.5, 1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, math.inf)  # the last: regression alone
 SEEDS = (1, 2, 3, 4, 5)
-ROWS = 500  # examples whose distances are looked up at once
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Log-probabilities less β times the regressed distance."""
+    """Log-probabilities less β times the regressed cost."""
 
     ridge: float
     beta: float
 
-    def scores(self, log_h: Tensor, regressed: Tensor) -> Tensor:
-        return -regressed if math.isinf(self.beta) else log_h - self.beta * regressed
+    def scores(self, log_h: Tensor, costs: Tensor) -> Tensor:
+        return -costs if math.isinf(self.beta) else log_h - self.beta * costs
 
     def as_json(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "beta": None if math.isinf(self.beta) else self.beta}
 
 
-def to_nearest(part: Part, distances: Tensor) -> Tensor:
-    """The distance of every label to the nearest true one, `(n, labels)`."""
-
-    def pieces() -> Iterator[Tensor]:
-        for rows in torch.arange(len(part)).split(ROWS):
-            own, weights = part.target.indices[rows], part.target.weights[rows]
-            far = (weights == 0).unsqueeze(2)
-            yield distances[own].masked_fill(far, math.inf).amin(1)
-
-    return torch.cat(list(pieces()))
-
-
-def regress(data: LabelledSet, ridge: float) -> tuple[Tensor, Tensor]:
-    """Weights and offsets that predict the distances, by least squares; features are centred."""
-    x = data.train.features.double()
-    y = to_nearest(data.train, data.metric.cost().double())
-    offset = y.mean(0)
-    gram = x.T @ x / len(x) + ridge * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    return torch.linalg.solve(gram, x.T @ (y - offset) / len(x)), offset
-
-
-def limits(name: str, kl: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
+def limits(data: LabelledSet, kl: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
     """The two choices for a set, beside its KL model."""
-    data = load_labelled(name, best_device())
-    trial, steps = Trial(**kl["trial"]), kl["iteration"]
-    regressions = {ridge: regress(data, ridge) for ridge in RIDGES}
+    trial, steps, train = Trial(**kl["trial"]), kl["iteration"], data.train
+    regressions = {
+        ridge: NearestCostRegression(data.metric, ridge=ridge).fit(train.features, train.target)
+        for ridge in RIDGES
+    }
 
-    def log_h(model: torch.nn.Module, part: Part) -> Tensor:
+    def log_h(seed: int, on: str) -> Tensor:
+        model = train_model(data, trial, steps, seed)
         with torch.no_grad():
-            logits: Tensor = model(part.features)
+            logits: Tensor = model(getattr(data, on).features)
         return logits.log_softmax(1)
 
     def scored(each: Sum, logs: Tensor, on: str) -> Scores:
-        part = getattr(data, on)
-        weights, offset = regressions[each.ridge]
-        regressed = (part.features.double() @ weights + offset).to(logs.dtype)
-        return scores_of(each.scores(logs, regressed), data, on)
+        costs = regressions[each.ridge].costs(getattr(data, on).features)
+        return scores_of(each.scores(logs, costs), data, on)
 
-    tuning = log_h(train_model(data, trial, steps, 0), data.validation)
+    tuning = log_h(0, "validation")
     baseline = scores_of(tuning, data, "validation").summary()
     tried = {
         each: scored(each, tuning, "validation").summary()
@@ -102,9 +80,8 @@ def limits(name: str, kl: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any
     chosen = {"cost": min(tried, key=lambda each: tried[each]["cost"])}
     if enough:
         chosen["auc"] = min(enough, key=lambda each: tried[each]["cost"])
-    models = [train_model(data, trial, steps, seed) for seed in seeds]
-    logs = [log_h(model, data.test) for model in models]
-    runs = {"kl": [scores_of(each, data, "test") for each in logs]}
+    logs = [log_h(seed, "test") for seed in seeds]
+    runs = {"kl": [scores_of(log, data, "test") for log in logs]}
     runs |= {rule: [scored(each, log, "test") for log in logs] for rule, each in chosen.items()}
     return {
         "kl": kl,
@@ -122,17 +99,21 @@ def limits(name: str, kl: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("frontier", type=Path, help="what `wassloss reproduce frontier` wrote")
+    parser.add_argument("tags", type=Path, help="what `wassloss reproduce tags` wrote")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--sets", nargs="+", default=["clipart", "flickr8k", "delicious"])
     asked = parser.parse_args()
-    frontier = load_result(asked.frontier)["found"]["sets"]
-    found = {}
+    tags = load_result(asked.tags)["found"]["sets"]
+    found: dict[str, dict[str, Any]] = {}
     for name in asked.sets:
-        found[name] = limits(name, frontier[name]["chosen"]["kl cost"], SEEDS)
-        kl = float(np.mean([run["cost"] for run in found[name]["scores"]["kl"]]))
-        for rule, gap in found[name]["differences"].items():
-            print(f"{name}, {rule}: {gap['cost']['mean'] / kl:+.1%}, AUC {gap['auc']['mean']:+.4f}")
+        data = load_labelled(name, best_device())
+        for version, part in (("original", data), ("reduced", data.reduced())):
+            each = limits(part, tags[name][version]["chosen"]["kl"], SEEDS)
+            found.setdefault(name, {})[version] = each
+            kl = float(np.mean([run["cost"] for run in each["scores"]["kl"]]))
+            for rule, gap in each["differences"].items():
+                share, auc = gap["cost"]["mean"] / kl, gap["auc"]["mean"]
+                print(f"{name}, {version}, {rule}: {share:+.1%}, AUC {auc:+.4f}", flush=True)
     write_json(asked.out, {"versions": versions(), "machine": machine(), "sets": found})
 
 

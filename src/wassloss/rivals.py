@@ -8,10 +8,12 @@ ExpectedCostLoss        the cost of a label drawn from the prediction, whatever 
 SquaredEMDLoss          squared differences of cumulative masses, for ordered labels
 PoissonLoss             KL of masses of any total: what counts are usually trained with
 WeightedSum             several losses, weighed and added
+NearestCostRegression   no loss: a ridge regression of the cost, to subtract from a model's scores
 ======================  ==========================================================================
 
-All take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of which
-each is divided by its sum; only :class:`PoissonLoss` takes logs of masses, and targets as they are.
+The losses take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of
+which each is divided by its sum; only :class:`PoissonLoss` takes logs of masses, and targets as
+they are.
 
 How they are related: with one label κ the plan-regularised Wasserstein loss is, up to a constant,
 `ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. :class:`SoftenedKLLoss` is
@@ -124,9 +126,7 @@ class SoftenedKLLoss(PerExampleLoss):
         return _divergence(soft.to(logits.dtype), logits.log_softmax(1))
 
     def _to_nearest(self, y: SparseTarget) -> Tensor:
-        absent = (y.weights == 0).unsqueeze(2)
-        near = self.log_near[y.indices].expand(len(y.weights), -1, -1)
-        return near.masked_fill(absent, -math.inf).amax(1).softmax(1)
+        return (-_nearest(y, -self.log_near)).softmax(1)
 
 
 class ExpectedCostLoss(PerExampleLoss):
@@ -244,6 +244,65 @@ class WeightedSum(PerExampleLoss):
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         parts = zip(self.losses, self.weights, strict=True)
         return torch.stack([weight * loss(logits, target) for loss, weight in parts]).sum(0)
+
+
+class NearestCostRegression:
+    r"""Ridge regression of every label's cost to its nearest true label, in closed form.
+
+    That cost is what proposing the label adds to the top-k cost, so :meth:`costs` ranks labels by
+    what a linear model knows of it. Subtracted from the log-probabilities of a model that was
+    trained as usual, :math:`\log h - \beta\, \hat c(x)` trades ranking for cost; :math:`\beta` is
+    chosen on validation data.
+
+    Args:
+        metric: the ground metric, or a matrix of costs.
+        ridge: weight of the squared weights beside the mean squared error; features are centred.
+
+    >>> import wassloss as wl
+    >>> regression = NearestCostRegression(wl.ground.Ordinal(3)).fit(
+    ...     torch.tensor([[-1.0], [1.0]]), torch.tensor([0, 2])
+    ... )
+    >>> regression.costs(torch.tensor([[-1.0]])).argmin(1)
+    tensor([0])
+    """
+
+    def __init__(self, metric: GroundMetric | Tensor, *, ridge: float = 0.1) -> None:
+        self.cost = _table(metric, distances=False)
+        self.ridge = check_strength("ridge", ridge)
+
+    def fit(self, features: Tensor, target: Target) -> NearestCostRegression:
+        """Learn from features `(n, d)` and targets in any form."""
+        x = features.double()
+        if x.dim() != 2 or not len(x):
+            raise ValueError(f"features must have shape (n, d), n at least 1, got {tuple(x.shape)}")
+        read, _ = read_target(target, len(self.cost), x.shape[:1], x)
+        cost = self.cost.to(x.device)
+        pieces = [(read.indices[rows], read.weights[rows]) for rows in _pieces(len(x))]
+        if len(read.indices) != len(x):  # every label, for all examples
+            pieces = [(read.indices, read.weights[rows]) for rows in _pieces(len(x))]
+        y = torch.cat([_nearest(SparseTarget(*piece), cost) for piece in pieces]).double()
+        self.mean, self.offset = x.mean(0), y.mean(0)
+        x = x - self.mean
+        gram = x.T @ x / len(x) + self.ridge * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+        self.weights = torch.linalg.solve(gram, x.T @ (y - self.offset) / len(x))
+        return self
+
+    def costs(self, features: Tensor) -> Tensor:
+        """Predicted costs `(n, labels)`, in the dtype of the features."""
+        predicted: Tensor = (features.double() - self.mean) @ self.weights + self.offset
+        return predicted.to(features.dtype)
+
+
+def _pieces(count: int, size: int = 256) -> list[slice]:
+    """What bounds the block of costs that is looked at, `(size, support, labels)`."""
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def _nearest(y: SparseTarget, cost: Tensor) -> Tensor:
+    """The cost of every label to the target's nearest, `(batch, labels)`."""
+    absent = (y.weights == 0).unsqueeze(2)
+    rows = cost[y.indices].expand(len(y.weights), -1, -1)
+    return rows.masked_fill(absent, math.inf).amin(1)
 
 
 def _shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
