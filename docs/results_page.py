@@ -5,12 +5,14 @@ python docs/results_page.py --write     # without, says whether the page is up t
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from wassloss.reproduce import EXPERIMENTS, load_results
 from wassloss.reproduce.experiment import Result
+from wassloss.reproduce.words import interval, mean_of
 
 FOLDER = Path(__file__).parent / "results"
 BEGIN, END = "<!-- made by docs/results_page.py: begin -->\n", "<!-- end -->\n"
@@ -18,7 +20,8 @@ BEGIN, END = "<!-- made by docs/results_page.py: begin -->\n", "<!-- end -->\n"
 
 def made(results: Mapping[str, Result]) -> str:
     """The part of the page that follows from the results."""
-    return "\n".join([claims(results), notes(results), origins(results), figures(results)])
+    parts = [claims(results), notes(results), limits(), origins(results), figures(results)]
+    return "\n".join(parts)
 
 
 def claims(results: Mapping[str, Result]) -> str:
@@ -38,6 +41,34 @@ def notes(results: Mapping[str, Result]) -> str:
             lines.append(f"- **{v.claim}**: {v.outcome.value}. {v.words}")
         lines.append("")
     return "\n".join(lines)
+
+
+def limits() -> str:
+    """What a regression of the cost adds to KL, from `experiments/limits.py`."""
+    lines = [
+        "## The cost itself, regressed",
+        "",
+        "Cost and AUC less those of KL, of KL's log-probabilities less β times a regression of the "
+        "cost (`experiments/limits.py`).",
+        "",
+        "| set, training tags | least cost at KL's AUC | its AUC | least cost | its AUC |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    found = json.loads((FOLDER / "limits.json").read_text(encoding="utf-8"))["sets"]
+    for name, versions in found.items():
+        for version, each in versions.items():
+            kl = mean_of(each["scores"]["kl"], "cost")
+            cells = [f"{name}, {version}"]
+            for rule in ("auc", "cost"):
+                gap = each["differences"].get(rule)
+                if gap is None:
+                    cells += ["none", ""]
+                    continue
+                share = {key: value / kl for key, value in gap["cost"].items()}
+                cells.append(f"{share['mean']:+.1%} [{share['low']:+.1%}, {share['high']:+.1%}]")
+                cells.append(interval(gap["auc"]))
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def origins(results: Mapping[str, Result]) -> str:
