@@ -138,8 +138,8 @@ def show(
     if not isinstance(made, Discrete):
         screen.print(
             f"  --kl-weight {0.1 * look.median_cost:.4g}: a tenth of the median cost, to try "
-            "beside 0; on tags, a fiftieth was best with few tags an example, up to a third with "
-            "many."
+            "beside 0; on tags, a fiftieth to a tenth was best with few tags an example, up to a "
+            "third with many."
         )
 
 

@@ -27,11 +27,13 @@ class Budget:
         strengths: of the loss, drawn at random.
         rates: learning rates, of a grid.
         penalties: weight penalties of a loss of KL's size.
+        span: of the learning rates of such a loss, for examples of mean square length 1.
     """
 
     strengths: int = 8
     rates: int = 2
     penalties: tuple[float, ...] = (0.02, 0.002)
+    span: tuple[float, float] = (15.0, 90.0)
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:
@@ -127,8 +129,6 @@ def _nearest_softened(u: Sequence[float], trial: Trial) -> Trial:
     return replace(_softened(u, trial), strength=_log_between(u[2], 2.0, 50.0))
 
 
-RATES = 15.0, 90.0  # of a loss of KL's size, for examples of mean square length 1
-
 FAMILIES: dict[str, Family] = {
     "kl": Family("KL", False, Trial("kl", 0.0)),
     "decoded": Family("KL, least expected cost", False, Trial("kl", 0.0, decode="cost")),
@@ -196,7 +196,7 @@ def draw_trials(
     return [
         tuned(base, float(rate) / length, float(penalty))
         for base in bases
-        for rate in np.geomspace(*RATES, rates)
+        for rate in np.geomspace(*budget.span, rates)
         for penalty in penalties
     ]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
-from wassloss.reproduce.families import OF_COSTS, RATES, Budget
+from wassloss.reproduce.families import OF_COSTS, Budget
 from wassloss.reproduce.labelled import LabelledSet, each_set, each_version
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import AUC_SLACK, candidates, choose, compare, finals, search
@@ -63,7 +63,7 @@ def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
 def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:
     iterations, seed = settings.iterations, settings.seed
     found = search(data, ["kl", "wasserstein"], settings.budget, iterations, seed)
-    trials = paper_trials(data, settings.alphas, settings.rates)
+    trials = paper_trials(data, settings)
     found["paper"] = [c for looks in candidates(data, trials, iterations, seed) for c in looks]
     kl = choose(found["kl"])
     chosen = {name: choose(found[name], kl.auc - AUC_SLACK) for name in NAMES}
@@ -82,11 +82,13 @@ def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:
     }
 
 
-def paper_trials(data: LabelledSet, alphas: tuple[float, ...], rates: int) -> list[Trial]:
+def paper_trials(data: LabelledSet, settings: Settings) -> list[Trial]:
     """The paper's setting with what it leaves open."""
     length = data.train.features.shape[1]
-    each = np.geomspace(*RATES, rates) / length / OF_COSTS
-    return [replace(PAPER, kl=alpha, rate=float(rate)) for alpha in alphas for rate in each]
+    rates = np.geomspace(*settings.budget.span, settings.rates) / length / OF_COSTS
+    return [
+        replace(PAPER, kl=alpha, rate=float(rate)) for alpha in settings.alphas for rate in rates
+    ]
 
 
 def draw(result: Result) -> dict[str, Figure]:
