@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 SCORES = ("cost", "auc")
 RULES = {"cost": "least cost", "auc": "least cost at KL's AUC"}
-# Two features for 36 classes need large weights, slowly: penalties of tags would keep every loss from
-# them, and so would their learning rates.
+# Two features for 36 classes need large weights, slowly: penalties of tags would keep every loss
+# from them, and so would their learning rates.
 ON_LATTICE = Budget(penalties=(0.0005, 0.00002), span=(0.6, 6.0))
 # What is hoped for: how much less cost than KL at its AUC, of its own.
 TARGETS = {"flickr8k": 0.08, "delicious": 0.04}
