@@ -6,7 +6,7 @@ Both models are those a small search finds best on validation data; nothing is p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
-from wassloss.reproduce.families import Budget, count_trials
+from wassloss.reproduce.families import ON_TAGS, Budget, count_trials
 from wassloss.reproduce.intervals import mean_interval
 from wassloss.reproduce.labelled import LabelledSet, best_device, each_set, load_labelled
 from wassloss.reproduce.parts import Parts
@@ -35,7 +35,7 @@ class Settings:
     """Sizes: `items` of each set are shown with `proposed` tags from either model."""
 
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = ON_TAGS
     iterations: int = 3000
     items: int = 24
     proposed: int = 6
@@ -172,7 +172,12 @@ EXPERIMENT = Experiment(
     title="Proposed tags, side by side",
     claim="proposals are readable at a glance, and nearer to the truth",
     figure="figures 7 and 10",
-    quick=Settings(sets=("clipart",), budget=Budget(2, 2, (0.005,)), iterations=600, items=12),
+    quick=Settings(
+        sets=("clipart",),
+        budget=replace(ON_TAGS, strengths=2, penalties=(0.005,)),
+        iterations=600,
+        items=12,
+    ),
     full=Settings(),
     compute=compute,
     draw=draw,

@@ -33,7 +33,11 @@ class Budget:
     strengths: int = 8
     rates: int = 2
     penalties: tuple[float, ...] = (0.02, 0.002)
-    span: tuple[float, float] = (15.0, 90.0)
+    span: tuple[float, float] = (3.0, 60.0)
+
+
+# Hundreds of features and labels bear larger steps.
+ON_TAGS = Budget(span=(15.0, 90.0))
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
-from wassloss.reproduce.families import FAMILIES, Budget
+from wassloss.reproduce.families import FAMILIES, ON_TAGS, Budget
 from wassloss.reproduce.labelled import PARTS, best_device, each_set, load_labelled
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import (
@@ -57,7 +57,7 @@ class Settings:
     without: Mapping[str, tuple[str, ...]] = field(
         default_factory=lambda: dict.fromkeys(("clipart", "flickr8k", "delicious"), ("debiased",))
     )
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = ON_TAGS
     own_budget: Mapping[str, Budget] = field(default_factory=lambda: {"lattice": ON_LATTICE})
     iterations: int = 3000
     seeds: int = 5
@@ -232,7 +232,7 @@ EXPERIMENT = Experiment(
     quick=Settings(
         sets=("lattice", "clipart"),
         families=("kl", "decoded", "softened", "expected", "plan", "nearest", "plan_softened"),
-        budget=Budget(3, 2, (0.005,)),
+        budget=replace(ON_TAGS, strengths=3, penalties=(0.005,)),
         own_budget={"lattice": replace(ON_LATTICE, strengths=3, penalties=(0.0001,))},
         iterations=600,
         seeds=2,

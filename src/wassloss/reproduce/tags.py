@@ -9,14 +9,14 @@ has one tag of each cluster of near-synonyms.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
-from wassloss.reproduce.families import OF_COSTS, Budget
+from wassloss.reproduce.families import OF_COSTS, ON_TAGS, Budget
 from wassloss.reproduce.labelled import LabelledSet, each_set, each_version
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import AUC_SLACK, candidates, choose, compare, finals, search
@@ -38,7 +38,7 @@ class Settings:
 
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
     versions: tuple[str, ...] = VERSIONS
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = ON_TAGS
     alphas: tuple[float, ...] = (0.1, 0.5)
     rates: int = 3
     iterations: int = 3000
@@ -158,7 +158,11 @@ EXPERIMENT = Experiment(
     claim="W + α KL beats KL alone by the top-k cost and by AUC, also with less redundant tags",
     figure="figure 5",
     quick=Settings(
-        sets=("clipart",), budget=Budget(4, 2, (0.005,)), iterations=600, seeds=2, rates=2
+        sets=("clipart",),
+        budget=replace(ON_TAGS, strengths=4, penalties=(0.005,)),
+        iterations=600,
+        seeds=2,
+        rates=2,
     ),
     full=Settings(),
     compute=compute,
