@@ -82,7 +82,9 @@ def origins(results: Mapping[str, Result]) -> str:
         machine = result["machine"]
         where = machine.get("gpu", machine["cpu"])
         command = result["command"]
-        if len(command) > 200:  # settings of its own, which the JSON lists
+        if "runs" in result:  # by hand, from runs of one set each
+            command = f"each set by itself, as `runs` of [`{name}.json`]({name}.json) say"
+        elif len(command) > 200:  # settings of its own, which the JSON lists
             command = f"settings of its own, in [`{name}.json`]({name}.json)"
         else:
             command = f"`{command}`"
