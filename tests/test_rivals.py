@@ -183,3 +183,9 @@ def test_regressed_costs_of_many_examples_are_found_in_pieces() -> None:
     torch.testing.assert_close(whole.costs(x), NearestCostRegression(METRIC).fit(x, dense).costs(x))
     with pytest.raises(ValueError, match=r"features must have shape \(n, d\)"):
         NearestCostRegression(METRIC).fit(x[0], ids)
+    with pytest.raises(ValueError, match="features must be finite"):
+        NearestCostRegression(METRIC).fit(x.where(x < 2, torch.nan), ids)
+    with pytest.raises(ValueError, match="ridge must be positive"):
+        NearestCostRegression(METRIC, ridge=0.0)
+    with pytest.raises(ValueError, match="call fit first"):
+        NearestCostRegression(METRIC).costs(x)

@@ -97,7 +97,7 @@ class SoftenedKLLoss(PerExampleLoss):
     True
     """
 
-    log_near: Tensor
+    far: Tensor
     softened: Tensor
 
     def __init__(
@@ -111,22 +111,25 @@ class SoftenedKLLoss(PerExampleLoss):
         super().__init__(reduction)
         self.width = check_strength("width", width)
         self.nearest = nearest
-        distance = _table(metric, distances=True).double()
-        far = -((distance / width) ** 2) if width else torch.full_like(distance, -math.inf)
-        log_near, dtype = torch.where(distance == 0, 0.0, far), torch.get_default_dtype()
-        self.register_buffer("log_near", log_near.to(dtype), persistent=False)
-        self.register_buffer("softened", log_near.softmax(1).to(dtype), persistent=False)
+        distance, dtype = _table(metric, distances=True).double(), torch.get_default_dtype()
+        self.labels = len(distance)
+        far = (distance / width) ** 2 if width else torch.full_like(distance, math.inf)
+        far = torch.where(distance == 0, 0.0, far)
+        if nearest:
+            self.register_buffer("far", far.to(dtype), persistent=False)
+        else:
+            self.register_buffer("softened", (-far).softmax(1).to(dtype), persistent=False)
 
     def extra_repr(self) -> str:
         return f"width={self.width:g}, nearest={self.nearest}, reduction={self.reduction!r}"
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        y = _shares(target, len(self.softened), logits)
-        soft = self._to_nearest(y) if self.nearest else _mixed(y, self.softened.to(logits.dtype))
-        return _divergence(soft.to(logits.dtype), logits.log_softmax(1))
-
-    def _to_nearest(self, y: SparseTarget) -> Tensor:
-        return (-_nearest(y, -self.log_near)).softmax(1)
+        y = _shares(target, self.labels, logits)
+        if self.nearest:
+            soft = (-_nearest(y, self.far.to(logits.dtype))).softmax(1)
+        else:
+            soft = _mixed(y, self.softened.to(logits.dtype))
+        return _divergence(soft, logits.log_softmax(1))
 
 
 class ExpectedCostLoss(PerExampleLoss):
@@ -256,7 +259,8 @@ class NearestCostRegression:
 
     Args:
         metric: the ground metric, or a matrix of costs.
-        ridge: weight of the squared weights beside the mean squared error; features are centred.
+        ridge: weight of the squared weights beside the mean squared error, positive; features are
+            centred.
 
     >>> import wassloss as wl
     >>> regression = NearestCostRegression(wl.ground.Ordinal(3)).fit(
@@ -268,19 +272,23 @@ class NearestCostRegression:
 
     def __init__(self, metric: GroundMetric | Tensor, *, ridge: float = 0.1) -> None:
         self.cost = _table(metric, distances=False)
-        self.ridge = check_strength("ridge", ridge)
+        self.ridge = check_number("ridge", ridge)
+        if not 0 < self.ridge < math.inf:
+            raise ValueError(f"ridge must be positive and finite, got {ridge}")
+        self.weights: Tensor | None = None
 
     def fit(self, features: Tensor, target: Target) -> NearestCostRegression:
         """Learn from features `(n, d)` and targets in any form."""
         x = features.double()
         if x.dim() != 2 or not len(x):
             raise ValueError(f"features must have shape (n, d), n at least 1, got {tuple(x.shape)}")
+        if not bool(x.isfinite().all()):
+            raise ValueError("features must be finite, got NaN or infinity")
         read, _ = read_target(target, len(self.cost), x.shape[:1], x)
-        cost = self.cost.to(x.device)
-        pieces = [(read.indices[rows], read.weights[rows]) for rows in _pieces(len(x))]
-        if len(read.indices) != len(x):  # every label, for all examples
-            pieces = [(read.indices, read.weights[rows]) for rows in _pieces(len(x))]
-        y = torch.cat([_nearest(SparseTarget(*piece), cost) for piece in pieces]).double()
+        indices = read.indices.expand(len(x), -1)  # one row for all, where targets are dense
+        cost, weights = self.cost.to(x.device), read.weights
+        pieces = [SparseTarget(indices[rows], weights[rows]) for rows in _pieces(len(x))]
+        y = torch.cat([_nearest(piece, cost) for piece in pieces]).double()
         self.mean, self.offset = x.mean(0), y.mean(0)
         x = x - self.mean
         gram = x.T @ x / len(x) + self.ridge * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
@@ -289,6 +297,8 @@ class NearestCostRegression:
 
     def costs(self, features: Tensor) -> Tensor:
         """Predicted costs `(n, labels)`, in the dtype of the features."""
+        if self.weights is None:
+            raise ValueError("costs needs a regression that was fitted: call fit first")
         predicted: Tensor = (features.double() - self.mean) @ self.weights + self.offset
         return predicted.to(features.dtype)
 

@@ -2,8 +2,8 @@
 
 Every family has as many trials, each of which is stopped where it is best: some strengths drawn at
 random from its ranges, each with every learning rate and weight penalty of a grid; a family without
-strengths has a finer grid instead. Ranges are those of a user who has read the
-documentation; they were set by looking at validation scores only.
+strengths has a finer grid instead. Ranges are those of a user who has read the documentation; they
+were set by looking at validation scores, with the exceptions that docs/results names.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def train_trials(
     Args:
         data: what to train on and to score on.
         trials: one a model.
-        seeds: of initial weights and order of the examples, one a model.
+        seeds: of the order of the examples, one a model.
         iterations: steps to take.
         on: the part to score on.
         looks: for each model the iteration at which it is scored; by default each is scored ten
@@ -244,7 +244,7 @@ def _trained(
     for trial in trials:
         losses.setdefault(_key(trial), trial.loss_fn(data.metric))
     return train_many(
-        [_model(data, seed) for seed in seeds],
+        [_model(data) for _ in seeds],
         [losses[_key(trial)] for trial in trials],
         (data.train.features, data.train.target),
         TrainingPlan(
@@ -274,10 +274,8 @@ def _key(trial: Trial) -> str:
     return repr([value for name, value in asdict(trial).items() if name not in ignored])
 
 
-def _model(data: LabelledSet, seed: int) -> LinearSoftmax:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = LinearSoftmax(data.train.features.shape[1], data.metric.size)
+def _model(data: LabelledSet) -> LinearSoftmax:
+    model = LinearSoftmax(data.train.features.shape[1], data.metric.size)
     # What a random start leaves in the weights of rare labels costs every loss some AUC.
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
