@@ -113,7 +113,11 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
         for family in found["candidates"]
         for rule in RULES
     }
-    window = _window([point for (_, rule), point in chosen.items() if rule == "auc"])
+    window = _window(chosen)
+    on_validation = {
+        (family, rule): [found["chosen"][f"{family} {rule}"][s] for s in SCORES]
+        for family, rule in chosen
+    }
     for family, points in found["candidates"].items():
         look, label = _look(family), FAMILIES[family].title
         style = "-" if FAMILIES[family].ours else ":"
@@ -125,9 +129,10 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
             tested.plot([x], [y], linestyle="", markersize=8, markerfacecolor=face, **look)
             if not (window[0] <= x <= window[1] and window[2] <= y <= window[3]):
                 outside.append(label)
-    for ax in (tried, tested):
-        ax.set_xlim(window[:2])
-        ax.set_ylim(window[2:])
+    # Each its own: on the lattice validation labels are noisy, and test labels are not.
+    for ax, shown in ((tried, _window(on_validation)), (tested, window)):
+        ax.set_xlim(shown[:2])
+        ax.set_ylim(shown[2:])
     cost = f"{cost_name(found)} (less is better)"
     finish(tried, f"{name}, validation: what no trial of its family beats", cost, "AUC")
     title = f"{name}, test: filled at KL's AUC, hollow least cost"
@@ -153,12 +158,15 @@ def _look(family: str) -> dict[str, str]:
     }
 
 
-def _window(points: Sequence[Sequence[float]]) -> tuple[float, float, float, float]:
-    """Where the good ones are, for the worst would hide them: costs, then AUCs."""
-    costs, aucs = zip(*points, strict=True)
-    least, most = min(costs), max(aucs)
-    right, bottom = min(least * 1.12, max(costs) * 1.01), max(most - 0.06, min(aucs) - 0.02)
-    return least * 0.97, right, bottom, most + 0.01
+def _window(
+    chosen: Mapping[tuple[str, str], Sequence[float]],
+) -> tuple[float, float, float, float]:
+    """Whatever is better than KL, for the worst would hide it: costs, then AUCs."""
+    most = max(auc for _, auc in chosen.values())
+    costs, aucs = zip(*(p for p in chosen.values() if p[1] > most - 0.05), strict=True)
+    least, right = min(costs), max(1.03 * chosen["kl", "cost"][0], 1.05 * min(costs))
+    room = 0.1 * (right - least)
+    return least - room, right + room, min(aucs) - 0.005, most + 0.005
 
 
 def cost_name(found: Mapping[str, Any]) -> str:
