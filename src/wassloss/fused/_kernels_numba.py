@@ -3,8 +3,8 @@
 Softmax, transport, KL term and the gradient in the logits are taken while a row is in the cache,
 and whatever is wrong with a row is written down instead of looked for in passes of its own.
 
-Numba's cache on disk watches this file and no other: after a change of `_nearest_kernel.py`,
-`_newton_kernel.py` or `_vectorized.py`, touch it.
+Numba's cache on disk watches this file and no other: after a change of `_algorithm_one_kernel.py`,
+`_nearest_kernel.py`, `_newton_kernel.py` or `_vectorized.py`, touch it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.fused.status import FINE, IGNORED, INVALID, UNCONVERGED
+from wassloss.transport._algorithm_one_kernel import iterate
 from wassloss.transport._nearest_kernel import write_nearest
 from wassloss.transport._newton_kernel import (
     BLOCK,
@@ -232,12 +233,16 @@ def sparse_rows(
         to_total = math.log(total / mass)  # balanced masses are equal to the last digit
         for j in range(n):
             solving.vectors[LOG_Y, j] += to_total
-        dual, error = 0.0, 0.0
-        if not free:
-            dual, error, _ = ascend(log_h, Totals(total, total), cost, n, terms, solving)
-        mean = write_nearest(log_h, h, cost, n, terms, solving, gradient[b])
-        if free:  # the potential of the targets is zero: the labels' own makes the dual
-            dual = mean if terms.product else mean - terms.epsilon * total
+        dual, mean, error = 0.0, 0.0, 0.0
+        totals = Totals(total, total)
+        if terms.fixed:
+            dual, mean = iterate(log_h, totals, cost, n, terms, solving, gradient[b])
+        else:
+            if not free:
+                dual, error, _ = ascend(log_h, totals, cost, n, terms, solving)
+            mean = write_nearest(log_h, h, cost, n, terms, solving, gradient[b])
+            if free:  # the potential of the targets is zero: the labels' own makes the dual
+                dual = mean if terms.product else mean - terms.epsilon * total
         divergence, share = 0.0, mass if rule.normalize else 1.0
         kl_mass = mass / share
         through_softmax(h, mean, rule.kl_weight * kl_mass, gradient[b])
@@ -250,7 +255,7 @@ def sparse_rows(
         value[b] = dual + rule.kl_weight * divergence
         # A table's rounding is known beforehand; see `_loss_of_few`.
         rounding = 0.0
-        if not (tabulated or free):
+        if not (tabulated or free or terms.fixed):
             rounding = 0.5 * terms.eps * largest_cost(cost, solving.present[:n])
         converged = error <= terms.tol and rounding <= terms.tol * terms.epsilon  # not so for NaN
         held = abs(value[b]) < math.inf and abs(mean) < math.inf  # slopes too, not their sum alone

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from wassloss.fused import status as codes
+from wassloss.transport._algorithm_one_triton import iterate
 from wassloss.transport._newton_triton import FIRST_EXPONENT, ascend, survey
 from wassloss.transport._newton_triton_passes import LN_2, LOG2_E, at_labels
 
@@ -99,9 +100,12 @@ def few_labels_kernel(
     least: tl.float64, mass_tolerance: tl.float64,
     N: tl.constexpr, S: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr,
     UNROLLED: tl.constexpr, TABLE: tl.constexpr, PRODUCT: tl.constexpr, NORMALIZE: tl.constexpr,
-    TALLY: tl.constexpr,
+    TALLY: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
-    """A transport problem, solved as in `newton_kernel`, and its gradient in the logits."""
+    """A transport problem, solved as in `newton_kernel`, and its gradient in the logits.
+
+    Where `FIXED`, by just `max_iterations` of Algorithm 1.
+    """
     dtype: tl.constexpr = logits.dtype.element_ty
     labels = labels // ALIGNED * ALIGNED
     example = tl.program_id(0).to(tl.int64)
@@ -153,12 +157,18 @@ def few_labels_kernel(
     log_y = log_weight + tl.log(mass_h / total)  # balanced masses are equal to the last digit
     log_y = tl.where(used, log_y, -INF)
     log_2_beta = (log_y if PRODUCT else tl.where(used, -1.0, log_y)) * LOG2_E
-    at = tl.zeros((S,), dtype)
-    stage = tl.maximum(largest_cost.to(dtype) / FIRST_EXPONENT, last)
-    at, objective, violation, _, mean, _ = ascend(
-        cost, rows, log_h, labels, log_y, mass_h, at, stage, last, infinite, infinite, tol,
-        tl.where(fine, max_iterations, 0), N, S, TILE, ALIGNED, UNROLLED, PRODUCT, False, False,
-    )  # fmt: skip
+    if FIXED:
+        at, objective, mean = iterate(
+            cost, rows, log_h, labels, log_y, mass_h, last, max_iterations, S, TILE, PRODUCT
+        )
+        violation = tl.full((), 0.0, dtype)
+    else:
+        at = tl.zeros((S,), dtype)
+        stage = tl.maximum(largest_cost.to(dtype) / FIRST_EXPONENT, last)
+        at, objective, violation, _, mean, _ = ascend(
+            cost, rows, log_h, labels, log_y, mass_h, at, stage, last, infinite, infinite, tol,
+            tl.where(fine, max_iterations, 0), N, S, TILE, ALIGNED, UNROLLED, PRODUCT, False, False,
+        )  # fmt: skip
 
     if NORMALIZE:
         weight = weight / total
@@ -189,8 +199,10 @@ def few_labels_kernel(
 
     # Rounding M/ε alone would keep the error above `tol`: more digits are needed to know.
     ROUNDING: tl.constexpr = 2.0**-24 if dtype == tl.float32 else 2.0**-53
-    exact_enough = largest_cost.to(dtype) / last * ROUNDING <= tol
-    code = tl.where((violation <= tol) & exact_enough, FINE, UNCONVERGED)
+    solved = violation <= tol
+    if not FIXED:
+        solved = solved & (largest_cost.to(dtype) / last * ROUNDING <= tol)
+    code = tl.where(solved, FINE, UNCONVERGED)
     code = tl.where(fine, code, INVALID)
     tl.store(value + example, tl.where(fine, loss, float("nan")))
     tl.store(status + example, code)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
+from wassloss.recipe import Recipe
 from wassloss.transport._threads import spread
 from wassloss.transport.nearest_cpu import WORTH_PASSING
 from wassloss.transport.newton_cpu import WORTH_SOLVING, as_array, terms_of
-from wassloss.transport.objective import Objective
 from wassloss.transport.problem import smallest_mass
 from wassloss.transport.solve import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
 
@@ -47,9 +47,11 @@ def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule)
     return _fused(written, statuses)
 
 
-def solves(objective: Objective) -> bool:
-    """Whether `loss_of_few` is compiled for an objective."""
-    return not objective.exact or objective.free_target
+def solves(recipe: Recipe) -> bool:
+    """Whether `loss_of_few` is compiled for a recipe."""
+    if recipe.iterations is not None:
+        return recipe.objective.balanced
+    return not recipe.objective.exact or recipe.objective.free_target
 
 
 def loss_of_few(
@@ -57,7 +59,8 @@ def loss_of_few(
 ) -> Fused:
     """The loss of a few labels each, both `(batch, support)`."""
     compiled, x, (batch, labels) = _compiled(), logits.numpy(), logits.shape
-    terms = terms_of(rule.objective, logits.dtype, rule.tol, rule.max_iterations, staged=True)
+    fixed, budget = rule.iterations is not None, rule.iterations or rule.max_iterations
+    terms = terms_of(rule.objective, logits.dtype, rule.tol, budget, staged=True, fixed=fixed)
     plain, written, support = _plain(rule, logits.dtype), _empty(x), indices.shape[1]
     given = x, indices.numpy(), weights.numpy(), as_array(costs.rows), costs.tabulated
     statuses: list[int] = []

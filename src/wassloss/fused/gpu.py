@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
+from wassloss.recipe import Recipe
 from wassloss.transport.newton_gpu import LARGEST_SUPPORT, padded_support, shape_of_program
-from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import smallest_mass
 
 __all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few", "solves"]
@@ -44,9 +45,10 @@ def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule)
     return result
 
 
-def solves(objective: Objective) -> bool:
-    """Whether `loss_of_few` is compiled for an objective."""
-    return not (objective.exact or objective.free_target)
+def solves(recipe: Recipe) -> bool:
+    """Whether `loss_of_few` is compiled for a recipe."""
+    objective = recipe.objective
+    return objective.balanced and not objective.exact
 
 
 def loss_of_few(
@@ -68,7 +70,7 @@ def loss_of_few(
             *result[:3],
             _tally(rule, result),
             *strides,
-            rule.max_iterations,
+            rule.iterations or rule.max_iterations,
             rule.objective.epsilon,
             rule.tol,
             rule.kl_weight,
@@ -84,6 +86,7 @@ def loss_of_few(
             PRODUCT=rule.objective.regularizer is Regularizer.PRODUCT,
             TALLY=rule.unsolved is not None,
             NORMALIZE=rule.normalize_target,
+            FIXED=rule.iterations is not None,
             num_warps=num_warps,
             enable_fp_fusion=True,
         )

@@ -34,14 +34,13 @@ def fused_loss(
     if kernels is None:
         return None
     if isinstance(target, SparseTarget):
-        solves = kernels.solves(spec.recipe.objective)
-        few = _few(target, logits, batch_shape) if solves else None
+        few = _few(target, logits, batch_shape) if kernels.solves(spec.recipe) else None
         if few is None or few.indices.shape[1] > kernels.LARGEST_SUPPORT:
             return None
         rule = LossRule.of(spec, logits.dtype, dtype_of(target))
         return _loss_of_few(kernels, logits.detach().contiguous(), few, spec.metric, rule)
     ids = _class_ids(target, logits, batch_shape)
-    if ids is None:
+    if ids is None or spec.recipe.iterations is not None:
         return None
     rule = LossRule.of(spec, logits.dtype, ids.dtype)
     return _loss_of_class_ids(kernels, logits.detach().contiguous(), ids, spec.metric, rule)
@@ -50,7 +49,7 @@ def fused_loss(
 def _kernels(logits: Tensor, spec: LossSpec) -> ModuleType | None:
     """The kernels of the logits' device, if what is asked for is what they do."""
     recipe, device = spec.recipe, logits.device
-    usual = recipe.solver is None and recipe.iterations is None and not recipe.debiased
+    usual = recipe.solver is None and not recipe.debiased
     plain = not torch.compiler.is_compiling() and not spec.metric.requires_grad
     if not (usual and plain and logits.shape[0] and newton_cpu.has_memory(logits)):
         return None
@@ -108,8 +107,8 @@ def _loss_of_few(
 ) -> Fused:
     epsilon, dtype = rule.objective.epsilon, logits.dtype
     largest = metric.largest_known_cost
-    iterates = not rule.objective.free_target
-    if iterates and largest is not None and rounding_of(largest, epsilon, dtype) > rule.tol:
+    to_tolerance = not rule.objective.free_target and rule.iterations is None
+    if to_tolerance and largest is not None and rounding_of(largest, epsilon, dtype) > rule.tol:
         logits = logits.double()  # whose rounding leaves enough digits
     indices, weights = target.indices, target.weights.to(logits.dtype)
 

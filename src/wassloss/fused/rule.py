@@ -44,6 +44,7 @@ class LossRule(NamedTuple):
     Attributes:
         objective: of the transport; balanced, or with a free target.
         tol, max_iterations: how hard to solve.
+        iterations: of Algorithm 1, where just so many are asked for.
         kl_weight: the paper's α.
         normalize_target: divide each target by its sum.
         mass_tolerance: else, how far that sum may be from 1.
@@ -54,6 +55,7 @@ class LossRule(NamedTuple):
     objective: Objective
     tol: float
     max_iterations: int
+    iterations: int | None
     kl_weight: float
     normalize_target: bool
     mass_tolerance: float
@@ -68,6 +70,7 @@ class LossRule(NamedTuple):
             recipe.objective,
             default_tolerance(logits) if recipe.tol is None else recipe.tol,
             Newton.max_iterations if recipe.max_iterations is None else recipe.max_iterations,
+            recipe.iterations,
             spec.kl_weight,
             spec.normalize_target,
             _checks.mass_tolerance(logits, target),

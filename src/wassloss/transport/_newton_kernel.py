@@ -46,10 +46,11 @@ class Terms(NamedTuple):
     tiny: float
     largest: float
     negligible: float
-    # The budget, and whether to lower ε in stages.
+    # The budget, and whether to lower ε in stages; or just so many iterations of Algorithm 1.
     tol: float
     max_iterations: int
     staged: bool
+    fixed: bool
     # The constants of newton.py, by the names they have there.
     first_exponent: float
     stage_factor: float

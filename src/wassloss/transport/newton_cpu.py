@@ -84,7 +84,13 @@ class NewtonCPU(Newton):
 
 
 def terms_of(
-    objective: Objective, dtype: torch.dtype, tol: float, max_iterations: int, *, staged: bool
+    objective: Objective,
+    dtype: torch.dtype,
+    tol: float,
+    max_iterations: int,
+    *,
+    staged: bool,
+    fixed: bool = False,
 ) -> Terms:
     """What the compiled code is told of a problem, apart from its data."""
     from wassloss.transport._newton_kernel import Terms
@@ -102,6 +108,7 @@ def terms_of(
         tol=float(tol),
         max_iterations=max_iterations,
         staged=staged,
+        fixed=fixed,
         first_exponent=newton.FIRST_EXPONENT,
         stage_factor=newton.STAGE_FACTOR,
         stage_tolerance=newton.STAGE_TOLERANCE,
