@@ -15,7 +15,7 @@ from wassloss.targets import SparseTarget
 from wassloss.transport import ConvergenceWarning, Solution
 
 if TYPE_CHECKING:
-    from wassloss import data, estimators, models, runs, scores, training
+    from wassloss import bounds, data, estimators, models, rivals, runs, scores, training
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
     from wassloss.training import TrainingPlan, train
 
@@ -31,11 +31,13 @@ __all__ = [
     "WassersteinClassifier",
     "WassersteinLoss",
     "WassersteinMeasureRegressor",
+    "bounds",
     "data",
     "estimators",
     "functional",
     "ground",
     "models",
+    "rivals",
     "runs",
     "scores",
     "solve",
@@ -48,7 +50,9 @@ __all__ = [
 
 # What a loss does not need is imported when it is first asked for: scikit-learn and the readers of
 # data take as long as all the rest.
-_ROOMS = frozenset({"data", "estimators", "models", "runs", "scores", "training"})
+_ROOMS = frozenset(
+    {"bounds", "data", "estimators", "models", "rivals", "runs", "scores", "training"}
+)
 _ROOM_OF = {
     "TrainingPlan": "training",
     "WassersteinClassifier": "estimators",
