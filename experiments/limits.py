@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.reproduce.labelled import LabelledSet, best_device, load_labelled
+from wassloss.reproduce.labelled import RIDGES, LabelledSet, best_device, load_labelled
 from wassloss.reproduce.parts import write_json
 from wassloss.reproduce.provenance import machine, versions
 from wassloss.reproduce.run import load_result
@@ -33,7 +33,6 @@ from wassloss.reproduce.search import AUC_SLACK, difference
 from wassloss.reproduce.trials import Scores, Trial, scores_of, train_model
 from wassloss.rivals import NearestCostRegression
 
-RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)  # beside features of mean square 1
 BETAS = (0.5, 1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, math.inf)  # the last: regression alone
 SEEDS = (1, 2, 3, 4, 5)
 
@@ -68,10 +67,10 @@ def limits(data: LabelledSet, kl: dict[str, Any], seeds: Sequence[int]) -> dict[
 
     def scored(each: Sum, logs: Tensor, on: str) -> Scores:
         costs = regressions[each.ridge].costs(getattr(data, on).features)
-        return scores_of(each.scores(logs, costs), data, on)
+        return scores_of([each.scores(logs, costs)], data, on)[0]
 
     tuning = log_h(0, "validation")
-    baseline = scores_of(tuning, data, "validation").summary()
+    baseline = scores_of([tuning], data, "validation")[0].summary()
     tried = {
         each: scored(each, tuning, "validation").summary()
         for each in itertools.starmap(Sum, itertools.product(RIDGES, BETAS))
@@ -81,7 +80,7 @@ def limits(data: LabelledSet, kl: dict[str, Any], seeds: Sequence[int]) -> dict[
     if enough:
         chosen["auc"] = min(enough, key=lambda each: tried[each]["cost"])
     logs = [log_h(seed, "test") for seed in seeds]
-    runs = {"kl": [scores_of(log, data, "test") for log in logs]}
+    runs = {"kl": scores_of(logs, data, "test")}
     runs |= {rule: [scored(each, log, "test") for log in logs] for rule, each in chosen.items()}
     return {
         "kl": kl,

@@ -1,17 +1,21 @@
 """Choosing on validation data, and what is concluded from the choices."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from tests.reproduce.tiny import SETTINGS
 from wassloss.reproduce import frontier, search, tags, tradeoff
 from wassloss.reproduce.experiment import Outcome
 from wassloss.reproduce.families import FAMILIES, Budget, draw_trials, in_units
-from wassloss.reproduce.labelled import load_labelled
+from wassloss.reproduce.labelled import RIDGES, load_labelled
 from wassloss.reproduce.search import Candidate, choose, difference, front
-from wassloss.reproduce.trials import Scores, Trial, train_trials
+from wassloss.reproduce.trials import Scores, Trial, train_model, train_trials
+from wassloss.rivals import NearestCostRegression
+from wassloss.scores import top_k_cost
 
 
 def candidate(cost: float, auc: float) -> Candidate:
@@ -119,14 +123,19 @@ def test_the_frontier_is_held_against_kl_and_against_rivals() -> None:
     def found(ours: float, auc: float, rival: float) -> dict[str, Any]:
         chosen = {"trial": Trial("kl", 0.1).as_json(), "iteration": 5, "cost": 0.5, "auc": 0.9}
         keys = [
-            f"{family} {rule}" for family in ("kl", "softened", "plan") for rule in ("cost", "auc")
+            f"{family} {rule}" for family in ("kl", "softened", "plan") for rule in frontier.RULES
         ]
         return {
             "candidates": {"kl": [], "softened": [], "plan": []},
             "chosen": dict.fromkeys(keys, chosen),
             "scores": {key: [{"cost": 0.5, "auc": 0.9, "curve": [0.5] * 20}] for key in keys},
             "differences": {
-                "plan auc": {"kl cost": gap(ours, auc), "softened auc": gap(rival, 0.0)}
+                "plan auc": {"kl cost": gap(ours, auc), "softened auc": gap(rival, 0.0)},
+                "plan regressed": {
+                    "kl cost": gap(-0.1, 0.0),
+                    "softened regressed": gap(-0.01, 0.0),
+                    "kl regressed": gap(rival, 0.0),
+                },
             },
         }
 
@@ -134,10 +143,45 @@ def test_the_frontier_is_held_against_kl_and_against_rivals() -> None:
         result = {"found": {"sets": {name: found(*values)}}}
         return [verdict.outcome for verdict in frontier.verdict(result)]
 
-    assert outcomes("flickr8k", -0.05, 0.0, -0.01) == [Outcome.HELD, Outcome.HELD]
+    assert outcomes("flickr8k", -0.05, 0.0, -0.01) == [Outcome.HELD] * 4
     assert outcomes("flickr8k", -0.03, 0.0, -0.01)[0] is Outcome.PARTLY, "6 % where 8 are hoped for"
     assert outcomes("flickr8k", -0.05, -0.01, -0.01)[0] is Outcome.PARTLY, "AUC was given up"
-    assert outcomes("clipart", 0.01, 0.0, 0.01) == [Outcome.FAILED, Outcome.FAILED]
+    regressed = [Outcome.HELD, Outcome.FAILED]  # KL, less the same cost, is a rival too
+    assert outcomes("clipart", 0.01, 0.0, 0.01) == [Outcome.FAILED, Outcome.FAILED, *regressed]
+
+
+def test_a_regressed_cost_is_subtracted_from_the_same_models() -> None:
+    data = load_labelled("clipart", torch.device("cpu"), 200)
+    plain = Trial("kl", 0.1)
+    less = replace(plain, less=5.0)
+    alone = train_trials(data, [plain], [0], 4, looks=[4])
+    both = train_trials(data, [less, plain], [0, 0], 4, looks=[4, 4])
+    assert np.array_equal(alone[0][0].scores.curve, both[1][0].scores.curve)
+    model = train_model(data, plain, 4, 0)
+    with torch.no_grad():
+        logits = model(data.validation.features)
+    ranking = logits - 5.0 * data.regressed_costs["validation"]
+    curve = top_k_cost(ranking, data.validation.target, data.metric, k=data.ks, reduction="none")
+    assert np.array_equal(curve.double().numpy(), both[0][0].scores.curve)
+    found = search.search(data, ["kl", "decoded"], Budget(1, 1, (0.005,)), 2, 0, less=(1.0,))
+    assert {c.trial.less > 0 for c in found["kl"]} == {False, True}
+    assert {c.trial.less > 0 for c in found["decoded"]} == {False}, "it ranks by a cost already"
+
+
+def test_the_ridge_of_the_regressed_cost_is_the_best_on_validation_data() -> None:
+    data = load_labelled("clipart", torch.device("cpu"), 300)
+
+    def cost(ranking: torch.Tensor) -> float:
+        return float(top_k_cost(ranking, data.validation.target, data.metric, k=data.ks).mean())
+
+    train, validation = data.train, data.validation
+    each = [
+        cost(-NearestCostRegression(data.metric, ridge=ridge).fit(train.features, train.target)
+             .costs(validation.features))
+        for ridge in RIDGES
+    ]  # fmt: skip
+    assert len(set(each)) > 1
+    assert cost(-data.regressed_costs["validation"]) == min(each)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +196,22 @@ def test_the_frontier_is_held_against_kl_and_against_rivals() -> None:
 def test_tags_must_win_on_cost_and_auc(cost: float, auc: float, outcome: Outcome) -> None:
     chosen = {"trial": Trial("kl", 0.1).as_json()}
     found = {
-        "chosen": {"kl": chosen, "paper": chosen, "wasserstein": chosen},
-        "scores": {"kl": [{"cost": 0.5, "auc": 0.9}]},
-        "differences": {loss: {"kl": gap(cost, auc)} for loss in ("paper", "wasserstein")},
+        "chosen": dict.fromkeys(tags.NAMES, chosen),
+        "scores": {key: [{"cost": 0.5, "auc": 0.9}] for key in tags.NAMES},
+        "differences": {
+            "wasserstein": {"kl": gap(cost, auc)},
+            "paper": {"paper_kl": gap(cost, auc)},
+        },
     }
     verdicts = tags.verdict({"found": {"sets": {"clipart": {"original": found}}}})
     assert [verdict.outcome for verdict in verdicts] == [outcome, outcome]
+
+
+def test_tags_without_the_papers_setting() -> None:
+    settings = replace(SETTINGS["tags"], paper_iterations=0)
+    found = tags.compute(settings)
+    assert set(found["sets"]["clipart"]["original"]["scores"]) == {"kl", "wasserstein"}
+    assert len(tags.verdict({"found": found})) == 1
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ SETTINGS: dict[str, Any] = {
     ),
     "tags": tags.Settings(
         sets=("clipart",), versions=("original",), budget=Budget(1, 2, (0.0005,)), alphas=(0.1,),
-        rates=1, iterations=20, seeds=2, most=300,
+        rates=1, iterations=20, paper_iterations=30, seeds=2, most=300,
     ),
     "tradeoff": tradeoff.Settings(
         sets=("clipart",), versions=("reduced",), alphas=(0.0, 0.1), rates=(30.0,), iterations=20,
@@ -47,7 +47,7 @@ SETTINGS: dict[str, Any] = {
     ),
     "frontier": frontier.Settings(
         sets=("lattice", "clipart"), budget=Budget(1, 1, (0.0005,)), iterations=10, seeds=2,
-        most=100, without={},
+        most=100, without={}, less=(5.0,),
     ),
     "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),
     "ordinal": ordinal.Settings(budget=FEW, iterations=10, seeds=2, folds=3),

@@ -27,6 +27,7 @@ from wassloss.data import lattice
 from wassloss.ground import Grid
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.intervals import bands, mean_interval, slope_interval
+from wassloss.reproduce.labelled import best_device
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.style import COLORS, draw_band, finish, new_figure, state_sizes
 from wassloss.training.many.closed_form import loss_and_gradient
@@ -57,7 +58,7 @@ class Settings:
 def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
     """Risks of the minimisers of every sample, the best risk, and the bounds."""
     parts = parts or Parts()
-    x, ids, cost = _population(settings)
+    x, ids, cost = (each.to(best_device()) for each in _population(settings))
     best = parts.part("best risk", lambda: _risks(_minimise(x[None], ids[None], cost, settings),
                                                   x, ids, cost))  # fmt: skip
     rows = [
@@ -94,7 +95,7 @@ def _population(settings: Settings) -> tuple[Tensor, Tensor, Tensor]:
 
 def _of_size(n: int, x: Tensor, ids: Tensor, cost: Tensor, settings: Settings) -> dict[str, Any]:
     rng = np.random.default_rng([settings.seed, n])
-    rows = torch.from_numpy(rng.integers(0, len(x), (settings.trials, n)))
+    rows = torch.from_numpy(rng.integers(0, len(x), (settings.trials, n))).to(x.device)
     theta = _minimise(x[rows], ids[rows], cost, settings)
     estimate = linear_complexity_estimate(
         x[rows[0]], settings.norm, draws=settings.draws, seed=settings.seed

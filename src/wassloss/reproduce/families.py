@@ -36,8 +36,8 @@ class Budget:
     span: tuple[float, float] = (3.0, 60.0)
 
 
-# Hundreds of features and labels bear larger steps.
-ON_TAGS = Budget(span=(15.0, 90.0))
+# Hundreds of features and labels bear larger steps, and want smaller weight penalties.
+ON_TAGS = Budget(penalties=(0.01, 0.001), span=(25.0, 130.0))
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:
@@ -84,7 +84,7 @@ def _width(u: Sequence[float], trial: Trial) -> Trial:
 
 
 def _costs(u: Sequence[float], trial: Trial) -> Trial:
-    return replace(trial, power=1.0 if u[0] < 0.5 else 2.0, kl=_log_between(u[1], 0.005, 0.5))
+    return replace(trial, power=1.0 if u[0] < 0.5 else 2.0, kl=_log_between(u[1], 0.01, 3.0))
 
 
 def _smoothed(u: Sequence[float], trial: Trial) -> Trial:
@@ -98,7 +98,7 @@ def _from_expected_to_exact(u: Sequence[float], trial: Trial) -> Trial:
 
 
 def _with_kl(u: Sequence[float], trial: Trial) -> Trial:
-    return replace(trial, kl=_log_between(u[1], 0.005, 0.5))
+    return replace(trial, kl=_log_between(u[1], 0.01, 3.0))
 
 
 def _either(u: Sequence[float], trial: Trial) -> Trial:
@@ -116,7 +116,7 @@ def _softened(u: Sequence[float], trial: Trial) -> Trial:
     return replace(
         trial,
         power=1.0 if u[0] < 0.5 else 2.0,
-        kl=_log_between(u[1], 0.03, 3.0),
+        kl=_log_between(u[1], 0.1, 10.0),
         width=_log_between(u[3], 0.15, 0.6),
     )
 

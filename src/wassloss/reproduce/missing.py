@@ -46,8 +46,8 @@ class Settings:
     sets: tuple[str, ...] = ("clipart", "flickr8k")
     rates: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)
     families: tuple[str, ...] = ("kl", "softened", "expected", "plan", "product")
-    budget: Budget = field(default_factory=Budget)
-    iterations: int = 6000
+    budget: Budget = field(default_factory=lambda: Budget(strengths=4))
+    iterations: int = 1500
     seeds: int = 5
     features: int | None = None
     seed: int = 0

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wassloss.data import mnist
 from wassloss.losses import WassersteinLoss
 from wassloss.models import LinearSoftmax
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.intervals import bands, mean_interval
+from wassloss.reproduce.labelled import best_device
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.style import MARKERS, draw_band, finish, new_figure, state_sizes
 from wassloss.training import SGD, TrainingPlan, train_many
@@ -60,38 +61,37 @@ def digit_cost(power: float) -> Tensor:
 
 def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
     """For each λ, mean predicted probabilities `(seed, p, true digit, digit)` and accuracies."""
-    parts = parts or Parts()
-    data = mnist()
-    runs = []
-    for strength in settings.strengths:
-        seeds = [
-            parts.part(
-                f"{_name(strength)}, seed {seed}",
-                partial(_posteriors, data, strength, seed, settings),
-            )
-            for seed in settings.seeds
+    parts, data = parts or Parts(), mnist()
+    return {
+        "runs": [
+            parts.part(_name(strength), partial(_posteriors, data, strength, settings))
+            for strength in settings.strengths
         ]
-        posterior, accuracy = ([run[key] for run in seeds] for key in ("posterior", "accuracy"))
-        runs.append({"strength": strength, "posterior": posterior, "accuracy": accuracy})
-    return {"runs": runs}
+    }
 
 
 def _name(strength: float | None) -> str:
     return "exact loss" if strength is None else f"smoothed loss, λ = {strength:g}"
 
 
-def _posteriors(data: Any, strength: float | None, seed: int, settings: Settings) -> dict[str, Any]:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def _posteriors(data: Any, strength: float | None, settings: Settings) -> dict[str, Any]:
+    device = best_device()
     train, test = data.part("train"), data.part("test")
-    epsilon = 0.0 if strength is None else 1 / strength
-    models = []
-    for _ in settings.powers:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            models.append(LinearSoftmax(train.features.shape[1], DIGITS).to(device))
+    losses = [
+        WassersteinLoss(digit_cost(p), epsilon=0.0 if strength is None else 1 / strength)
+        for p in settings.powers
+    ]
+    models, each_loss, seeds = [], [], []
+    for seed in settings.seeds:
+        for loss in losses:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                models.append(LinearSoftmax(train.features.shape[1], DIGITS).to(device))
+            each_loss.append(loss.to(device))
+            seeds.append(seed)
     train_many(
         models,
-        [WassersteinLoss(digit_cost(p), epsilon=epsilon).to(device) for p in settings.powers],
+        each_loss,
         (
             train.features[: settings.examples].to(device),
             train.target[: settings.examples].to(device),
@@ -102,18 +102,28 @@ def _posteriors(data: Any, strength: float | None, seed: int, settings: Settings
             weight_penalty=settings.weight_penalty,
             log_every=settings.iterations,
         ),
-        seeds=[seed] * len(models),
+        seeds=seeds,
         progress=False,
     )
-    posterior, accuracy = [], []
     x, digits = test.features.to(device), test.target.to(device)
-    with torch.no_grad():
-        for model in models:
-            h = model(x).softmax(1)
-            rows = [h[digits == digit].double().mean(0).tolist() for digit in range(DIGITS)]
-            posterior.append(rows)
-            accuracy.append(float((h.argmax(1) == digits).double().mean()))
-    return {"posterior": posterior, "accuracy": accuracy}
+    scored = [_score(model, x, digits) for model in models]
+    posterior, accuracy = (
+        np.array(found).reshape(len(settings.seeds), len(settings.powers), *np.shape(found)[1:])
+        for found in zip(*scored, strict=True)
+    )
+    return {
+        "strength": strength,
+        "posterior": posterior.tolist(),
+        "accuracy": accuracy.tolist(),
+    }
+
+
+@torch.no_grad()
+def _score(model: nn.Module, x: Tensor, digits: Tensor) -> tuple[list[list[float]], float]:
+    """Mean predicted probabilities `(true digit, digit)`, and how often the model is right."""
+    h = model(x).softmax(1)
+    rows = [h[digits == digit].double().mean(0).tolist() for digit in range(DIGITS)]
+    return rows, float((h.argmax(1) == digits).double().mean())
 
 
 def draw(result: Result) -> dict[str, Figure]:

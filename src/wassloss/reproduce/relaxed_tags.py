@@ -83,7 +83,7 @@ class Settings:
     features: int | None = None
     most: int | None = None
     budget: Budget = field(default_factory=Budget)
-    iterations: int = 6000
+    iterations: int = 3000
     seeds: int = 5
     seed: int = 0
 

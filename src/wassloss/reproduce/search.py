@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,17 +42,21 @@ class Candidate:
 
 
 def candidates(
-    data: LabelledSet, trials: Sequence[Trial], iterations: int, seed: int
+    data: LabelledSet,
+    trials: Sequence[Trial],
+    iterations: int,
+    seed: int,
+    looks: Sequence[int] | None = None,
 ) -> list[list[Candidate]]:
-    """Every trial at every look, scored on validation data."""
-    found = train_trials(data, trials, [seed] * len(trials), iterations)
+    """Every trial at every look, scored on validation data; `looks` as in `train_trials`."""
+    found = train_trials(data, trials, [seed] * len(trials), iterations, looks=looks)
     return [
         [
             Candidate(trial, look.iteration, s["cost"], s["auc"], s["accuracy"])
-            for look in looks
+            for look in of_trial
             for s in [look.scores.summary()]
         ]
-        for trial, looks in zip(trials, found, strict=True)
+        for trial, of_trial in zip(trials, found, strict=True)
     ]
 
 
@@ -63,10 +68,27 @@ def trials_for(data: LabelledSet, family: str, budget: Budget, seed: int) -> lis
 
 
 def search(
-    data: LabelledSet, families: Sequence[str], budget: Budget, iterations: int, seed: int
+    data: LabelledSet,
+    families: Sequence[str],
+    budget: Budget,
+    iterations: int,
+    seed: int,
+    less: Sequence[float] = (),
 ) -> dict[str, list[Candidate]]:
-    """As many trials of each family, at every look."""
-    drawn = {family: trials_for(data, family, budget, seed) for family in families}
+    """As many trials of each family, at every look.
+
+    Each model that ranks labels by their probability also ranks them less the regressed cost,
+    `less` times over the typical distance; such candidates have `trial.less`.
+    """
+    typical = data.metric.median_cost()
+    drawn = {
+        family: [
+            replace(trial, less=weight / typical)
+            for trial in trials_for(data, family, budget, seed)
+            for weight in (0.0, *(less if trial.decode == "probability" else ()))
+        ]
+        for family in families
+    }
     trials = [trial for family in families for trial in drawn[family]]
     found = iter(candidates(data, trials, iterations, seed))
     return {
@@ -146,8 +168,12 @@ def difference(
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
-def compare(scored: Mapping[str, Sequence[Scores]], groups: Any) -> dict[str, Any]:
-    """Paired differences of cost and AUC between any two choices, `own − other`."""
+def compare(
+    scored: Mapping[str, Sequence[Scores]],
+    groups: Any,
+    wanted: Callable[[str, str], bool] = operator.ne,
+) -> dict[str, Any]:
+    """Paired differences of cost and AUC between two choices, `own − other`; any two by default."""
     return {
         own: {
             other: {
@@ -155,7 +181,7 @@ def compare(scored: Mapping[str, Sequence[Scores]], groups: Any) -> dict[str, An
                 for name in ("cost", "auc")
             }
             for other in scored
-            if other != own
+            if wanted(own, other)
         }
         for own in scored
     }

@@ -99,10 +99,12 @@ def draw(result: Result) -> dict[str, Figure]:
                 draw_band(cost_ax, _places(alphas), bands(values), place, f"k = {k}")
             aucs = [[r["auc"] for r in _runs(found[version], a, "auc")] for a in alphas]
             draw_band(auc_ax, _places(alphas), bands(aucs), 4, "AUC")
-            finish(cost_ax, f"{name}, {version} tags", "α, weight of KL", "top-k cost")
-            finish(auc_ax, f"{name}, {version} tags", "α, weight of KL", "AUC", legend=False)
-            for ax in (cost_ax, auc_ax):
+            for ax, shown in ((cost_ax, "top-k cost"), (auc_ax, "AUC")):
+                finish(ax, f"{name}, {version} tags", "α, weight of KL", shown, legend=False)
                 ax.set_xticks(_places(alphas), [f"{alpha:g}" for alpha in alphas])
+    # Once, above: inside a picture there is no room that every set leaves free.
+    lines, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside upper center", ncols=len(SHOWN), frameon=False)
     state_sizes(
         figure,
         f"{result['mode']}: W with power {settings['power']:g}, λ = {settings['strength']:g}; "

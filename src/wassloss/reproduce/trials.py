@@ -28,6 +28,7 @@ from wassloss.rivals import (
     WeightedSum,
 )
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
+from wassloss.targets import SparseTarget
 from wassloss.training import SGD, TrainingPlan, train_many
 
 EVALUATIONS = 10  # looks on the way of a run: where it may stop early
@@ -50,6 +51,7 @@ class Trial:
         gamma: of relaxed transport.
         iterations: Algorithm 1's, where not solved to tolerance.
         decode: rank labels by ``"probability"`` or by least expected ``"cost"``.
+        less: how much of the regressed cost is subtracted from the logits that rank.
     """
 
     loss: str
@@ -62,6 +64,7 @@ class Trial:
     gamma: float = 0.0
     iterations: int | None = None
     decode: str = "probability"
+    less: float = 0.0
 
     def loss_fn(self, distance: GroundMetric) -> nn.Module:
         """The loss on a metric whose cost is the distance."""
@@ -103,6 +106,16 @@ class Trial:
         if self.loss not in ("plan", "product", "debiased"):
             raise ValueError(f"loss must be one of those of Trial, got {self.loss!r}")
         return balanced
+
+    def ranking(self, logits: Tensor, data: LabelledSet, on: str) -> Tensor:
+        """What labels are ranked by, the more the better."""
+        if self.decode == "cost":
+            return -(logits.softmax(1) @ data.metric.cost().to(logits.dtype))
+        return logits - self.less * data.regressed_costs[on] if self.less else logits
+
+    def of_model(self) -> Trial:
+        """The trial of the model alone, however its labels are ranked."""
+        return replace(self, decode="probability", less=0.0)
 
     def as_json(self) -> dict[str, Any]:
         """What differs from the defaults, and the loss."""
@@ -154,24 +167,28 @@ class Scores:
 
 
 @torch.no_grad()
+def scores_of(rankings: Sequence[Tensor], data: LabelledSet, on: str) -> list[Scores]:
+    """How good each of some rankings of the labels is, on a part of the data."""
+    part, count = getattr(data, on), len(rankings)
+    # All at once, for a GPU hardly notices one.
+    logits = torch.cat(list(rankings))
+    target = SparseTarget(
+        part.target.indices.repeat(count, 1), part.target.weights.repeat(count, 1)
+    )
+    curve = top_k_cost(logits, target, data.metric, k=data.ks, reduction="none")
+    # Each example's AUC by itself, NaN where all labels are true.
+    auc = ranking_auc(logits, target, reduction="none")
+    heaviest = target.indices.gather(1, target.weights.argmax(1, keepdim=True))
+    right = accuracy(logits, heaviest.squeeze(1), reduction="none")
+    found = [each.double().cpu().numpy() for each in (curve, auc, right)]
+    return [Scores(*each) for each in zip(*(np.split(f, count) for f in found), strict=True)]
+
+
+@torch.no_grad()
 def score(trial: Trial, model: nn.Module, data: LabelledSet, on: str) -> Scores:
     """How good a model's ranking of the labels is, on a part of the data."""
     logits: Tensor = model(getattr(data, on).features)
-    if trial.decode == "cost":
-        logits = -(logits.softmax(1) @ data.metric.cost().to(logits.dtype))
-    return scores_of(logits, data, on)
-
-
-def scores_of(logits: Tensor, data: LabelledSet, on: str) -> Scores:
-    """How good a ranking of the labels is, on a part of the data."""
-    part, metric = getattr(data, on), data.metric
-    ks = list(range(1, min(data.guesses, metric.size) + 1))
-    curve = top_k_cost(logits, part.target, metric, k=ks, reduction="none")
-    # Each example's AUC by itself, NaN where all labels are true.
-    auc = ranking_auc(logits, part.target, reduction="none")
-    heaviest = part.target.indices.gather(1, part.target.weights.argmax(1, keepdim=True))
-    right = accuracy(logits, heaviest.squeeze(1), reduction="none")
-    return Scores(*(found.double().cpu().numpy() for found in (curve, auc, right)))
+    return scores_of([trial.ranking(logits, data, on)], data, on)[0]
 
 
 @dataclass(frozen=True)
@@ -210,17 +227,22 @@ def train_trials(
     if looks is not None:
         every = int(np.gcd.reduce(looks))
     found: list[list[Look]] = [[] for _ in trials]
-    # Trials that differ in how they decide share a model.
-    keys = [(replace(t, decode="probability"), s) for t, s in zip(trials, seeds, strict=True)]
-    unique = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    # Trials that differ in how they rank labels share a model.
+    sharing: dict[tuple[Trial, int], list[int]] = {}
+    for place, (trial, seed) in enumerate(zip(trials, seeds, strict=True)):
+        sharing.setdefault((trial.of_model(), seed), []).append(place)
 
+    @torch.no_grad()
     def look(iteration: int, models: Sequence[nn.Module]) -> None:
-        for place, (trial, key) in enumerate(zip(trials, keys, strict=True)):
-            if looks is None or looks[place] == iteration:
-                scores = score(trial, models[unique[key]], data, on)
-                found[place].append(Look(iteration, scores))
+        for model, places in zip(models, sharing.values(), strict=True):
+            due = [place for place in places if looks is None or looks[place] == iteration]
+            if due:
+                logits = model(getattr(data, on).features)
+                rankings = [trials[place].ranking(logits, data, on) for place in due]
+                for place, scores in zip(due, scores_of(rankings, data, on), strict=True):
+                    found[place].append(Look(iteration, scores))
 
-    trained, their_seeds = zip(*unique, strict=True)
+    trained, their_seeds = zip(*sharing, strict=True)
     _trained(data, trained, their_seeds, iterations, look, every, momentum, batch_size)
     return found
 
@@ -270,7 +292,7 @@ def _graphable(trial: Trial) -> bool:
 
 def _key(trial: Trial) -> str:
     """Of trials that have the same loss."""
-    ignored = {"rate", "penalty", "decode"}
+    ignored = {"rate", "penalty", "decode", "less"}
     return repr([value for name, value in asdict(trial).items() if name not in ignored])
 
 

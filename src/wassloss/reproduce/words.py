@@ -21,6 +21,6 @@ def described(trial: Mapping[str, Any]) -> str:
     names = {
         "loss": "{}", "power": "power {:g}", "strength": "λ = {:.3g}", "kl": "α = {:.3g}",
         "width": "width {:.2g}", "gamma": "γ = {:.2g}", "rate": "learning rate {:.3g}",
-        "penalty": "weight penalty {:.2g}",
+        "penalty": "weight penalty {:.2g}", "less": "less {:.3g} × the regressed cost",
     }  # fmt: skip
     return ", ".join(form.format(trial[key]) for key, form in names.items() if key in trial)
