@@ -262,12 +262,10 @@ def _trained(
     momentum: float = 0.7,
     batch_size: int = 100,
 ) -> Sequence[nn.Module]:
-    losses: dict[str, nn.Module] = {}
-    for trial in trials:
-        losses.setdefault(_key(trial), trial.loss_fn(data.metric))
+    losses = {each: each.loss_fn(data.metric) for each in dict.fromkeys(map(_of_loss, trials))}
     return train_many(
         [_model(data) for _ in seeds],
-        [losses[_key(trial)] for trial in trials],
+        [losses[_of_loss(trial)] for trial in trials],
         (data.train.features, data.train.target),
         TrainingPlan(
             iterations=iterations,
@@ -290,10 +288,9 @@ def _graphable(trial: Trial) -> bool:
     return trial.loss not in ("debiased",)
 
 
-def _key(trial: Trial) -> str:
-    """Of trials that have the same loss."""
-    ignored = {"rate", "penalty", "decode", "less"}
-    return repr([value for name, value in asdict(trial).items() if name not in ignored])
+def _of_loss(trial: Trial) -> Trial:
+    """What trials with the same loss have in common."""
+    return replace(trial.of_model(), rate=0.0, penalty=0.0)
 
 
 def _model(data: LabelledSet) -> LinearSoftmax:

@@ -75,9 +75,7 @@ def write_scalings(
 
 
 @compiled
-def best_for(
-    f: Reals, log_h: Reals, cost: Reals, j: int, terms: Terms, scratch: Scratch
-) -> float:  # fmt: skip
+def best_for(f: Reals, log_h: Reals, cost: Reals, j: int, terms: Terms, scratch: Scratch) -> float:
     """The potential of target `j` that is best for `f`, by exponentials of its own."""
     row, log_y = cost[scratch.present[j]], scratch.vectors[LOG_Y, j]
     reference = log_y if terms.product else -1.0
