@@ -12,10 +12,9 @@ from torch import Tensor
 from wassloss.transport.entropic import Conditions
 from wassloss.transport.log_sums import (
     AxisLogSums,
-    AxisProducts,
     BlockLogSums,
+    KernelProducts,
     LogSums,
-    Products,
     axis_costs,
     log_sums_of,
     neglected,
@@ -89,7 +88,7 @@ def solved_by_products(
     by_terms = isinstance(equations.sums, BlockLogSums | AxisLogSums)
     if by_terms and problem.log_h.dtype == torch.float64:
         cut = KernelEquations.of(problem, cut=True)
-        if isinstance(cut.sums, Products | AxisProducts):
+        if isinstance(cut.sums, KernelProducts):
             with suppress(CutTooShortError):
                 return _admitted(iterate(cut), cut, tol)
     return iterate(equations)

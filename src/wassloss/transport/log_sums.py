@@ -20,6 +20,7 @@ would underflow, and what that neglects be bounded afterwards: a steep cost, suc
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
@@ -95,8 +96,46 @@ class BlockLogSums:
         return replace(self, cost=self.cost[:1].expand(left, -1, -1) if shared else self.cost[rows])
 
 
+class KernelProducts(ABC):
+    """Sums that are products with the kernel, of factors as they are or beside their largest.
+
+    Attributes:
+        plain: whether exponentials may be taken without looking for the largest.
+    """
+
+    plain: bool
+
+    def over_support(
+        self, log_v: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        v, largest = _exponentials(log_v, self.plain, self.dtype, scratch)
+        return _log(self.product_over_support(v, out), largest, log_v.dtype)
+
+    def over_labels(
+        self, log_u: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        u, largest = _exponentials(log_u, self.plain, self.dtype, scratch)
+        return _log(self.product_over_labels(u, out), largest, log_u.dtype)
+
+    @property
+    @abstractmethod
+    def dtype(self) -> torch.dtype:
+        """The precision of the products."""
+
+    @abstractmethod
+    def product_over_support(self, v: Tensor, out: Tensor | None = None) -> Tensor:
+        """`K v`, from `(batch, support)` to `(batch, labels)`."""
+
+    @abstractmethod
+    def product_over_labels(self, u: Tensor, out: Tensor | None = None) -> Tensor:
+        """`Kᵀu`, from `(batch, labels)` to `(batch, support)`."""
+
+    @abstractmethod
+    def __getitem__(self, rows: Tensor) -> KernelProducts: ...
+
+
 @dataclass(frozen=True)
-class Products:
+class Products(KernelProducts):
     """Products with one `kernel (support, labels)`, or `(labels, labels)` where `support` is given.
 
     Attributes:
@@ -109,30 +148,16 @@ class Products:
     plain: bool
     support: Tensor | None = None
 
-    def over_support(
-        self, log_v: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
-    ) -> Tensor:
-        v, largest = _exponentials(log_v, self.plain, self.dtype, scratch)
-        return _log(self.product_over_support(v, out), largest, log_v.dtype)
-
-    def over_labels(
-        self, log_u: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
-    ) -> Tensor:
-        u, largest = _exponentials(log_u, self.plain, self.dtype, scratch)
-        return _log(self.product_over_labels(u, out), largest, log_u.dtype)
-
     @property
     def dtype(self) -> torch.dtype:
         return self.kernel.dtype
 
     def product_over_support(self, v: Tensor, out: Tensor | None = None) -> Tensor:
-        """`K v`, from `(batch, support)` to `(batch, labels)`."""
         if self.support is not None:
             v = _placed(v, self.support, self.kernel.shape[0])
         return torch.mm(v, self.kernel, out=out)
 
     def product_over_labels(self, u: Tensor, out: Tensor | None = None) -> Tensor:
-        """`Kᵀu`, from `(batch, labels)` to `(batch, support)`."""
         if self.support is None:
             return torch.mm(u, self.kernel.T, out=out)
         return torch.gather(u @ self.kernel.T, 1, self.support, out=out)
@@ -142,7 +167,7 @@ class Products:
 
 
 @dataclass(frozen=True)
-class AxisProducts:
+class AxisProducts(KernelProducts):
     """Products with `kernels (cells, cells)`, one an axis of a grid of labels.
 
     Attributes:
@@ -155,30 +180,16 @@ class AxisProducts:
     plain: bool
     support: Tensor | None = None
 
-    def over_support(
-        self, log_v: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
-    ) -> Tensor:
-        v, largest = _exponentials(log_v, self.plain, self.dtype, scratch)
-        return _log(self.product_over_support(v, out), largest, log_v.dtype)
-
-    def over_labels(
-        self, log_u: Tensor, scratch: Tensor | None = None, out: Tensor | None = None
-    ) -> Tensor:
-        u, largest = _exponentials(log_u, self.plain, self.dtype, scratch)
-        return _log(self.product_over_labels(u, out), largest, log_u.dtype)
-
     @property
     def dtype(self) -> torch.dtype:
         return self.kernels[0].dtype
 
     def product_over_support(self, v: Tensor, out: Tensor | None = None) -> Tensor:
-        """`K v`, from `(batch, support)` to `(batch, labels)`."""
         if self.support is not None:
             v = _placed(v, self.support, self.size)
         return self._product(v, out)
 
     def product_over_labels(self, u: Tensor, out: Tensor | None = None) -> Tensor:
-        """`Kᵀu`, from `(batch, labels)` to `(batch, support)`."""
         if self.support is None:
             return self._product(u, out)
         return torch.gather(self._product(u), 1, self.support, out=out)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wassloss.transport.entropic import distance_of_marginals
 from wassloss.transport.kernel_equations import KernelEquations
-from wassloss.transport.log_sums import AxisProducts, Products
+from wassloss.transport.log_sums import KernelProducts
 from wassloss.transport.over_relaxation import SHORTEST_MEASURE
 from wassloss.transport.walk import Walk, centred, log_scaling, offsets
 
@@ -25,9 +25,7 @@ class Opening:
         error: of the target's marginal, `(batch,)`; infinite before the first step.
     """
 
-    def __init__(
-        self, equations: KernelEquations, sums: Products | AxisProducts, g: Tensor
-    ) -> None:
+    def __init__(self, equations: KernelEquations, sums: KernelProducts, g: Tensor) -> None:
         self.equations, self._products = equations, sums
         objective = equations.objective
         self._damping = tuple(float(objective.damping(equations.epsilon, side)) for side in (0, 1))
@@ -46,7 +44,7 @@ class Opening:
     def of(cls, equations: KernelEquations, g: Tensor) -> Opening | None:
         """An opening at target potentials `g`, if the scalings are in the range of numbers."""
         sums = equations.sums
-        if isinstance(sums, Products | AxisProducts) and sums.plain and sums.dtype == g.dtype:
+        if isinstance(sums, KernelProducts) and sums.plain and sums.dtype == g.dtype:
             return cls(equations, sums, g)
         return None
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss.transport.kernel_equations import KernelEquations
-from wassloss.transport.log_sums import LEAST_LOG_MASS, AxisProducts, Products, neglected
+from wassloss.transport.log_sums import LEAST_LOG_MASS, KernelProducts, neglected
 from wassloss.transport.over_relaxation import OverRelaxation
 
 # The log-scaling of padding: no sum feels it, and unlike −inf it can be subtracted from itself.
@@ -126,7 +126,7 @@ def _offset(log_mass: Tensor, log_reference: Tensor, damping: float, of: KernelE
     offset, absent = log_mass, log_mass == -torch.inf
     if damping != 1:
         offset = torch.lerp(log_reference, log_mass, damping).masked_fill_(absent, NOTHING)
-    if isinstance(of.sums, Products | AxisProducts):
+    if isinstance(of.sums, KernelProducts):
         # A mass that no sum can feel must not lead to denormal numbers, which are slow.
         least = offset.amax(1, keepdim=True) + LEAST_LOG_MASS[offset.dtype]
         offset = torch.maximum(offset, least)
