@@ -10,7 +10,14 @@ import torch
 from tests.reproduce.tiny import SETTINGS
 from wassloss.reproduce import frontier, search, tags, tradeoff
 from wassloss.reproduce.experiment import Outcome
-from wassloss.reproduce.families import FAMILIES, Budget, draw_trials, in_units
+from wassloss.reproduce.families import (
+    FAMILIES,
+    FINE_ON_TAGS,
+    Budget,
+    draw_trials,
+    in_units,
+    learning_rates,
+)
 from wassloss.reproduce.labelled import RIDGES, load_labelled
 from wassloss.reproduce.search import Candidate, choose, difference, front
 from wassloss.reproduce.trials import Scores, Trial, train_model, train_trials
@@ -35,7 +42,7 @@ def test_candidates_survive_json() -> None:
     assert Candidate.from_json(one.as_json()) == one
 
 
-@pytest.mark.parametrize("budget", [Budget(), Budget(2, 3, (0.1,))])
+@pytest.mark.parametrize("budget", [Budget(), Budget(2, 3, (0.1,)), FINE_ON_TAGS])
 def test_every_family_has_as_many_trials(budget: Budget) -> None:
     count = budget.strengths * budget.rates * len(budget.penalties)
     for family in FAMILIES:
@@ -45,6 +52,17 @@ def test_every_family_has_as_many_trials(budget: Budget) -> None:
     assert draw_trials("plan", budget, length=10.0, typical=1.3, seed=5) != draw_trials(
         "plan", budget, length=10.0, typical=1.3, seed=4
     )
+
+
+def test_learning_rates_span_their_range_and_a_slower_set_has_a_third_of_them() -> None:
+    assert learning_rates((10.0, 90.0), 3) == pytest.approx([10.0, 30.0, 90.0])
+    assert learning_rates((10.0, 90.0), 1) == pytest.approx([30.0])
+    data = replace(load_labelled("clipart", torch.device("cpu"), 20), name="slow")
+    budget = Budget(1, 2, (0.1,), span=(10.0, 90.0))
+    usual = search.trials_for(data, "plan", budget, 0)
+    slower = search.trials_for(data, "plan", replace(budget, slower=("slow",)), 0)
+    assert [t.rate for t in slower] == pytest.approx([t.rate / 3 for t in usual])
+    assert [replace(t, rate=0.0) for t in slower] == [replace(t, rate=0.0) for t in usual]
 
 
 def test_strengths_follow_the_units_of_the_distance() -> None:
@@ -200,18 +218,19 @@ def test_tags_must_win_on_cost_and_auc(cost: float, auc: float, outcome: Outcome
         "scores": {key: [{"cost": 0.5, "auc": 0.9}] for key in tags.NAMES},
         "differences": {
             "wasserstein": {"kl": gap(cost, auc)},
+            "nearest_softened": {"kl": gap(cost, auc)},
             "paper": {"paper_kl": gap(cost, auc)},
         },
     }
     verdicts = tags.verdict({"found": {"sets": {"clipart": {"original": found}}}})
-    assert [verdict.outcome for verdict in verdicts] == [outcome, outcome]
+    assert [verdict.outcome for verdict in verdicts] == [outcome] * 3
 
 
 def test_tags_without_the_papers_setting() -> None:
     settings = replace(SETTINGS["tags"], paper_iterations=0)
     found = tags.compute(settings)
-    assert set(found["sets"]["clipart"]["original"]["scores"]) == {"kl", "wasserstein"}
-    assert len(tags.verdict({"found": found})) == 1
+    assert set(found["sets"]["clipart"]["original"]["scores"]) == set(tags.TUNED)
+    assert len(tags.verdict({"found": found})) == 2
 
 
 @pytest.mark.parametrize(
