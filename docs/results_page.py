@@ -48,7 +48,7 @@ def limits() -> str:
     lines = [
         "## The cost itself, regressed",
         "",
-        "Cost and AUC less those of KL, of KL's log-probabilities less β times a regression of the "
+        "Cost and AUC less those of KL, of KL's logits less β times a regression of the "
         "cost (`experiments/limits.py`).",
         "",
         "| set, training tags | least cost at KL's AUC | its AUC | least cost | its AUC |",
