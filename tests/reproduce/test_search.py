@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.reproduce.tiny import SETTINGS
-from wassloss.reproduce import frontier, search, tags, tradeoff
+from wassloss.reproduce import examples, frontier, search, tags, tradeoff
 from wassloss.reproduce.experiment import Outcome
 from wassloss.reproduce.families import (
     FAMILIES,
@@ -54,15 +54,23 @@ def test_every_family_has_as_many_trials(budget: Budget) -> None:
     )
 
 
-def test_learning_rates_span_their_range_and_a_slower_set_has_a_third_of_them() -> None:
+def test_learning_rates_span_their_range() -> None:
     assert learning_rates((10.0, 90.0), 3) == pytest.approx([10.0, 30.0, 90.0])
     assert learning_rates((10.0, 90.0), 1) == pytest.approx([30.0])
-    data = replace(load_labelled("clipart", torch.device("cpu"), 20), name="slow")
-    budget = Budget(1, 2, (0.1,), span=(10.0, 90.0))
-    usual = search.trials_for(data, "plan", budget, 0)
-    slower = search.trials_for(data, "plan", replace(budget, slower=("slow",)), 0)
-    assert [t.rate for t in slower] == pytest.approx([t.rate / 3 for t in usual])
-    assert [replace(t, rate=0.0) for t in slower] == [replace(t, rate=0.0) for t in usual]
+
+
+@pytest.mark.parametrize(("module", "settings"), [(tags, "tags"), (examples, "examples")])
+def test_a_set_may_have_a_budget_of_its_own(module, settings, monkeypatch) -> None:
+    seen: list[Budget] = []
+
+    def spy(data, families, budget, *rest):
+        seen.append(budget)
+        return search.search(data, families, budget, *rest)
+
+    monkeypatch.setattr(module, "search", spy)
+    own = Budget(1, 1, (0.1,))
+    module.compute(replace(SETTINGS[settings], own_budget={"clipart": own}))
+    assert seen == [own]
 
 
 def test_strengths_follow_the_units_of_the_distance() -> None:

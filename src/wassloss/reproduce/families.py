@@ -28,35 +28,21 @@ class Budget:
         rates: learning rates, of a grid; one is the middle of the span.
         penalties: weight penalties of a loss of KL's size.
         span: of the learning rates of such a loss, for examples of mean square length 1.
-        slower: sets whose learning rates are a third of these.
     """
 
     strengths: int = 8
     rates: int = 2
     penalties: tuple[float, ...] = (0.02, 0.002)
     span: tuple[float, float] = (3.0, 60.0)
-    slower: tuple[str, ...] = ()
-
-    def on(self, name: str) -> Budget:
-        """The budget with that set's learning rates."""
-        if name not in self.slower:
-            return self
-        low, high = self.span
-        return replace(self, span=(low / 3, high / 3))
 
 
 # Hundreds of features and labels bear larger steps, and want smaller weight penalties.
 ON_TAGS = Budget(penalties=(0.01, 0.001), span=(25.0, 130.0))
-# The learning rate matters least to a model that may stop early, though pages of Delicious differ
-# so much in their number of words that large steps are noise; the fewer tags an example has, the
+# The learning rate matters least to a model that may stop early; the fewer tags an example has, the
 # larger the weight penalty it wants.
-FINE_ON_TAGS = Budget(
-    strengths=12,
-    rates=1,
-    penalties=(0.04, 0.008, 0.0015),
-    span=(40.0, 160.0),
-    slower=("delicious",),
-)
+FINE_ON_TAGS = Budget(strengths=12, rates=1, penalties=(0.04, 0.008, 0.0015), span=(40.0, 160.0))
+# Pages of Delicious differ so much in their number of words that large steps are noise.
+FINE_ON_DELICIOUS = replace(FINE_ON_TAGS, span=(40.0 / 3, 160.0 / 3))
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:

@@ -64,7 +64,7 @@ def trials_for(data: LabelledSet, family: str, budget: Budget, seed: int) -> lis
     """The trials of a family, in the units of the data."""
     length = data.train.features.shape[1]  # whose mean square is 1
     typical = data.metric.median_cost()
-    return draw_trials(family, budget.on(data.name), length=length, typical=typical, seed=seed)
+    return draw_trials(family, budget, length=length, typical=typical, seed=seed)
 
 
 def search(

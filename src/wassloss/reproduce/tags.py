@@ -11,14 +11,21 @@ Each set has a second version whose training part has one tag of each cluster of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
-from wassloss.reproduce.families import FINE_ON_TAGS, OF_COSTS, ON_TAGS, Budget, learning_rates
+from wassloss.reproduce.families import (
+    FINE_ON_DELICIOUS,
+    FINE_ON_TAGS,
+    OF_COSTS,
+    ON_TAGS,
+    Budget,
+    learning_rates,
+)
 from wassloss.reproduce.labelled import LabelledSet, each_set, each_version
 from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import (
@@ -56,6 +63,7 @@ class Settings:
     """Sizes.
 
     Attributes:
+        own_budget: of sets that need other learning rates.
         alphas: what the paper's setting is tried with.
         rates: how many learning rates it is tried with, as KL is beside it.
         paper_iterations: steps of both; 0 leaves them out.
@@ -64,6 +72,9 @@ class Settings:
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
     versions: tuple[str, ...] = VERSIONS
     budget: Budget = FINE_ON_TAGS
+    own_budget: Mapping[str, Budget] = field(
+        default_factory=lambda: {"delicious": FINE_ON_DELICIOUS}
+    )
     alphas: tuple[float, ...] = (0.1, 0.5)
     rates: int = 3
     paper_iterations: int = 100_000
@@ -88,7 +99,8 @@ def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
 
 def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:
     iterations, seed = settings.iterations, settings.seed
-    found = search(data, TUNED, settings.budget, iterations, seed)
+    budget = settings.own_budget.get(data.name, settings.budget)
+    found = search(data, TUNED, budget, iterations, seed)
     trials = paper_trials(data, settings) if settings.paper_iterations else {}
     for name, each in trials.items():
         looks = candidates(data, each, iterations, seed, [iterations] * len(each))
