@@ -18,7 +18,7 @@ from wassloss.transport import newton
 from wassloss.transport._threads import spread
 from wassloss.transport.entropic import default_tolerance, negligible_exponent, unfinished
 from wassloss.transport.newton import Newton
-from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.objective import NO_LOG_MASS, Objective, Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -105,6 +105,7 @@ def terms_of(
         tiny=info.tiny,
         largest=info.max,
         negligible=negligible_exponent(dtype),
+        no_log_mass=NO_LOG_MASS,
         tol=float(tol),
         max_iterations=max_iterations,
         staged=staged,

@@ -53,14 +53,7 @@ class Problem:
     ) -> Problem:
         """Build from a log-prediction and target weights; entries of zero mass are welcome."""
         smallest = smallest_mass(log_h.dtype)
-        # A relaxed plan feels a mass as m^ρ (Proposition 4.2): lower the floor until that is zero
-        # too, but no further than leaves half its digits to what log m is added to. (Where a side
-        # is free, ρ = 0, only the reference feels its mass, as it is.)
-        least = math.sqrt(torch.finfo(log_h.dtype).eps)
-        low_h, low_y = (
-            math.log(smallest) / max(least, float(objective.damping(objective.epsilon, side)) or 1)
-            for side in (0, 1)
-        )
+        low_h, low_y = (objective.log_of_no_mass(smallest, side) for side in (0, 1))
         log_h, log_y = log_h.clamp(min=low_h), y.log()
         log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
         return cls(log_h, log_y, support, metric, objective)._with_equal_masses()
