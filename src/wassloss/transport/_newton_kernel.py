@@ -41,6 +41,7 @@ class Terms(NamedTuple):
     gamma_h: float
     gamma_y: float
     product: bool  # the regulariser
+    unequal_price: float  # Objective.price_of_unequal_masses
     # The dtype, the exponent below which `entropic.py` neglects a term, and NO_LOG_MASS.
     eps: float
     tiny: float
@@ -372,7 +373,10 @@ def ascend(
 
     epsilon, near_enough = terms.epsilon, terms.stage_tolerance
     if terms.staged:
-        epsilon = max(epsilon, largest_cost(cost, columns) / terms.first_exponent)
+        reach = largest_cost(cost, columns)
+        if terms.unequal_price > 0:
+            reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
+        epsilon = max(epsilon, reach / terms.first_exponent)
     objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
     for iteration in range(terms.max_iterations + 1):
         for j in range(n):

@@ -79,7 +79,8 @@ class NewtonCPU(Newton):
         converged = error <= tol
         status = Status.CONVERGED
         if not bool(converged.all()):
-            status = unfinished(float(problem.cost().max()), objective.epsilon, log_h.dtype, tol)
+            reach = float(problem.cost().max()) + problem.largest_shift()
+            status = unfinished(reach, objective.epsilon, log_h.dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
@@ -101,6 +102,7 @@ def terms_of(
         gamma_h=float(objective.gamma[0]),
         gamma_y=float(objective.gamma[1]),
         product=objective.regularizer is Regularizer.PRODUCT,
+        unequal_price=objective.price_of_unequal_masses,
         eps=info.eps,
         tiny=info.tiny,
         largest=info.max,

@@ -62,8 +62,8 @@ class NewtonGPU:
         if not checking():  # nobody can be told while a CUDA graph is captured: nobody must miss it
             value = value.where(converged, math.nan)
         elif not bool(converged.all()):  # the one time the host waits for the GPU
-            largest, dtype = float(problem.cost().max()), problem.log_h.dtype
-            status = unfinished(largest, problem.objective.epsilon, dtype, tol)
+            reach = float(problem.cost().max()) + problem.largest_shift()
+            status = unfinished(reach, problem.objective.epsilon, problem.log_h.dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 
@@ -97,6 +97,7 @@ def launch(
             max_iterations,
             objective.epsilon,
             *objective.gamma,
+            objective.price_of_unequal_masses,
             tol,
             N=size,
             S=padded_support(size),

@@ -126,6 +126,18 @@ class Objective:
             return float(gamma > 0)
         return gamma / (gamma + epsilon)
 
+    @property
+    def price_of_unequal_masses(self) -> float:
+        """By how much potentials move for each factor of e between the two masses.
+
+        That much of `f` and `g` is of no journey: it pays for mass that has to be made or
+        destroyed, `γ_a γ_b / (γ_a + γ_b)` of the logarithm of their ratio.
+        """
+        prices = [gamma for gamma in self.gamma if not math.isinf(gamma)]
+        if 0 in prices or not prices:
+            return 0.0
+        return 1 / sum(1 / gamma for gamma in prices)
+
     def log_of_no_mass(self, smallest: float, side: int) -> float:
         """What stands for the log of a mass of zero, given the `smallest` mass of the dtype.
 

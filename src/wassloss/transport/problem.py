@@ -113,6 +113,19 @@ class Problem:
         """Total mass of prediction and target, each `(batch, 1)`."""
         return self.log_h.exp().sum(1, keepdim=True), self.log_y.exp().sum(1, keepdim=True)
 
+    def shift(self) -> Tensor:
+        """How far unequal masses move potentials beyond what costs do, `(batch,)`."""
+        price = self.objective.price_of_unequal_masses
+        if not price:
+            return torch.zeros_like(self.log_h[:, 0])
+        return price * (self.log_h.logsumexp(1) - self.log_y.logsumexp(1)).abs()
+
+    def largest_shift(self) -> float:
+        """The largest `shift` of the batch, for which the host waits; 0 where it cannot look."""
+        if not self.objective.price_of_unequal_masses or not checking():
+            return 0.0
+        return float(self.shift().max())
+
     def dense_target(self) -> Tensor:
         """The target's weights over all labels, `(batch, labels)`."""
         index = self.support.expand_as(self.log_y)
