@@ -175,8 +175,11 @@ def _next_label(p: Tensor, nearest: Tensor, taken: Tensor, metric: GroundMetric)
         columns = metric.cost_columns(block).to(p.dtype)  # (block, labels)
         expected = torch.cat(
             [
-                torch.minimum(nearest[rows, None], columns).matmul(p[rows, :, None]).squeeze(2)
-                for rows in blocks(torch.arange(len(p), device=p.device), columns.numel())
+                p.new_empty(0, len(block)),
+                *(
+                    torch.minimum(nearest[rows, None], columns).matmul(p[rows, :, None]).squeeze(2)
+                    for rows in blocks(torch.arange(len(p), device=p.device), columns.numel())
+                ),
             ]
         )  # (batch, block)
         held = (taken[:, :, None] == block).any(1)
