@@ -1,0 +1,193 @@
+"""Is an answer right? Values within bounds, gradients as firmly as they are determined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import wassloss as wl
+from tests.fuzz.long.answers import Answer, answer
+from tests.fuzz.long.entropic import Problem
+from tests.fuzz.long.ways import Outcome, WrongAnswerError
+from tests.oracles import INF, Array
+
+MOST_ARGUED = 16  # gradients of a batch that are looked at by solving again nearby
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What may be asked of a call in some dtype; it works in single precision at least."""
+
+    value: float  # relative error of the value
+    tol: float  # marginal error that a solve stops at
+    eps: float
+    tiny: float
+    most: float
+    out_eps: float  # of the dtype that gradients come back in
+    out_most: float
+    out_tiny: float
+
+
+def precision_of(dtype: torch.dtype) -> Precision:
+    double = dtype == torch.float64
+    inner, outer = torch.finfo(torch.float64 if double else torch.float32), torch.finfo(dtype)
+    return Precision(
+        value=1e-7 if double else 2e-5,
+        tol=1e-8 if double else 1e-5,
+        eps=inner.eps,
+        tiny=inner.tiny,
+        most=inner.max,
+        out_eps=outer.eps,
+        out_most=outer.max,
+        out_tiny=float(outer.smallest_normal),
+    )
+
+
+def as_array(x: Tensor) -> Array:
+    return x.detach().double().numpy()
+
+
+def judge(what: str, wrong: Array, outcome: Outcome, details: dict[str, Array]) -> None:
+    """Raise about the first wrong example, where more are wrong than a warning was about."""
+    count = int(wrong.sum())
+    if count <= outcome.doubtful:
+        return
+    example = int(wrong.argmax())
+    shown = ", ".join(f"{name} {_shown(part[example])}" for name, part in details.items())
+    doubt = f" ({outcome.doubtful} warned about)" if outcome.doubtful else ""
+    raise WrongAnswerError(
+        f"{what} wrong in {count} of {len(wrong)} examples{doubt}: {shown}", example
+    )
+
+
+def _shown(x: Array) -> str:
+    with np.printoptions(precision=9, threshold=50, linewidth=10**6):
+        return np.array2string(np.asarray(x))
+
+
+def slack_of(size: Array, precision: Precision, unit: float) -> Array:
+    """What rounding may do to a sum of this size, or the least mass at the largest cost."""
+    return precision.value * size + 100 * precision.tiny * (1 + unit)
+
+
+def metric_rounding(a: Answer, metric: wl.ground.GroundMetric) -> Array:
+    """What the metric's own rounding does to a value or slope, `(batch,)`.
+
+    A path's length may be rounded differently on the way back; and a closed form takes costs from
+    distances in a dtype that may be wider than the metric's.
+    """
+    p = a.problem
+    rounding = (
+        2 * abs(p.cost - p.cost.T).max(initial=0.0) * np.maximum(*(m.sum(1) for m in a.masses))
+    )
+    if p.epsilon == 0:
+        rounding = rounding + 4 * torch.finfo(metric.dtype).eps * (1 + metric.power) * a.size
+    return rounding
+
+
+def wrong_values(values: Array, low: Array, high: Array, slack: Array) -> Array:
+    """Which values are out of bounds; NaN and infinities are."""
+    return ~((low - slack <= values) & (values <= high + slack) & np.isfinite(values))
+
+
+def tangent(slope: Array, h: Array) -> Array:
+    """A derivative in `log h` as one in logits, whose softmax is `h`; of any mass, along it."""
+    return slope - h * (slope.sum(1, keepdims=True) / h.sum(1, keepdims=True))
+
+
+def wrong_slopes(
+    found: Array,
+    a: Answer,
+    precision: Precision,
+    *,
+    rounding: Array,
+    tangential: bool,
+    side: int = 0,
+) -> Array:
+    """Which gradients in the logs of a side's masses cannot be right, `(batch,)`.
+
+    Potentials are hardly determined where the plan falls apart. As far as the implicit function
+    theorem goes, a gradient must be within what the solver's tolerance allows; beyond it, it must
+    still be a slope of a convex function, promising nowhere more than the value holds.
+
+    Args:
+        found: `(batch, labels)`.
+        a: the right answer.
+        precision: of the dtype that the call worked in.
+        rounding: what else may be off, `(batch, labels)`.
+        tangential: whether gradients are along the simplex: in logits, or up to a constant.
+        side: 0 for the prediction, 1 for the target.
+    """
+    mass = a.masses[side]
+    expected = tangent(a.slopes[side], mass) if tangential else a.slopes[side]
+    marginal = a.moved * (3 * precision.tol + 100 * precision.eps)
+    with np.errstate(invalid="ignore"):
+        allowed = 4 * a.wobbles[side] * marginal[:, None] + 200 * precision.eps * a.size[:, None]
+        # Potentials are centred over all labels, those next to no mass included.
+        centred = -4 * precision.eps * a.problem.epsilon * np.log(precision.tiny) * mass
+        allowed = allowed + centred + rounding
+        allowed = allowed + 100 * precision.tiny * (1 + a.problem.cost.max(initial=0))
+        off = ~(abs(found - expected) <= allowed)
+    off &= ~(abs(expected) > 0.1 * precision.out_most)  # which the gradient's dtype does not hold
+    rows = off.any(1)
+    soft = np.flatnonzero(rows & ~(marginal <= a.firm) & np.isfinite(found).all(1))
+    rows[soft] = False
+    argued = soft[:MOST_ARGUED]
+    if len(argued):
+        apart = found[argued] - expected[argued]
+        rows[argued] = _promises_too_much(
+            found[argued], apart, a, argued, precision, tangential, side
+        )
+    return rows
+
+
+def _promises_too_much(
+    found: Array,
+    apart: Array,
+    a: Answer,
+    rows: Array,
+    precision: Precision,
+    tangential: bool,
+    side: int,
+) -> Array:
+    """Whether the value is lower than promised, in the direction in which most more is promised."""
+    p, mass = a.problem.take(rows), a.masses[side][rows]
+    direction = np.sign(apart)
+    if tangential:
+        direction = direction - (mass * direction).sum(1, keepdims=True) / mass.sum(
+            1, keepdims=True
+        )
+    direction = direction / np.maximum(abs(direction).max(1, keepdims=True), 1e-300)
+    slack = 10 * precision.tol * a.size[rows]
+    too_much = np.zeros(len(rows), dtype=bool)
+    for length in (0.9, 0.1):
+        step = np.log1p(length * direction)
+        moved = replace(p, log_h=p.log_h + step) if side == 0 else replace(p, log_y=p.log_y + step)
+        promised = (found * length * direction).sum(1)
+        too_much |= a.low[rows] + promised - slack > answer(moved).high
+    return too_much
+
+
+def costs_of(metric: wl.ground.GroundMetric) -> Array:
+    """Costs from every label (a row) to every target (a column), as a column of costs has them."""
+    return metric.cost().detach().double().numpy().T
+
+
+def problem(
+    log_h: Array,
+    y: Array,
+    cost: Array,
+    epsilon: float,
+    precision: Precision,
+    *,
+    gamma: tuple[float, float] = (INF, INF),
+    product: bool = False,
+) -> Problem:
+    """The problem; masses below the smallest normal number count as that."""
+    least = np.e * precision.tiny
+    y = np.where((y > 0) & (y < least), least, y)
+    with np.errstate(divide="ignore"):
+        return Problem(log_h, np.log(y), cost, epsilon, gamma, product)

@@ -1,0 +1,77 @@
+"""`WassersteinLoss` and `functional.wasserstein_loss`, entropic or exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.random import Generator
+from torch import Tensor
+
+import wassloss as wl
+from tests.fuzz.long.answers import answer
+from tests.fuzz.long.compare import costs_of, precision_of, problem
+from tests.fuzz.long.draws import (
+    batch_size,
+    chance,
+    draw_epsilon,
+    draw_logits,
+    draw_metric,
+    draw_targets,
+    draw_weights,
+    pick,
+)
+from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, working
+from tests.fuzz.long.notes import note
+from tests.fuzz.long.tally import Tally
+from tests.fuzz.long.ways import both_ways, check_refusal
+from wassloss import functional
+
+
+def entropic(rng: Generator) -> Tally:
+    return _check(rng, exact=False)
+
+
+def exact(rng: Generator) -> Tally:
+    return _check(rng, exact=True)
+
+
+def _check(rng: Generator, *, exact: bool) -> Tally:
+    drawn = draw_metric(rng)
+    metric, unit = drawn.metric, drawn.unit
+    batch = batch_size(rng, metric.size)
+    x = draw_logits(rng, batch, metric.size)
+    targets = draw_targets(rng, draw_weights(rng, batch, metric.size), working(x.dtype))
+    epsilon = 0.0 if exact else draw_epsilon(rng, unit)
+    kl_weight = unit * pick(rng, [0.0, 0.1, 100.0], [3, 2, 1])
+    regularizer, normalize = pick(rng, ["plan", "product"]), chance(rng, 0.5)
+    if normalize and not targets.form.startswith("ids"):
+        targets = targets.scaled(pick(rng, [1.0, 3.0, 0.01]))
+    keywords: dict[str, Any] = {
+        "epsilon": epsilon,
+        "kl_weight": kl_weight,
+        "regularizer": regularizer,
+        "normalize_target": normalize,
+    }
+    note(metric=metric, dtype=x.dtype, target=targets.form, **keywords)
+    by_module, cotangent = chance(rng, 0.5), torch.from_numpy(rng.uniform(0.5, 2.0, batch))
+
+    def loss(x: Tensor) -> Tensor:
+        if not by_module:
+            return functional.wasserstein_loss(x, targets.target, metric, **keywords)
+        loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords)
+        values: Tensor = loss_fn(x, targets.target)
+        return values
+
+    found = both_ways(lambda: loss_and_gradient(loss, x, cotangent))
+    cost, precision = costs_of(metric), precision_of(x.dtype)
+    if found["compiled"].refusal:
+        most = 1e3 * max(cost.max(), epsilon, kl_weight)
+        check_refusal(found["compiled"].refusal, most > precision.most)
+        return Tally(batch, refused=batch)
+    log_h, y = torch.log_softmax(x.double(), 1).numpy(), targets.weights
+    if normalize:
+        y = y / y.sum(1, keepdims=True)
+    a = answer(problem(log_h, y, cost, epsilon, precision, product=regularizer == "product"))
+    kl = KLTerm.of(kl_weight, log_h, y)
+    return check_loss(found, cotangent, a, kl, precision, drawn, balanced=True)

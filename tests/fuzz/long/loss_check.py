@@ -1,0 +1,98 @@
+"""Losses and their gradients, found both ways, against the right answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tests.fuzz.long.answers import Answer
+from tests.fuzz.long.compare import (
+    Precision,
+    as_array,
+    judge,
+    metric_rounding,
+    slack_of,
+    wrong_slopes,
+    wrong_values,
+)
+from tests.fuzz.long.draws import Drawn
+from tests.fuzz.long.tally import Tally
+from tests.fuzz.long.ways import Outcome
+from tests.oracles import INF, Array
+
+
+def working(dtype: torch.dtype) -> torch.dtype:
+    """What a loss computes in: half precision has too few digits."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def loss_and_gradient(
+    loss: Callable[[Tensor], Tensor], x: Tensor, cotangent: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Losses of each example, and what `backward` makes of these weights of them."""
+    leaf = x.detach().requires_grad_()
+    values = loss(leaf)
+    values.backward(cotangent.to(values.dtype))
+    return values.detach(), leaf.grad
+
+
+@dataclass(frozen=True)
+class KLTerm:
+    """`kl_weight · KL(y ‖ h)` of each example; for measures, with `Σh − Σy`."""
+
+    weight: float
+    value: Array  # (batch,), infinite where a label of the target is ruled out
+    size: Array  # (batch,)
+    slope: Array  # (batch, labels), in logits or log h
+
+    @classmethod
+    def of(cls, weight: float, log_h: Array, y: Array, *, measures: bool = False) -> KLTerm:
+        h, positive = np.exp(log_h), y > 0
+        log_y = np.log(np.where(positive, y, 1.0))
+        terms = np.where(positive, y * (log_y - np.where(positive, log_h, 0.0)), 0.0)
+        finite = np.where(np.isinf(terms), 0.0, terms)
+        excess = (h.sum(1) - y.sum(1)) if measures else np.zeros(len(y))
+        size = 1 + abs(finite).sum(1) + abs(y * log_y).sum(1) + h.sum(1) + y.sum(1)
+        slope = h - y if measures else h * y.sum(1, keepdims=True) - y
+        if not weight:
+            zero = np.zeros(len(y))
+            return cls(weight, zero, zero, np.zeros_like(y))
+        return cls(weight, weight * (terms.sum(1) + excess), weight * size, weight * slope)
+
+
+def check_loss(
+    found: Mapping[str, Outcome],
+    cotangent: Tensor,
+    a: Answer,
+    kl: KLTerm,
+    precision: Precision,
+    drawn: Drawn,
+    *,
+    balanced: bool,
+) -> Tally:
+    """Values between the bounds, gradients within what is determined; counts what was doubtful."""
+    endless = np.isinf(kl.value)
+    above = np.where(endless, 0.0, kl.value)
+    size = a.size + kl.size
+    slack = slack_of(size, precision, drawn.unit) + metric_rounding(a, drawn.metric)
+    for way, outcome in found.items():
+        values, gradient = map(as_array, outcome.answer)
+        wrong = wrong_values(values - above, a.low, a.high, slack)
+        wrong = np.where(endless, values != INF, wrong)
+        bounds = {"low": a.low + above, "high": a.high + above, "slack": slack}
+        judge(f"{way} value", wrong, outcome, {"value": values, **bounds})
+
+        slope = gradient / cotangent.double().numpy()[:, None] - kl.slope
+        rounding = 2 * precision.out_eps * abs(slope + kl.slope) + 2 * precision.out_tiny
+        rounding = rounding + 200 * precision.eps * kl.size[:, None]
+        rounding = rounding + metric_rounding(a, drawn.metric)[:, None]
+        wrong = wrong_slopes(slope, a, precision, rounding=rounding, tangential=balanced)
+        wrong |= ~np.isfinite(gradient).all(1) & (size < 0.1 * precision.out_most)
+        parts = {"found": slope, "slope": a.slope, "h": a.problem.h, "y": a.problem.y}
+        judge(f"{way} gradient", wrong & ~endless, outcome, parts)
+    doubtful = max(outcome.doubtful for outcome in found.values())
+    return Tally(len(a.low), doubtful=doubtful, loose=int((~a.tight).sum()))

@@ -1,0 +1,99 @@
+"""One call, the compiled way and the composed way, and how it may end."""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import wassloss as wl
+from tests.fuzz.outcome import too_much
+from wassloss.transport import newton_cpu
+
+SOURCES = Path(wl.__file__).parent
+CONVERGED = re.compile(r"Solution\((\d+) of (\d+) converged")
+
+
+class WrongAnswerError(AssertionError):
+    """An answer that is not right, and the example of the batch that shows it."""
+
+    def __init__(self, message: str, example: int | None = None) -> None:
+        super().__init__(message)
+        self.example = example
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call gave: an answer, or the words it was refused with."""
+
+    answer: Any = None
+    refusal: str = ""
+    doubtful: int = 0  # examples that a ConvergenceWarning was about
+
+
+def run(call: Callable[[], Any]) -> Outcome:
+    """Call, and let nothing pass but what is documented: other errors and warnings are raised."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        warnings.simplefilter("always", wl.ConvergenceWarning)
+        try:
+            answer = call()
+        except (ValueError, TypeError) as error:
+            # Ours are raised by us; one that torch or NumPy raised was not foreseen.
+            raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+            if SOURCES not in raised_in.parents:
+                raise
+            return Outcome(refusal=str(error) or repr(error))
+    return Outcome(answer, doubtful=sum(_unconverged(str(w.message)) for w in caught))
+
+
+def _unconverged(message: str) -> int:
+    found = CONVERGED.search(message)
+    if found is None:
+        raise WrongAnswerError(
+            f"a ConvergenceWarning that does not say how many converged: {message}"
+        )
+    return int(found[2]) - int(found[1])
+
+
+@contextmanager
+def torch_only() -> Iterator[None]:
+    """Without anything compiled by Numba: as if it were not installed."""
+    before = newton_cpu.COMPILES
+    newton_cpu.COMPILES = False
+    try:
+        yield
+    finally:
+        newton_cpu.COMPILES = before
+
+
+WAYS: dict[str, Callable[[], Any]] = {"compiled": nullcontext, "torch": torch_only}
+
+
+def both_ways(call: Callable[[], Any]) -> dict[str, Outcome]:
+    """The same call, compiled and by torch alone; a refusal must be the same."""
+    found = {}
+    for name, way in WAYS.items():
+        with way():
+            found[name] = run(call)
+    # What came of a sum that is too much, inf or NaN, may differ.
+    complaints = {outcome.refusal.split(", got ")[0] for outcome in found.values()}
+    if len(complaints) > 1:
+        raise WrongAnswerError(
+            f"refused one way only: compiled {found['compiled'].refusal!r}, torch "
+            f"{found['torch'].refusal!r}"
+        )
+    return found
+
+
+def check_refusal(refusal: str, justified: bool) -> None:
+    """Problems that make sense are refused only where they are too much for the dtype."""
+    if not too_much(refusal):
+        raise WrongAnswerError(f"refused: {refusal}")
+    if not justified:
+        raise WrongAnswerError(f"refused although the dtype holds every number of it: {refusal}")

@@ -1,0 +1,207 @@
+"""The long mode of `python -m tests.fuzz`: it passes, repeats itself, and notices what is wrong."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import wassloss as wl
+from tests.fuzz.__main__ import main
+from tests.fuzz.long.campaign import run, run_batch, table
+from tests.fuzz.long.kinds import KINDS
+from tests.fuzz.long.notes import noted
+from wassloss import functional
+from wassloss.transport import Newton, newton_cpu
+
+SEED = 0
+BATCHES = 12  # within which a mistake is found; most take one
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_few_batches_of_each_kind(kind: str) -> None:
+    for batch in range(BATCHES):
+        tally, failure = run_batch(kind, SEED, batch)
+        assert failure is None, failure
+        assert tally.calls >= tally.refused + tally.doubtful
+
+
+def test_a_batch_can_be_repeated() -> None:
+    asked = []
+    for seed in (3, 3, 4):
+        run_batch("relaxed", seed, 7)
+        asked.append(noted())
+    assert asked[0] == asked[1] != asked[2]
+
+
+def test_a_campaign_gives_each_kind_its_share() -> None:
+    kinds = ["nearest", "scores", "decisions"]
+    records = run(calls=6000, seconds=600, seed=SEED, kinds=kinds)
+    counts = [record.tally.calls for record in records.values()]
+    assert sum(counts) >= 6000
+    assert min(counts) >= 1000
+    assert table(records).count("\n") == 1 + len(kinds) + 1
+
+
+def test_a_campaign_ends_when_time_is_up() -> None:
+    records = run(calls=10**9, seconds=0.0, seed=SEED, kinds=["nearest"])
+    assert records["nearest"].batches <= 1
+
+
+def test_a_failure_names_the_command_that_repeats_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--calls", "50", "--kind", "nearest", "--seed", "5"]) == 0
+    monkeypatch.setattr(wl.NearestWassersteinLoss, "forward", off(wl.NearestWassersteinLoss))
+    assert main(["--calls", "50", "--kind", "nearest", "--seed", "5"]) == 1
+    printed = capsys.readouterr().out
+    assert "FAILED nearest, batch 0, example" in printed
+    command = printed.split("python -m tests.fuzz ")[1].split("\n")[0]
+    assert main(command.split()) == 1
+    monkeypatch.undo()
+    assert main(command.split()) == 0
+
+
+# Mistakes on purpose
+
+
+def off(loss: Any) -> Callable[..., Tensor]:
+    """A `forward` that is off by a thousandth."""
+    right = loss.forward
+
+    def forward(self: Any, *given: Any) -> Tensor:
+        return right(self, *given) * 1.001
+
+    return forward
+
+
+def flipped(loss: Any) -> Callable[..., Tensor]:
+    """A `forward` whose gradient has the wrong sign, its value being right."""
+    right = loss.forward
+
+    def forward(self: Any, logits: Tensor, *given: Any) -> Tensor:
+        value = right(self, logits, *given)
+        return 2 * value.detach() - value
+
+    return forward
+
+
+def steeper(loss: Any) -> Callable[..., Tensor]:
+    """A `forward` whose gradient is too large by a hundredth."""
+    right = loss.forward
+
+    def forward(self: Any, logits: Tensor, *given: Any) -> Tensor:
+        value = right(self, logits, *given)
+        return value + 0.01 * (value - value.detach())
+
+    return forward
+
+
+def on_average(loss: Any) -> Callable[..., Tensor]:
+    """A `forward` that forgets the sample weights."""
+    right = loss.forward
+
+    def forward(self: Any, logits: Tensor, target: Any, sample_weight: Any = None) -> Tensor:
+        return right(self, logits, target)
+
+    return forward
+
+
+def solve_off(solver: Any) -> Callable[..., Any]:
+    right = solver.solve
+
+    def solve(self: Any, *given: Any, **keywords: Any) -> Any:
+        solution = right(self, *given, **keywords)
+        return replace(solution, value=solution.value * 1.001)
+
+    return solve
+
+
+def scaled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given, **keywords: function(*given, **keywords) * 1.001
+
+
+def rolled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given, **keywords: function(*given, **keywords).roll(1, 0)
+
+
+def cryptic(*given: Any, **keywords: Any) -> Any:
+    return torch.zeros(2) + torch.zeros(3)
+
+
+transposed_plan = wl.Solution.plan
+MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
+    "value": ("balanced", wl.WassersteinLoss, "forward", off(wl.WassersteinLoss)),
+    "gradient": ("balanced", wl.WassersteinLoss, "forward", flipped(wl.WassersteinLoss)),
+    "slope": ("balanced", wl.WassersteinLoss, "forward", steeper(wl.WassersteinLoss)),
+    "exact value": ("exact", wl.WassersteinLoss, "forward", off(wl.WassersteinLoss)),
+    "exact gradient": ("exact", wl.WassersteinLoss, "forward", flipped(wl.WassersteinLoss)),
+    "function": (
+        "balanced",
+        functional,
+        "wasserstein_loss",
+        scaled(functional.wasserstein_loss),
+    ),
+    "debiased value": ("debiased", wl.WassersteinLoss, "forward", off(wl.WassersteinLoss)),
+    "iterations": ("iterations", wl.WassersteinLoss, "forward", off(wl.WassersteinLoss)),
+    "relaxed value": (
+        "relaxed",
+        wl.RelaxedWassersteinLoss,
+        "forward",
+        off(wl.RelaxedWassersteinLoss),
+    ),
+    "relaxed gradient": (
+        "relaxed",
+        wl.RelaxedWassersteinLoss,
+        "forward",
+        flipped(wl.RelaxedWassersteinLoss),
+    ),
+    "relaxed slope": (
+        "relaxed",
+        wl.RelaxedWassersteinLoss,
+        "forward",
+        steeper(wl.RelaxedWassersteinLoss),
+    ),
+    "one-sided gradient": (
+        "one-sided",
+        wl.RelaxedWassersteinLoss,
+        "forward",
+        flipped(wl.RelaxedWassersteinLoss),
+    ),
+    "nearest gradient": (
+        "nearest",
+        wl.NearestWassersteinLoss,
+        "forward",
+        flipped(wl.NearestWassersteinLoss),
+    ),
+    "one of two ways": ("relaxed", Newton, "solve", solve_off(Newton)),
+    "distance": ("distances", wl, "wasserstein", scaled(wl.wasserstein)),
+    "plan transposed": ("plans", wl.Solution, "plan", lambda self: transposed_plan(self).mT),
+    "weights forgotten": (
+        "reductions",
+        wl.WassersteinLoss,
+        "forward",
+        on_average(wl.WassersteinLoss),
+    ),
+    "columns": (
+        "metrics",
+        wl.ground.GroundMetric,
+        "cost_columns",
+        scaled(wl.ground.GroundMetric.cost_columns),
+    ),
+    "score": ("scores", wl.scores, "top_k_cost", scaled(wl.scores.top_k_cost)),
+    "decision": ("decisions", wl.scores, "least_cost_label", rolled(wl.scores.least_cost_label)),
+    "error of another's": ("senseless", wl, "wasserstein", cryptic),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, place, name, wrong = MISTAKES[mistake]
+    if mistake == "one of two ways" and not newton_cpu.available():
+        pytest.skip("there is but one way without numba")
+    monkeypatch.setattr(place, name, wrong)
+    noticed = [run_batch(kind, SEED, batch)[1] for batch in range(BATCHES)]
+    assert any(failure is not None for failure in noticed)
