@@ -107,3 +107,33 @@ def test_scores_are_those_of_the_cpu(metric):
     ):
         here, there = score(p, tags, metric), score(p.cuda(), tags.cuda(), metric.to("cuda"))
         torch.testing.assert_close(there.cpu(), here, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("module", [wl.WassersteinLoss, wl.RelaxedWassersteinLoss])
+def test_a_graph_counts_the_examples_it_did_not_solve(module):
+    """Nothing can warn while a graph is replayed, so that the count must not miss any."""
+    metric = wl.ground.Embedding(torch.randn(LABELS, 8)).to("cuda")
+    loss_fn = module(metric, epsilon=0.02, tol=1e-7, max_iterations=1, reduction="none").cuda()
+    x = torch.randn(BATCH, LABELS, device="cuda", requires_grad=True)
+    y = torch.zeros(BATCH, LABELS, device="cuda")
+    y[:, :4] = torch.rand(BATCH, 4, device="cuda").softmax(1)
+    target = wl.SparseTarget(torch.arange(4, device="cuda").expand(BATCH, 4), y[:, :4])
+
+    def step():
+        loss = loss_fn(x, target)
+        (gradient,) = torch.autograd.grad(loss.sum(), x)
+        return loss.detach(), gradient
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream), pytest.warns(wl.ConvergenceWarning):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    assert loss_fn.unsolved == 0
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss, gradient = step()
+    for replays in (1, 2):
+        graph.replay()
+        assert loss_fn.unsolved == replays * BATCH
+    assert loss.isfinite().all()  # the best that was found
+    assert gradient.isfinite().all()

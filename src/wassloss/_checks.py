@@ -185,19 +185,18 @@ def check_class_weights(weight: Tensor, metric: GroundMetric) -> None:
     _check_weights("weight", weight)
 
 
-def check_sample_weight(sample_weight: Tensor, values: Tensor) -> None:
-    """One finite, non-negative weight for each of the losses `values`."""
+def check_sample_weight(sample_weight: Tensor, shape: torch.Size, device: torch.device) -> None:
+    """One finite, non-negative weight for each of the losses of this shape."""
     if not isinstance(sample_weight, Tensor):
         raise TypeError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
-    if sample_weight.shape != values.shape:
+    if sample_weight.shape != shape:
         raise ValueError(
-            f"sample_weight must have shape {tuple(values.shape)}, one weight an example, got "
+            f"sample_weight must have shape {tuple(shape)}, one weight per example, got "
             f"{tuple(sample_weight.shape)}"
         )
-    if sample_weight.device != values.device:
+    if sample_weight.device != device:
         raise ValueError(
-            f"sample_weight must be on the logits' device ({values.device}), got "
-            f"{sample_weight.device}"
+            f"sample_weight must be on the logits' device ({device}), got {sample_weight.device}"
         )
     if checking():
         _check_weights("sample_weight", sample_weight)

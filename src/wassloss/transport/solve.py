@@ -78,8 +78,21 @@ def choose_solver(
 
 
 @torch.no_grad()
-def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None) -> Solution:
-    """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`."""
+def solve_problem(
+    problem: Problem,
+    solver: Solver,
+    start: Tensor | None = None,
+    unsolved: Tensor | None = None,
+) -> Solution:
+    """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`.
+
+    Args:
+        problem: what is asked.
+        solver: how to answer it.
+        start: target potentials to start from.
+        unsolved: an integer to which a CUDA graph adds, at each replay, the examples that went
+            wrong. Without it they have a value of NaN.
+    """
     if not solver.applies(problem) or problem.objective.free_target != isinstance(solver, Nearest):
         raise ValueError(
             f"solver must fit the problem, got {solver} for {problem.objective} on "
@@ -92,18 +105,20 @@ def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None)
     # Mixed precision is for networks: a product in half precision has too few digits for a solver.
     with torch.autocast(problem.log_h.device.type, enabled=False):
         if isinstance(solver, TRACEABLE):
-            return _checked(solver.solve(problem, start))
+            return _checked(solver.solve(problem, start), unsolved)
         run = _solve_in_pieces
         if torch.compiler.is_compiling():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
             run = torch.compiler.disable(run)
-        return _checked(run(problem, solver, start))
+        return _checked(run(problem, solver, start), unsolved)
 
 
-def _checked(solution: Solution) -> Solution:
+def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
     """The solution as it is, if the dtype can hold it: masses times costs may be too much."""
-    if not checking():
+    if torch.compiler.is_compiling():
         return solution
+    if not checking():
+        return _accounted_for(solution, unsolved)
     value, f = solution.value, solution.f
     # Sums, for they are not finite where a summand is not, and need no second pass.
     if math.isfinite(value.sum() + f.sum()):
@@ -117,6 +132,18 @@ def _checked(solution: Solution) -> Solution:
         f"got {float(value[row])} in example {row} from masses of {masses} and "
         f"{solution.problem.objective}; use float64, or divide masses or costs by their maximum"
     )
+
+
+def _accounted_for(solution: Solution, unsolved: Tensor | None) -> Solution:
+    """A CUDA graph can neither raise nor warn: count the examples that went wrong, or mark them."""
+    value = solution.value
+    wrong = value.isnan()
+    if solution.status is not Status.FIXED_ITERATIONS:  # which do not ask for convergence
+        wrong = wrong | ~solution.converged
+    if unsolved is None:
+        return replace(solution, value=value.masked_fill(wrong, math.nan))
+    unsolved += wrong.sum()
+    return solution
 
 
 def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
