@@ -390,7 +390,7 @@ SETTINGS: dict[str, Mistake] = {
         "epsilon must be a finite number, at least 0, got inf",
     ),
     "epsilon beyond the dtype": (
-        lambda: loss(epsilon=1e37, target=H),
+        lambda: loss(epsilon=1e39, target=H),
         ValueError,
         "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
     ),
@@ -589,12 +589,12 @@ SETTINGS: dict[str, Mistake] = {
     "sample_weight of the wrong shape": (
         lambda: weighed(torch.ones(3)),
         ValueError,
-        r"sample_weight must have shape \(2,\), one weight an example, got \(3,\)",
+        r"sample_weight must have shape \(2,\), one weight per example, got \(3,\)",
     ),
     "sample_weight of one column": (
         lambda: weighed(torch.ones(2, 1)),
         ValueError,
-        r"sample_weight must have shape \(2,\), one weight an example, got \(2, 1\)",
+        r"sample_weight must have shape \(2,\), one weight per example, got \(2, 1\)",
     ),
     "list of sample weights": (
         lambda: weighed([1.0, 2.0]),
