@@ -392,10 +392,20 @@ SETTINGS: dict[str, Mistake] = {
     "epsilon beyond the dtype": (
         lambda: loss(epsilon=1e39, target=H),
         ValueError,
-        "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
+        r"epsilon must be a number that torch.float32 can hold, got 1e\+39; use float64",
     ),
     "epsilon beyond the dtype, to a class": (
         lambda: loss(epsilon=1e39),
+        ValueError,
+        r"epsilon must be a number that torch.float32 can hold, got 1e\+39; use float64",
+    ),
+    "gamma beyond the dtype": (
+        lambda: relaxed(gamma=1e39),
+        ValueError,
+        r"gamma must be a number that torch.float32 can hold, got 1e\+39; use float64",
+    ),
+    "a cost beyond the dtype": (
+        lambda: loss(epsilon=2e38, target=H),
         ValueError,
         "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
     ),

@@ -98,6 +98,7 @@ def solve_problem(
             f"solver must fit the problem, got {solver} for {problem.objective} on "
             f"{problem.metric!r}"
         )
+    _check_strengths(problem)
     if not problem.batch:
         value = problem.log_h.sum(1)
         plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])
@@ -110,7 +111,22 @@ def solve_problem(
         if torch.compiler.is_compiling():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
             run = torch.compiler.disable(run)
-        return _checked(run(problem, solver, start), unsolved)
+        return run(problem, solver, start, unsolved)
+
+
+def _check_strengths(problem: Problem) -> None:
+    """Refuse strengths that the dtype of the problem cannot hold: solvers compute in it."""
+    objective, dtype = problem.objective, problem.log_h.dtype
+    given = {
+        "epsilon": objective.epsilon,
+        "gamma": max(g for g in (0.0, *objective.gamma) if g < math.inf),
+    }
+    for name, value in given.items():
+        if value > torch.finfo(dtype).max:
+            raise ValueError(
+                f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or "
+                "divide the costs by their maximum (scale='max')"
+            )
 
 
 def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
@@ -146,11 +162,14 @@ def _accounted_for(solution: Solution, unsolved: Tensor | None) -> Solution:
     return solution
 
 
-def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
+def _solve_in_pieces(
+    problem: Problem, solver: Solver, start: Tensor | None, unsolved: Tensor | None
+) -> Solution:
     size = max(1, largest_block(problem.log_h.device) // _elements_per_example(problem, solver))
     pieces = [slice(i, i + size) for i in range(0, problem.batch, size)]
     parts = [_solve_piece(problem[p], solver, None if start is None else start[p]) for p in pieces]
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
+    solution = _checked(solution, unsolved)
     if solution.status not in (Status.CONVERGED, Status.EXACT):
         warnings.warn(f"{solution}", ConvergenceWarning, stacklevel=2)
     return solution
