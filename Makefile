@@ -47,8 +47,9 @@ test-core: $(CORE)/.ready  ## the tests without Numba, Triton or any other optio
 # Needs no .venv, for the torch of a machine with a GPU is built for its driver.
 .PHONY: test-cuda
 test-cuda:  ## the tests of everything that runs on a GPU, with the Python that PYTHON names
-	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses 8 --dist worksteal -k 'cuda or CUDA or gpu or GPU or triton or graph' \
-	  tests/fused tests/ground tests/test_as_cross_entropy.py tests/test_cuda.py tests/training/test_cuda.py tests/transport
+	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses 8 --dist worksteal \
+	  tests/fused tests/ground/test_cuda.py tests/ground/test_euclidean_triton.py tests/test_as_cross_entropy.py tests/test_cuda.py \
+	  tests/training/test_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 
 .PHONY: slow
 slow: $(READY)  ## run the tests that take minutes
