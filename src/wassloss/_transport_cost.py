@@ -28,6 +28,7 @@ def transport_cost(
     h: Tensor | None = None,
 ) -> Tensor:
     """Transport costs `(batch,)` with their gradient in `log_h`, or in the masses `h` if given."""
+    recipe.check_fits(metric)
     value = _one_transport(log_h, target, metric, recipe, h)
     if not recipe.debiased or recipe.objective.exact:  # exactly, a measure costs itself nothing
         return value

@@ -119,6 +119,21 @@ def test_mass_falls_into_bins_where_distances_are_many() -> None:
     assert found.shares[0] == pytest.approx(expected)
 
 
+def test_costs_of_true_labels_have_no_bar_of_their_own() -> None:
+    cost = 1 + np.random.default_rng(0).random((6, 6))
+    ids = torch.tensor([0, 3, 5])
+
+    class Even:
+        def logits(self, features: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(features), 6)
+
+    found = mass_by_distance([Even()], [(torch.zeros(3, 1), ids)], wl.ground.Cost(cost))  # type: ignore[list-item]
+    edges = np.linspace(cost.min(), cost.max(), 11)
+    counts, _ = np.histogram(cost[:, ids], edges)
+    assert found.shares[0] == pytest.approx(counts / 18)
+    assert "true label" not in found.ticks
+
+
 def test_paired_difference_in_groups() -> None:
     generator = np.random.default_rng(0)
     n = 400
