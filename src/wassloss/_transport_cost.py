@@ -32,6 +32,7 @@ def transport_cost(
 
     `unsolved` is for CUDA graphs: see `solve_problem`.
     """
+    recipe.check_fits(metric)
     value = _one_transport(log_h, target, metric, recipe, h, unsolved)
     if not recipe.debiased or recipe.objective.exact:  # exactly, a measure costs itself nothing
         return value

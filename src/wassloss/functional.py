@@ -22,9 +22,10 @@ solver            a solver of :mod:`wassloss.transport` instead of the automatic
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 def solve(
     h: Tensor,
     y: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float = 0.0,
     start: Solution | None = None,
@@ -67,7 +68,8 @@ def solve(
     Args:
         h: masses of the predictions, `(batch, labels)` or `(labels,)`.
         y: targets in any form (see :mod:`wassloss.targets`).
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength; 0 is exact.
         start: an earlier solution of a similar problem with the same support, to start from.
         **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `iterations`, `solver`: see
@@ -98,7 +100,7 @@ def solve(
 def wasserstein(
     h: Tensor,
     y: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float = 0.0,
     **keywords: Unpack[TransportKeywords],
@@ -108,8 +110,9 @@ def wasserstein(
     Args:
         h: masses of the predictions, `(batch, labels)` or `(labels,)`.
         y: targets in any form (see :mod:`wassloss.targets`).
-        metric: the ground metric, or a matrix of costs; it may require grad, which then receives
-            the transport plan.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`. It may require grad, which then receives the transport
+            plan.
         epsilon: entropic strength; 0 is exact.
         **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`, `iterations`,
             `solver`: see the top of this module.
@@ -133,7 +136,7 @@ def wasserstein(
 def wasserstein_loss(
     logits: Tensor,
     target: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float,
     debiased: bool = False,
@@ -147,7 +150,8 @@ def wasserstein_loss(
     Args:
         logits: `(batch, labels, …)` or `(labels,)`, as `cross_entropy` takes them.
         target: in any form (see :mod:`wassloss.targets`); dense weights have the logits' shape.
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength; 0 is exact.
         debiased: use the Sinkhorn divergence.
         kl_weight: the paper's α.
@@ -175,7 +179,7 @@ def wasserstein_loss(
 def relaxed_wasserstein_loss(
     log_h: Tensor,
     target: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float,
     gamma: float | Iterable[float],
@@ -188,7 +192,8 @@ def relaxed_wasserstein_loss(
     Args:
         log_h: logs of unnormalised masses, `(batch, labels, …)` or `(labels,)`.
         target: in any form (see :mod:`wassloss.targets`), of any mass.
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength, positive.
         gamma: `(γ_a, γ_b)`, or one number for both.
         kl_weight: weight of `KL~(target ‖ exp(log_h))`.

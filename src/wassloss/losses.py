@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss import _checks
@@ -48,7 +49,7 @@ class _TransportLoss(nn.Module):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         kl_weight: float,
         weight: Tensor | None,
         ignore_index: int,
@@ -154,7 +155,8 @@ class WassersteinLoss(_TransportLoss):
     r"""`W(softmax(logits), target) + kl_weight · KL`: swap it in for `CrossEntropyLoss`.
 
     Args:
-        metric: the ground metric of the labels, or a matrix of costs.
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength, `1/λ` in the paper, in units of the metric's cost. By default
             a fifth of the median cost; 0 is the exact Wasserstein loss.
         kl_weight: the paper's α in `W + α KL`.
@@ -186,7 +188,7 @@ class WassersteinLoss(_TransportLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         epsilon: float | None = None,
         kl_weight: float = 0.0,
@@ -212,6 +214,7 @@ class WassersteinLoss(_TransportLoss):
             iterations=iterations,
             solver=solver,
         )
+        self.recipe.check_fits(self.metric)
 
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
@@ -235,7 +238,8 @@ class NearestWassersteinLoss(_TransportLoss):
     true label; with `kl_weight` the prediction keeps the others.
 
     Args:
-        metric: the ground metric of the labels, or a matrix of costs.
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength in units of the metric's cost, by default a fifth of the median
             cost; 0 is the nearest label's cost.
         kl_weight: the paper's α in `W + α KL`.
@@ -255,7 +259,7 @@ class NearestWassersteinLoss(_TransportLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         epsilon: float | None = None,
         kl_weight: float = 0.0,
@@ -282,7 +286,8 @@ class RelaxedWassersteinLoss(_TransportLoss):
     """Relaxed transport between unnormalised measures: mass may be made and destroyed, at a price.
 
     Args:
-        metric: the ground metric of the labels, or a matrix of costs.
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength, positive, by default a fifth of the median cost.
         gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
             for both, by default the median cost: mass that would travel further than about
@@ -305,7 +310,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         epsilon: float | None = None,
         gamma: float | Iterable[float] | None = None,

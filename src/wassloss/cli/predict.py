@@ -69,7 +69,6 @@ def predict(
 def _decided(p: Tensor, run: TrainedRun, k: int, decision: str) -> Tensor:
     if decision == "most-probable":
         return torch.as_tensor(scores.top_labels(p, k))
-    metric = run.metric.to(dtype=p.dtype)
     if k == 1:
-        return torch.as_tensor(scores.least_cost_label(p, metric)).unsqueeze(1)
-    return torch.as_tensor(scores.least_cost_labels(p, metric, k))
+        return torch.as_tensor(scores.least_cost_label(p, run.metric)).unsqueeze(1)
+    return torch.as_tensor(scores.least_cost_labels(p, run.metric, k))

@@ -15,9 +15,10 @@ from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.report.mass import MassByDistance, mass_by_distance
 from wassloss.runs import ExampleScores, Inputs, TrainedRun, evaluate, inputs_for
-from wassloss.runs.evaluation import Difference, nearest_true, paired_difference
+from wassloss.runs.evaluation import nearest_true, run_difference
 from wassloss.scores import top_labels
 from wassloss.scores._inputs import read_labels
+from wassloss.scores.differences import Difference
 from wassloss.training import Record
 
 GUESSES = 5  # of each example that is shown
@@ -118,7 +119,7 @@ def build_report(
     differences = {}
     if len(runs) == 2:
         differences = {
-            name: paired_difference(scores[0], scores[1], name, groups) for name in scores[0].values
+            name: run_difference(scores[:1], scores[1:2], name, groups) for name in scores[0].values
         }
     return Report(
         names=_names(runs),
