@@ -1,7 +1,9 @@
 """What goes wrong: one line that says what to do, an exit code, and nothing lost."""
 
+import dataclasses
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -124,6 +126,35 @@ def test_parquet_that_cannot_be_used(metric: Path, tmp_path: Path) -> None:
     assert "leave it out" in failed(
         "train", folder, "--metric", metric, "--standardize", "--out", tmp_path / "run"
     )
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "svm", "parquet", "folder"])
+def test_features_that_float32_cannot_hold(
+    suffix: str, run: Path, metric: Path, tmp_path: Path
+) -> None:
+    """In one line that says where, whichever command reads them."""
+    large = graded(parts=False)
+    x = large.features.double()
+    x[2, 1] = 1e200
+    path = tmp_path / f"large.{suffix}"
+    if suffix == "folder":
+        pytest.importorskip("pyarrow")
+        path.mkdir()
+        saved(dataclasses.replace(large, features=x), path / "a.parquet")
+    elif suffix == "parquet":
+        pytest.importorskip("pyarrow")
+        saved(dataclasses.replace(large, features=x), path)
+    else:
+        saved(dataclasses.replace(large, features=x), path)
+    expected = r"fits? (torch\.)?float32, got '?1e\+200"
+    for words in (
+        ("train", path, "--metric", metric, "--out", tmp_path / "large-run", *QUICK),
+        ("evaluate", run, path),
+        ("predict", run, path),
+    ):
+        said = failed(*words)
+        assert re.search(expected, said), said
+        assert ("line 4, column 'x1'" if suffix == "csv" else "column 1") in said
 
 
 def test_metrics_that_cannot_be_used(data: Path, tmp_path: Path) -> None:

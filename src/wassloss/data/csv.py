@@ -14,6 +14,7 @@ anything else  a feature, in the order of the file
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -165,13 +166,16 @@ def _features(table: _Table, columns: list[int]) -> NDArray[np.float32]:
     features = np.empty((len(table.rows), len(columns)), dtype=np.float32)
     for i, row in enumerate(table.rows):
         try:
-            features[i] = [float(row[j]) for j in columns]
+            with np.errstate(over="ignore"):  # said better below
+                features[i] = [float(row[j]) for j in columns]
         except ValueError:
             at = next(j for j in columns if _number(row[j]) is None)
             raise _wrong(table, i, table.header[at], "a number", row[at]) from None
         if not np.isfinite(features[i]).all():
             at = columns[int(np.flatnonzero(~np.isfinite(features[i]))[0])]
-            raise _wrong(table, i, table.header[at], "a finite number", row[at])
+            large = math.isfinite(float(row[at]))
+            expected = "a number that fits float32" if large else "a finite number"
+            raise _wrong(table, i, table.header[at], expected, row[at])
     return features
 
 

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._precision import overflowed
+
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 
 
@@ -109,7 +111,16 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
     # longdouble, which torch lacks, comes down to float64; torch also wants native byte order.
     native = f"f{min(array.dtype.itemsize, 8)}" if keep else "f8"
     tensor = torch.from_numpy(np.array(array, dtype=native, order="C"))
-    return tensor if keep else tensor.to(torch.get_default_dtype())
+    if keep:
+        return tensor
+    narrow = tensor.to(torch.get_default_dtype())
+    if (index := overflowed(tensor, narrow)) is not None:
+        where = ", ".join(map(str, index))
+        raise ValueError(
+            f"{name} must fit {narrow.dtype}, got {name}[{where}] = {tensor[index].item():g}; pass "
+            "an array of float64, or divide by the largest"
+        )
+    return narrow
 
 
 def _real_array(name: str, value: object) -> NDArray[Any]:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from wassloss import data as data_sets
+from wassloss._precision import narrowed
 from wassloss.data import Dataset
 from wassloss.ground import Discrete, GroundMetric, Ordinal, load, storage
 from wassloss.runs.features import BUILT_IN, padded_features
@@ -33,7 +35,8 @@ def read_inputs(settings: Settings, metric: GroundMetric | None = None) -> Input
     if metric is None:
         metric = _metric(settings, given.metric, given.label_count, given.label_names)
     _check_order(settings, given, metric)
-    given = dataclasses.replace(given, features=given.features.float(), metric=None)
+    single = narrowed("features", given.features, torch.float32)
+    given = dataclasses.replace(given, features=single, metric=None)
     given = given.with_metric(metric)
     if settings.validation and "validation" not in given.parts:
         of = "train" if "train" in given.parts else None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
+
+from wassloss._precision import narrowed
 from wassloss.data import ParquetStream
 from wassloss.data._layout import Layout, import_pyarrow, one_line
 from wassloss.data._sources import expanded
@@ -19,7 +22,7 @@ class SinglePrecision:
 
     def __iter__(self) -> Iterator[Batch]:
         for features, target in self.stream:
-            yield features.float(), target
+            yield narrowed("features", features, torch.float32, shuffled=True), target
 
     def state_dict(self) -> dict[str, Any]:
         return self.stream.state_dict()
