@@ -52,8 +52,8 @@ class Inputs:
             if name in self.parts:
                 return name
         raise ValueError(
-            "the data have no part 'test' or 'validation' that was held out: give other data "
-            "(--data), or train with --validation 0.2"
+            "the data have no part 'test' or 'validation' that was held out: give other DATA, or "
+            "hold some out with `wassloss train --validation 0.2`"
         )
 
     def batches(self, part: str | None) -> Iterator[Batch]:
