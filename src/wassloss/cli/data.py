@@ -14,6 +14,7 @@ from rich.progress import Progress
 
 from wassloss import data
 from wassloss._files import read_npz
+from wassloss.cli._options import checked_seed
 from wassloss.data import lookup
 from wassloss.data.downloads import DOWNLOADS
 
@@ -118,7 +119,7 @@ def tags(
     ] = None,
     merge_plurals: Annotated[bool, typer.Option(help="Count dogs as dog.")] = False,
     missing: Annotated[str, typer.Option(help="Words without a vector: drop, or error.")] = "drop",
-    seed: Annotated[int, typer.Option(help="Of the draw of photos.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the draw of photos.", callback=checked_seed)] = 0,
     workers: Annotated[int, typer.Option(help="Processes that read.", min=1)] = 2,
     restart: Annotated[bool, typer.Option(help="Begin anew if the folder is another's.")] = False,
     features: Annotated[

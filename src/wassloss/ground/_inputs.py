@@ -26,6 +26,16 @@ def size_of(name: str, value: SupportsIndex) -> int:
     return size
 
 
+def seed_of(name: str, value: SupportsIndex) -> int:
+    """A seed that every generator takes, or an error that names the argument and the range."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer in 0..2**63 - 1, got {value!r}")
+    seed = operator.index(value)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"{name} must be in 0..2**63 - 1, got {seed}")
+    return seed
+
+
 def first_index(mask: Tensor) -> tuple[int, ...]:
     """The index of the first true entry of ``mask``, in row-major order."""
     return tuple(int(i) for i in mask.nonzero()[0])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
+from wassloss.ground._inputs import seed_of
 from wassloss.report.mass import MassByDistance, mass_by_distance
 from wassloss.runs import ExampleScores, Inputs, TrainedRun, evaluate, inputs_for
 from wassloss.runs.evaluation import Difference, nearest_true, paired_difference
@@ -193,7 +194,7 @@ def _examples(
 ) -> list[Example]:
     sizes = [len(features) for features, _ in batches]
     total = sum(sizes)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed_of("seed", seed))
     chosen = np.sort(generator.permutation(total)[: min(count, total)])
     starts = np.cumsum([0, *sizes])
     found: list[Example] = []
