@@ -69,9 +69,9 @@ def options_of(words: list[str]) -> set[str]:
     return {option for each in command.params for option in [*each.opts, *each.secondary_opts]}
 
 
-def process(*words: object, **options: Any) -> subprocess.Popen[str]:
+def process(*words: object, warn: str = "error", **options: Any) -> subprocess.Popen[str]:
     """A command as a program of its own, with warnings as errors."""
-    command = [sys.executable, "-W", "error", "-m", "wassloss.cli", *map(str, words)]
+    command = [sys.executable, "-W", warn, "-m", "wassloss.cli", *map(str, words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     return subprocess.Popen(
         command,

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
+from wassloss.data._parts import part_name
 from wassloss.data.labels import read_labels
 from wassloss.data.record import Dataset
 from wassloss.data.tags import as_sparse, from_lists, to_lists
@@ -65,7 +66,7 @@ def read(
     parts: dict[str, list[int]] = {}
     for i, name in enumerate(table.column("part") or []):
         if name:
-            parts.setdefault(name, []).append(i)
+            parts.setdefault(part_name(name), []).append(i)
     return Dataset(
         torch.from_numpy(_features(table, features)),
         target,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wassloss.data._parts import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import seed_of
@@ -112,6 +113,7 @@ def build_report(
     inputs = inputs_for(first.settings, first.metric, first.features, data)
     if part is None and (inputs.parts or data is None):
         part = inputs.held_out()
+    part = None if part is None else part_name(part)
     _check_held_out(runs, data, part)
     batches = list(inputs.batches(part))
     scores = [evaluate(run, batches, first.metric) for run in runs]

@@ -11,6 +11,7 @@ from torch import Tensor
 from wassloss import data as data_sets
 from wassloss._precision import narrowed
 from wassloss.data import Dataset
+from wassloss.data._parts import part_name
 from wassloss.data._sources import expanded
 from wassloss.data.parquet import feature_batches, row_count
 
@@ -44,7 +45,7 @@ def features_to_predict(
         numbers = list(range(len(known)))
         if part is not None:
             known.part(part)  # for its error
-            numbers = known.parts[part].tolist()
+            numbers = known.parts[part_name(part)].tolist()
         features = known.features
     else:
         features = data_sets.read_features(source, label_column=label_column)

@@ -15,6 +15,7 @@ from wassloss.data import Dataset
 from wassloss.ground import Discrete, GroundMetric, Ordinal, load, storage
 from wassloss.runs.features import BUILT_IN, padded_features
 from wassloss.runs.inputs import Inputs
+from wassloss.runs.parts import check_trainable
 from wassloss.runs.settings import Settings
 from wassloss.runs.streams import parts_of, peek
 
@@ -47,6 +48,7 @@ def read_inputs(
     given = dataclasses.replace(given, features=single, metric=None)
     given = given.with_metric(metric)
     if settings.validation and "validation" not in given.parts:
+        check_trainable(given.parts)
         of = "train" if "train" in given.parts else None
         shares = {"train": 1 - settings.validation, "validation": settings.validation}
         given = given.split(shares, settings.seed, of=of)

@@ -10,6 +10,7 @@ import torch
 from wassloss._precision import narrowed
 from wassloss.data import ParquetStream
 from wassloss.data._layout import Layout, import_pyarrow, one_line
+from wassloss.data._parts import part_name
 from wassloss.data._sources import expanded
 from wassloss.data.streaming import Batch
 
@@ -69,5 +70,5 @@ def parts_of(source: str) -> tuple[str, ...]:
                 continue
             for group in range(file.num_row_groups):
                 values = file.read_row_group(group, ["part"])["part"].unique().to_pylist()
-                found |= dict.fromkeys(value for value in values if value)
+                found |= dict.fromkeys(part_name(value) for value in values if value)
     return tuple(found)
