@@ -12,6 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from wassloss.cli._encoding import spell_what_is_missing
+
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 
 
@@ -23,6 +25,7 @@ class OneLineErrors(TyperGroup):
         debug = "--debug" in given
         given = [word for word in given if word != "--debug"]
         options["standalone_mode"] = False
+        spell_what_is_missing()
         with _plain_warnings():
             try:
                 code = super().main(given, *rest, **options)
