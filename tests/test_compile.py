@@ -238,3 +238,16 @@ def test_what_is_advised_instead() -> None:
     loss = wl.WassersteinLoss(LINE, kl_weight=0.1)
     exported = torch.export.export(loss, (logits, target)).module()
     assert torch.allclose(exported(logits + 1, target.flip(0)), loss(logits + 1, target.flip(0)))
+
+
+def test_the_functions() -> None:
+    """Their keywords are read while the compiler traces."""
+    target = torch.tensor([0, 2, 5])
+
+    def both(logits: Tensor) -> tuple[Tensor, Tensor]:
+        loss = wl.functional.wasserstein_loss(logits, target, LINE, epsilon=0.1)
+        return loss, wl.wasserstein(logits.softmax(1), target, LINE, epsilon=0.1)
+
+    logits = torch.randn(3, K)
+    for compiled, eager in zip(torch.compile(both, backend="aot_eager")(logits), both(logits), strict=True):
+        assert torch.allclose(compiled, eager, atol=1e-5)

@@ -178,6 +178,8 @@ def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """
     given: Any = gamma
     try:
+        if isinstance(given, int | float):  # torch.compile cannot follow the attempt below
+            given = [gamma, gamma]
         given = [gamma] if isinstance(given, str) else list(given)
     except TypeError:  # not iterable, or only in name, as a tensor without dimensions
         given = [gamma, gamma]
