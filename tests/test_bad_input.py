@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -349,17 +350,17 @@ COST: dict[str, Mistake] = {
     "overflows when raised": (
         lambda: w(y=H.roll(1, 1), metric=Matrix(1e30 * METRIC.cost(), power=2), epsilon=1.0),
         ValueError,
-        r"metric must have finite costs in torch.float32, got inf.*scale='max'",
+        r"metric must have finite costs in torch.float32.*scale='max'",
     ),
     "overflows on the way to a class": (
         lambda: w(y=IDS, metric=Matrix(1e30 * METRIC.cost(), power=2)),
         ValueError,
-        r"metric must have finite costs in torch.float32, got inf.*scale='max'",
+        r"metric must have finite costs in torch.float32.*scale='max'",
     ),
     "overflows in the logits' dtype": (
         lambda: loss(metric=Matrix(1e60 * METRIC.cost().double()), iterations=2, epsilon=1.0),
         ValueError,
-        r"metric must have finite costs in torch.float32, got inf.*scale='max'",
+        r"metric must have finite costs in torch.float32.*scale='max'",
     ),
     "of the wrong type": (
         lambda: loss(metric="euclidean"),
@@ -652,3 +653,41 @@ def test_a_mistake_is_named(
 ) -> None:
     with pytest.raises(error, match=re.compile(message, re.DOTALL)):
         call()
+
+
+@pytest.mark.parametrize(
+    ("ignore_index", "error", "message"),
+    [
+        (2**70, ValueError, f"ignore_index must be an int64, got {2**70}"),
+        (-(2**63) - 1, ValueError, f"ignore_index must be an int64, got {-(2**63) - 1}"),
+        (1.5, TypeError, "ignore_index must be an integer, got 1.5"),
+        (1.0, TypeError, "ignore_index must be an integer, got 1.0"),
+        (True, TypeError, "ignore_index must be an integer, got True"),
+        ("a", TypeError, "ignore_index must be an integer, got 'a'"),
+        (None, TypeError, "ignore_index must be an integer, got None"),
+    ],
+)
+def test_ignore_index(ignore_index: Any, error: type[Exception], message: str) -> None:
+    metric, x, y = wl.ground.Ordinal(4), torch.zeros(2, 4), torch.tensor([0, 1])
+    makes: list[Callable[[], object]] = [
+        lambda: wl.WassersteinLoss(metric, ignore_index=ignore_index),
+        lambda: wl.NearestWassersteinLoss(metric, ignore_index=ignore_index),
+        lambda: wl.RelaxedWassersteinLoss(metric, ignore_index=ignore_index),
+        lambda: wasserstein_loss(x, y, metric, epsilon=1.0, ignore_index=ignore_index),
+        lambda: relaxed_wasserstein_loss(
+            x, y, metric, epsilon=1.0, gamma=1.0, ignore_index=ignore_index
+        ),
+    ]
+    for make in makes:
+        with pytest.raises(error, match=message):
+            make()
+
+
+@pytest.mark.parametrize("ignore_index", [-(2**63), 2**63 - 1, np.int64(1), torch.tensor(1)])
+def test_ignore_index_of_any_integer_type(ignore_index: Any) -> None:
+    x, y = torch.randn(3, 4), torch.tensor([0, 1, 2])
+    loss = wl.WassersteinLoss(wl.ground.Ordinal(4), ignore_index=ignore_index)
+    assert type(loss.ignore_index) is int
+    counted = 2 if int(ignore_index) == 1 else 3
+    each = wl.WassersteinLoss(wl.ground.Ordinal(4), ignore_index=ignore_index, reduction="none")
+    assert int((each(x, y) != 0).sum()) == counted

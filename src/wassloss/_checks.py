@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -38,6 +39,12 @@ def first_row(wrong: Tensor) -> int | None:
 
 def check_prediction(name: str, x: Tensor, metric: GroundMetric, label_dim: int) -> None:
     """A prediction is floating, has a place for every label, and lives where the metric does."""
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, unused-ignore]
+        # A trace holds the branches and iterations of one batch, and would be wrong for the next.
+        raise RuntimeError(
+            "torch.jit.trace cannot record transport, which depends on the values in the batch: "
+            "use torch.compile or torch.export, or trace the model without its loss"
+        )
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
     if not x.is_floating_point():
@@ -151,6 +158,19 @@ def check_strength(name: str, value: float) -> float:
     return value
 
 
+def check_ignore_index(value: SupportsIndex) -> int:
+    """A class id as int64 holds them, which need not be one that occurs."""
+    try:
+        index = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        index = None
+    if index is None:
+        raise TypeError(f"ignore_index must be an integer, got {value!r}")
+    if not -(2**63) <= index < 2**63:
+        raise ValueError(f"ignore_index must be an int64, got {index}")
+    return index
+
+
 def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """One positive number for both sides or one for each; infinity is a constraint.
 
@@ -158,6 +178,8 @@ def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """
     given: Any = gamma
     try:
+        if isinstance(given, int | float):  # torch.compile cannot follow the attempt below
+            given = [gamma, gamma]
         given = [gamma] if isinstance(given, str) else list(given)
     except TypeError:  # not iterable, or only in name, as a tensor without dimensions
         given = [gamma, gamma]

@@ -164,6 +164,8 @@ def _final(settings: Settings, path: Path, inputs: Inputs) -> ExampleScores:
     """A run in a directory, and its scores on the test part."""
     if (path / CONFIG).exists():  # of an earlier demonstration
         shutil.rmtree(path)
+    elif path.is_dir() and any(path.iterdir()):
+        raise ValueError(f"{path} is not empty and holds no run: choose another directory (out)")
     metric = _metric(settings, inputs)
     own = dataclasses.replace(inputs, metric=metric)
     outcome = fit(settings, path, inputs=own, progress=False)

@@ -170,6 +170,7 @@ def wasserstein_loss(
     """
     recipe = Recipe.checked(epsilon=epsilon, debiased=debiased, **keywords)
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
+    ignore_index = _checks.check_ignore_index(ignore_index)
     if not recipe.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
     spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
@@ -212,6 +213,7 @@ def relaxed_wasserstein_loss(
     """
     recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
+    ignore_index = _checks.check_ignore_index(ignore_index)
     spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, ignore_index=ignore_index)
     return relaxed_loss(log_h, target, spec).differentiable()
 

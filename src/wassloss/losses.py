@@ -65,7 +65,7 @@ class _TransportLoss(nn.Module):
         if weight is not None:
             _checks.check_class_weights(weight, metric)
         self.kl_weight = _checks.check_strength("kl_weight", kl_weight)
-        self.ignore_index = ignore_index
+        self.ignore_index = _checks.check_ignore_index(ignore_index)
         self.reduction = reduction
         self.register_buffer("weight", weight)
         unsolved = torch.zeros((), dtype=torch.long, device=metric.device)

@@ -154,7 +154,7 @@ def test_an_array_without_words(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", VECTORS)
     said = failed("metric", "build", "--vectors", tmp_path / "v.npy", "--out", tmp_path / "m.npz")
     assert "does not say which word each row is of" in said
-    assert "--words" in said
+    assert "words.txt, one a line" in said
 
 
 def test_show(tmp_path: Path) -> None:

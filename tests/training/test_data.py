@@ -91,7 +91,11 @@ class Unstorable(Stream):
         ((torch.zeros(3, 6),), ValueError, r"data must be \(features, target\), got 1"),
         ((torch.zeros(3, 6), torch.zeros(4)), ValueError, r"as many features as targets, got \[3"),
         ((torch.zeros(0, 6), torch.zeros(0)), ValueError, "data must hold examples, got none"),
-        ((torch.full((3, 6), torch.nan), torch.zeros(3)), ValueError, "finite features, got NaN"),
+        (
+            (torch.full((3, 6), torch.nan), torch.zeros(3)),
+            ValueError,
+            "finite features, got nan in row 0",
+        ),
         ((torch.zeros(3, 6), [0, 1, 2]), TypeError, "data must hold tensors, .* got list"),
         ((x for x in ()), ValueError, "data must be iterable again and again, got no batch"),
         (17, TypeError, "data must be .* or an iterable of such batches, got int"),

@@ -585,7 +585,7 @@ class WithBuffers(nn.Sequential):
         ({"data": (torch.zeros(5, FEATURES), torch.full((5,), LABELS))}, "class|target"),
         ({"data": (torch.zeros(5, 2), torch.zeros(5).long())}, "models must be .* these features"),
         ({"seeds": [1]}, "seeds must be one, or one for each"),
-        ({"seeds": [1, -1]}, "seeds must be integers, at least 0, got -1"),
+        ({"seeds": [1, -1]}, r"seeds must be in 0..2\*\*63 - 1, got -1"),
         ({"learning_rates": [0.1]}, "learning_rates must be one, or one for each"),
         ({"learning_rates": [0.1, 0]}, "learning_rates must be positive"),
         ({"plan": TrainingPlan(patience=3)}, "plan must have patience=None"),

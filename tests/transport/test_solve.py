@@ -228,5 +228,5 @@ def test_costs_beyond_the_dtype_are_refused_with_advice(
     metric: GroundMetric, epsilon: float, target: torch.Tensor
 ) -> None:
     metric = metric.with_cost(power=13, scale=1e-4)
-    with pytest.raises(ValueError, match=r"finite costs in torch\.float32, got inf"):
+    with pytest.raises(ValueError, match=r"finite costs in torch\.float32, but"):
         wl.solve(torch.full((1, 3), 1 / 3), target, metric, epsilon=epsilon)

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from wassloss.cli._encoding import say
 from wassloss.cli._tables import console, score_table
+from wassloss.data._parts import part_name
 from wassloss.runs import evaluate as score
 from wassloss.runs import inputs_for, open_run
 from wassloss.runs.directory import write_json
@@ -40,14 +42,15 @@ def evaluate(
     inputs = inputs_for(opened.settings, opened.metric, opened.features, data, label_column)
     if part is None and (inputs.parts or data is None):
         part = inputs.held_out()
+    part = None if part is None else part_name(part)
     if part is None and data is not None and is_same(data, opened.settings.data):
-        typer.echo("warning: these are the examples that the run was trained on", err=True)
+        say("warning: these are the examples that the run was trained on", err=True)
     found = score(opened, inputs.batches(part))
     answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
     if out is not None:
         write_json(out, answer)
     if as_json:
-        typer.echo(json.dumps(answer, indent=1))
+        say(json.dumps(answer, indent=1))
         return
     which = f"{run}, {part or 'all'}: {len(found)} examples"
     if not opened.finished:

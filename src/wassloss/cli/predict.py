@@ -11,6 +11,7 @@ import typer
 from torch import Tensor
 
 from wassloss import scores
+from wassloss.cli._encoding import escape_what_is_missing, say
 from wassloss.cli._errors import usage
 from wassloss.cli._predictions import FORMATS, Prediction, csv_text, write_predictions
 from wassloss.runs import TrainedRun, open_run
@@ -60,10 +61,11 @@ def predict(
             Prediction(row, [opened.label(i) for i in ids], chance) for row, ids, chance in own
         ]
     if out is None:
+        escape_what_is_missing()
         sys.stdout.write(csv_text(predictions))
         return
     write_predictions(predictions, out)
-    typer.echo(f"{len(predictions)} predictions: {out}", err=True)
+    say(f"{len(predictions)} predictions: {out}", err=True)
 
 
 def _decided(p: Tensor, run: TrainedRun, k: int, decision: str) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wassloss.cli._options import checked_seed
 from wassloss.cli._tables import console
 from wassloss.report import build_report, write_report
 from wassloss.runs import open_run
@@ -24,7 +25,9 @@ def report(
         str | None, typer.Option(help="Which examples; by default test, or validation.")
     ] = None,
     examples: Annotated[int, typer.Option(help="Examples to show side by side.", min=0)] = 12,
-    seed: Annotated[int, typer.Option(help="Of the choice of examples.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of the choice of examples.", callback=checked_seed)
+    ] = 0,
 ) -> None:
     """Compare runs on one page that needs nothing else: curves, scores, log, examples, settings."""
     opened = [open_run(run) for run in runs]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 import typer
 
+from wassloss.cli._encoding import say
 from wassloss.cli._errors import usage
 from wassloss.cli._options import cost_scale, label_list, widths
 from wassloss.cli._tables import console, score_table
@@ -227,12 +228,12 @@ def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settin
 def _interrupted(out: Path) -> int:
     """Say how to go on; the exit code that a shell gives to Ctrl-C."""
     if not (out / CONFIG).exists():
-        typer.echo("Interrupted before the run began.", err=True)
+        say("Interrupted before the run began.", err=True)
         return 130
     saved = load_newest(out)
     steps = 0 if saved is None else saved.iteration
     command = f"wassloss train --out {shlex.quote(str(out))} --resume"
-    typer.echo(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
+    say(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
     return 130
 
 

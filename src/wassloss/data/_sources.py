@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.data._layout import Layout, import_pyarrow, one_line
+from wassloss.data._parts import part_name
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def open_source(
                 raise ValueError(f"it has no column 'part' to find {part!r} in")
             if part is None:
                 raise ValueError("it has a column 'part': say which part to read")
-            of_part = [_is_part(file.read_row_group(i, ["part"]), part) for i in groups]
+            of_part = [is_part(file.read_row_group(i, ["part"]), part) for i in groups]
     except FileNotFoundError:
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
@@ -73,8 +74,11 @@ def open_source(
     return Source(name, metadata, counts, tuple(np.packbits(mask) for mask in of_part)), layout
 
 
-def _is_part(table: Any, part: str) -> NDArray[np.bool_]:
-    return np.array([value == part for value in table["part"].to_pylist()], dtype=bool)
+def is_part(table: Any, part: str) -> NDArray[np.bool_]:
+    """Which rows are of a part, whose name may be written in several ways."""
+    wanted = part_name(part)
+    same = {value: part_name(value or "") == wanted for value in table["part"].unique().to_pylist()}
+    return np.array([same[value] for value in table["part"].to_pylist()], dtype=bool)
 
 
 def _check_numbered(schema: Any, layout: Layout) -> None:

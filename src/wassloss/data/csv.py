@@ -14,6 +14,7 @@ anything else  a feature, in the order of the file
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
+from wassloss.data._parts import part_name
 from wassloss.data.labels import read_labels
 from wassloss.data.record import Dataset
 from wassloss.data.tags import as_sparse, from_lists, to_lists
@@ -64,7 +66,7 @@ def read(
     parts: dict[str, list[int]] = {}
     for i, name in enumerate(table.column("part") or []):
         if name:
-            parts.setdefault(name, []).append(i)
+            parts.setdefault(part_name(name), []).append(i)
     return Dataset(
         torch.from_numpy(_features(table, features)),
         target,
@@ -165,13 +167,16 @@ def _features(table: _Table, columns: list[int]) -> NDArray[np.float32]:
     features = np.empty((len(table.rows), len(columns)), dtype=np.float32)
     for i, row in enumerate(table.rows):
         try:
-            features[i] = [float(row[j]) for j in columns]
+            with np.errstate(over="ignore"):  # said better below
+                features[i] = [float(row[j]) for j in columns]
         except ValueError:
             at = next(j for j in columns if _number(row[j]) is None)
             raise _wrong(table, i, table.header[at], "a number", row[at]) from None
         if not np.isfinite(features[i]).all():
             at = columns[int(np.flatnonzero(~np.isfinite(features[i]))[0])]
-            raise _wrong(table, i, table.header[at], "a finite number", row[at])
+            large = math.isfinite(float(row[at]))
+            expected = "a number that fits float32" if large else "a finite number"
+            raise _wrong(table, i, table.header[at], expected, row[at])
     return features
 
 

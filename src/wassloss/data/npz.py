@@ -26,6 +26,7 @@ from torch import Tensor
 
 from wassloss._files import read_npz, write_npz
 from wassloss.data._inputs import feature_tensor
+from wassloss.data._parts import part_name
 from wassloss.data.labels import agreed_names
 from wassloss.data.record import Dataset
 from wassloss.data.tags import from_lists, to_lists
@@ -77,11 +78,23 @@ def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = Non
     fields |= {
         "features": _features(arrays),
         "target": _target(arrays),
-        "parts": {k.removeprefix("part/"): a for k, a in arrays.items() if k.startswith("part/")},
+        "parts": _parts(arrays),
         "groups": arrays.get("groups"),
         "metric": storage.from_arrays(metric) if metric else None,
     }
     return Dataset(label_names=names, **fields)
+
+
+def _parts(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    parts: dict[str, NDArray[Any]] = {}
+    for key, rows in arrays.items():
+        if not key.startswith("part/"):
+            continue
+        name = part_name(key.removeprefix("part/"))
+        if name in parts:
+            raise ValueError(f"it holds the part {name!r} twice")
+        parts[name] = rows
+    return parts
 
 
 def _target(arrays: dict[str, NDArray[Any]]) -> Any:

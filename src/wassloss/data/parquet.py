@@ -38,6 +38,8 @@ from wassloss.data._layout import (
     one_line,
     whole_column,
 )
+from wassloss.data._parts import part_name
+from wassloss.data._sources import is_part
 from wassloss.data.record import Dataset
 from wassloss.data.tags import to_lists
 from wassloss.targets import SparseTarget, Target
@@ -69,7 +71,7 @@ def read(
     parts: dict[str, list[int]] = {}
     for i, part in enumerate(table["part"].to_pylist() if layout.has_part else []):
         if part:
-            parts.setdefault(part, []).append(i)
+            parts.setdefault(part_name(part), []).append(i)
     groups = None
     if layout.has_group:
         groups = torch.from_numpy(
@@ -113,7 +115,7 @@ def feature_batches(
                 numbers = np.arange(start, start + len(batch))
                 start += len(batch)
                 if part is not None:
-                    own = np.array([p == part for p in table["part"].to_pylist()], dtype=bool)
+                    own = is_part(table, part)
                     table, numbers = table.filter(own), numbers[own]
                 if len(numbers):
                     yield numbers.tolist(), features_of(table, columns)

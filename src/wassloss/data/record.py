@@ -18,6 +18,7 @@ from wassloss.data._inputs import (
     own_target,
     row_numbers,
 )
+from wassloss.data._parts import part_name
 from wassloss.data._relabel import relabelled
 from wassloss.data._split import draw_parts
 from wassloss.data.tags import as_sparse
@@ -129,6 +130,8 @@ class Dataset:
 
     def part(self, name: str) -> Dataset:
         """The rows of one part, as a data set without parts."""
+        if name not in self.parts:
+            name = part_name(name)
         if name not in self.parts:
             known = ", ".join(self.parts) or "none; split(...) makes some"
             raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")

@@ -24,7 +24,7 @@ from wassloss.data._layout import import_pyarrow, one_line
 from wassloss.data._prefetch import prefetched
 from wassloss.data._sources import Source, check_alike, expanded, open_source
 from wassloss.data._windows import Piece, RowGroups, batch_ends, stretch
-from wassloss.ground._inputs import size_of
+from wassloss.ground._inputs import seed_of, size_of
 from wassloss.targets import SparseTarget, Target, read_target, take_rows
 
 Batch = tuple[Tensor, Target]
@@ -87,7 +87,7 @@ class ParquetStream:
             raise ValueError(f"rank must be in 0..{world_size - 1}, got {rank}")
         if prefetch < 0:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
-        self.rank, self.shuffle, self.seed = rank, shuffle, seed
+        self.rank, self.shuffle, self.seed = rank, shuffle, seed_of("seed", seed)
         self.drop_last, self.prefetch = drop_last, prefetch
         self.part = part
         names = None if label_names is None else tuple(label_names)

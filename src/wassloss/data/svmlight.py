@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from wassloss._files import replacing
+from wassloss._precision import overflowed, too_large
 from wassloss.data.labels import agreed_names
 from wassloss.data.record import Dataset
 from wassloss.data.tags import as_sparse, from_lists, to_lists
@@ -78,7 +79,12 @@ def read(
     if max(columns) - first >= width:
         raise ValueError(f"feature indices must be at most {width}, got {max(columns)}")
     features = np.zeros((len(counts), width), dtype=np.float32)
-    features[rows, np.array(columns) - first] = values
+    wide = torch.tensor(values, dtype=torch.float64)
+    narrow = wide.float()
+    if (large := overflowed(wide, narrow)) is not None:
+        (i,) = large
+        raise too_large("features", torch.float32, values[i], rows[i], columns[i] - first)
+    features[rows, np.array(columns) - first] = narrow.numpy()
     names = agreed_names(label_names, header.get("label_names"))
     ids = np.array(labels, dtype=np.int64)
     single = header.get("classes", max(counts) == 1)

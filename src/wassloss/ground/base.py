@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground._cost import Scale, check_power, check_scale, cost_of
+from wassloss.ground._cost import (
+    Scale,
+    check_power,
+    check_scale,
+    cost_of,
+    held_cost,
+    infinite_distance,
+    overflow,
+)
 from wassloss.ground._inputs import Numbers, label_indices, size_of
 from wassloss.ground._labels import check_labels, find_label
 from wassloss.ground._spread import blocks, max_distance, median_distance
@@ -244,14 +253,14 @@ class GroundMetric(ABC):
 
     def max_cost(self) -> float:
         """The largest cost."""
-        return float(cost_of(self._max_distance(), self._power, self._scale))
+        return held_cost(self._max_distance(), self._power, self._scale)
 
     def median_cost(self) -> float:
         """The (lower) median cost between two different labels; 0 where there is one label.
 
         Exact up to 2048 labels, beyond that estimated as for ``scale="median"``.
         """
-        return float(cost_of(median_distance(self), self._power, self._scale))
+        return held_cost(median_distance(self), self._power, self._scale)
 
     def index(self, label: SupportsIndex | str) -> int:
         """The index of a label given by its name (or, checked, by its index)."""
@@ -319,7 +328,10 @@ class GroundMetric(ABC):
         other = copy.copy(self)
         other._forget_costs()
         every = self._distance_columns(torch.arange(self._size, device=self.device))
-        other._known_costs = cost_of(every, self._power, self._scale).detach()
+        costs = cost_of(every, self._power, self._scale).detach()
+        if not torch.isfinite(costs).all():
+            raise overflow(costs.dtype, self._power, self._scale, float(self._max_distance()))
+        other._known_costs = costs
         return other
 
     @property
@@ -443,6 +455,8 @@ class GroundMetric(ABC):
         if not isinstance(scale, str):
             return scale
         value = float(self._max_distance() if scale == "max" else median_distance(self))
+        if not math.isfinite(value):
+            raise infinite_distance(self.dtype, value)
         if value > 0:
             return value
         advice = "pass scale='max' or a number" if scale == "median" else "pass scale=None"

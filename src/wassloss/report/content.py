@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wassloss.data._parts import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
+from wassloss.ground._inputs import seed_of
 from wassloss.report.mass import MassByDistance, mass_by_distance
 from wassloss.runs import ExampleScores, Inputs, TrainedRun, evaluate, inputs_for
 from wassloss.runs.evaluation import nearest_true, run_difference
@@ -112,6 +114,7 @@ def build_report(
     inputs = inputs_for(first.settings, first.metric, first.features, data)
     if part is None and (inputs.parts or data is None):
         part = inputs.held_out()
+    part = None if part is None else part_name(part)
     _check_held_out(runs, data, part)
     batches = list(inputs.batches(part))
     scores = [evaluate(run, batches, first.metric) for run in runs]
@@ -194,7 +197,7 @@ def _examples(
 ) -> list[Example]:
     sizes = [len(features) for features, _ in batches]
     total = sum(sizes)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed_of("seed", seed))
     chosen = np.sort(generator.permutation(total)[: min(count, total)])
     starts = np.cumsum([0, *sizes])
     found: list[Example] = []

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from wassloss._files import replacing
+from wassloss._precision import narrowed
 from wassloss.ground import GroundMetric, load
 from wassloss.models import build
 from wassloss.runs.settings import Settings
@@ -72,7 +73,7 @@ class TrainedRun:
                 f"{features.shape[-1]}"
             )
         weights = next(self.model.parameters())
-        x = features.to(weights.dtype)
+        x = narrowed("features", features, weights.dtype)
         outputs: Tensor = self.model(x if self.standardization is None else self.standardization(x))
         return outputs
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from wassloss import data as data_sets
+from wassloss._precision import narrowed
 from wassloss.data import Dataset
+from wassloss.data._parts import part_name
 from wassloss.data._sources import expanded
 from wassloss.data.parquet import feature_batches, row_count
 
@@ -43,11 +45,12 @@ def features_to_predict(
         numbers = list(range(len(known)))
         if part is not None:
             known.part(part)  # for its error
-            numbers = known.parts[part].tolist()
+            numbers = known.parts[part_name(part)].tolist()
         features = known.features
     else:
         features = data_sets.read_features(source, label_column=label_column)
         numbers = list(range(len(features)))
+    features = narrowed("features", features, torch.float32)
     for start in range(0, len(numbers), rows):
         chosen = numbers[start : start + rows]
         yield chosen, features[chosen]
@@ -58,7 +61,8 @@ def _from_parquet(source: str, rows: int, part: str | None) -> Iterator[tuple[li
     for path in expanded(source):
         for numbers, features in feature_batches(path, rows, part):
             found = True
-            yield [before + number for number in numbers], features
+            own = [before + number for number in numbers]
+            yield own, narrowed("features", features, torch.float32, own)
         before += row_count(path)
     if not found:
         wanted = "rows" if part is None else f"rows of the part {part!r}"

@@ -32,6 +32,7 @@ from wassloss.runs.directory import (
 )
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.inputs import Inputs
+from wassloss.runs.parts import check_trainable, warn_of_unused
 from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.standardization import Standardization
@@ -98,6 +99,9 @@ def fit(
     if inputs is None:
         own = load(path / METRIC) if resume and (path / METRIC).exists() else None
         inputs = read_inputs(settings, own)
+    check_trainable(inputs.parts)
+    if first:
+        warn_of_unused(inputs.parts)
     watched = "validation" if "validation" in inputs.parts else None
     if settings.patience is not None and watched is None:
         raise ValueError(

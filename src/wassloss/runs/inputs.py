@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wassloss.data import Dataset, ParquetStream
+from wassloss.data._parts import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.runs.streams import SinglePrecision
@@ -51,13 +52,15 @@ class Inputs:
         for name in ("test", "validation"):
             if name in self.parts:
                 return name
+        others = f"name another ({', '.join(self.parts)}) with --part, " if self.parts else ""
         raise ValueError(
-            "the data have no part 'test' or 'validation' that was held out: give other data "
-            "(--data), or train with --validation 0.2"
+            f"the data have no part 'test' or 'validation' that was held out: {others}give other "
+            "DATA, or hold some out with `wassloss train --validation 0.2`"
         )
 
     def batches(self, part: str | None) -> Iterator[Batch]:
         """The examples of a part, or all of them, in order and in pieces."""
+        part = None if part is None else part_name(part)
         if part is not None and part not in self.parts:
             known = ", ".join(self.parts) or "none"
             raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")

@@ -7,20 +7,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from wassloss import data as data_sets
+from wassloss._precision import narrowed
 from wassloss.data import Dataset
 from wassloss.ground import Discrete, GroundMetric, Ordinal, load, storage
 from wassloss.runs.features import BUILT_IN, padded_features
 from wassloss.runs.inputs import Inputs
+from wassloss.runs.parts import check_trainable
 from wassloss.runs.settings import Settings
 from wassloss.runs.streams import parts_of, peek
 
 _BY_COUNT: dict[str, Callable[..., GroundMetric]] = {"ordinal": Ordinal, "discrete": Discrete}
 
 
-def read_inputs(settings: Settings, metric: GroundMetric | None = None) -> Inputs:
+_TO_TRAIN = "pass labels (--labels low,middle,high, or a file with one a line)"
+_TO_JUDGE = "the labels of the run have no names: write their numbers into the file instead"
+
+
+def read_inputs(
+    settings: Settings, metric: GroundMetric | None = None, unordered: str = _TO_TRAIN
+) -> Inputs:
     """Data and metric, as the settings say; `metric` stands in for the settings' own.
+
+    `unordered` is what to say of labels whose order is not known.
 
     Raises:
         ValueError: a file cannot be read, or data and metric do not fit; one line says why.
@@ -32,10 +43,12 @@ def read_inputs(settings: Settings, metric: GroundMetric | None = None) -> Input
     given = _read(settings, metric)
     if metric is None:
         metric = _metric(settings, given.metric, given.label_count, given.label_names)
-    _check_order(settings, given, metric)
-    given = dataclasses.replace(given, features=given.features.float(), metric=None)
+    _check_order(settings, given, metric, unordered)
+    single = narrowed("features", given.features, torch.float32)
+    given = dataclasses.replace(given, features=single, metric=None)
     given = given.with_metric(metric)
     if settings.validation and "validation" not in given.parts:
+        check_trainable(given.parts)
         of = "train" if "train" in given.parts else None
         shares = {"train": 1 - settings.validation, "validation": settings.validation}
         given = given.split(shares, settings.seed, of=of)
@@ -59,7 +72,7 @@ def _read(settings: Settings, metric: GroundMetric | None) -> Dataset:
     return data_sets.read(settings.data, label_names=names, label_column=settings.label_column)
 
 
-def _check_order(settings: Settings, data: Dataset, metric: GroundMetric) -> None:
+def _check_order(settings: Settings, data: Dataset, metric: GroundMetric, advice: str) -> None:
     """Refuse to match labels by number where a file only names them: by what order?"""
     if data.label_names is None or settings.labels is not None or isinstance(metric, Discrete):
         return
@@ -67,8 +80,7 @@ def _check_order(settings: Settings, data: Dataset, metric: GroundMetric) -> Non
     if said or not _names_found_in_rows(settings):
         return
     raise ValueError(
-        f"the order of the labels is not known, for {settings.data} only names them: pass labels "
-        "(--labels low,middle,high, or a file with one a line)"
+        f"the order of the labels is not known, because {settings.data} only names them: {advice}"
     )
 
 
@@ -171,7 +183,7 @@ def inputs_for(
     if source is None and settings.data not in BUILT_IN and not Path(settings.data).exists():
         raise FileNotFoundError(
             f"{settings.data}, which the run was trained on, is not there any more: say what to "
-            "judge it on (evaluate RUN DATA, report --data DATA)"
+            "judge it on (DATA)"
         )
     own = source is None or is_same(source, settings.data)
     other = Settings(
@@ -182,7 +194,7 @@ def inputs_for(
         validation=settings.validation if own else 0.0,  # the very examples that were held out
         stream=settings.stream and own,
     )
-    inputs = read_inputs(other, metric)
+    inputs = read_inputs(other, metric, _TO_JUDGE)
     if inputs.data is None:
         return inputs
     wide = padded_features(inputs.data.features, features, other.data)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
+
+from wassloss._precision import narrowed
 from wassloss.data import ParquetStream
 from wassloss.data._layout import Layout, import_pyarrow, one_line
+from wassloss.data._parts import part_name
 from wassloss.data._sources import expanded
 from wassloss.data.streaming import Batch
 
@@ -19,7 +23,7 @@ class SinglePrecision:
 
     def __iter__(self) -> Iterator[Batch]:
         for features, target in self.stream:
-            yield features.float(), target
+            yield narrowed("features", features, torch.float32, shuffled=True), target
 
     def state_dict(self) -> dict[str, Any]:
         return self.stream.state_dict()
@@ -66,5 +70,5 @@ def parts_of(source: str) -> tuple[str, ...]:
                 continue
             for group in range(file.num_row_groups):
                 values = file.read_row_group(group, ["part"])["part"].unique().to_pylist()
-                found |= dict.fromkeys(value for value in values if value)
+                found |= dict.fromkeys(part_name(value) for value in values if value)
     return tuple(found)

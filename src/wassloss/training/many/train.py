@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from wassloss._checks import check_strength
 from wassloss.ground import GroundMetric
+from wassloss.ground._inputs import seed_of
 from wassloss.losses import LARGEST_TABLE
 from wassloss.training.checkpoints import (
     discard_after,
@@ -293,10 +294,7 @@ def _seeds(seeds: Sequence[int] | None, plan: TrainingPlan, count: int) -> list[
     if seeds is None:
         return [plan.seed] * count
     each = _one_each("seeds", list(seeds), count)
-    for seed in each:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"seeds must be integers, at least 0, got {seed!r}")
-    return each
+    return [seed_of("seeds", seed) for seed in each]
 
 
 def _strengths(name: str, given: Sequence[float] | None, plain: float, count: int) -> Tensor:
