@@ -17,6 +17,7 @@ from wassloss.transport import ConvergenceWarning, Solution
 if TYPE_CHECKING:
     from wassloss import bounds, data, estimators, models, rivals, runs, scores, training
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
+    from wassloss.loading import load
     from wassloss.training import TrainingPlan, train
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ __all__ = [
     "estimators",
     "functional",
     "ground",
+    "load",
     "models",
     "rivals",
     "runs",
@@ -57,6 +59,7 @@ _ROOM_OF = {
     "TrainingPlan": "training",
     "WassersteinClassifier": "estimators",
     "WassersteinMeasureRegressor": "estimators",
+    "load": "loading",
     "train": "training",
 }
 
