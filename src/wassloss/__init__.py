@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
     from wassloss.functional import solve, wasserstein
+    from wassloss.loading import load
     from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
     from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
@@ -46,6 +47,7 @@ __all__ = [
     "estimators",
     "functional",
     "ground",
+    "load",
     "models",
     "rivals",
     "runs",
@@ -89,6 +91,7 @@ _ROOM_OF = {
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
     "solve": "functional",
+    "load": "loading",
     "train": "training",
     "wasserstein": "functional",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,10 @@ from wassloss import scores
 from wassloss.ground import GroundMetric
 from wassloss.report import Comparison, build_report, write_report
 from wassloss.runs import ExampleScores, Inputs, Settings, fit, open_run, read_inputs
-from wassloss.runs.directory import CONFIG
+from wassloss.runs.directory import CONFIG, clear
 from wassloss.runs.evaluation import MEANING, run_difference
 from wassloss.training import train
+from wassloss.training.directory_lock import owned
 
 KL, W = "KL alone", "W + α KL"
 # Two rounds of settings for each loss, as many for either. The first is the same for both:
@@ -162,13 +162,14 @@ def _trial(settings: Settings, inputs: Inputs) -> float:
 
 def _final(settings: Settings, path: Path, inputs: Inputs) -> ExampleScores:
     """A run in a directory, and its scores on the test part."""
-    if (path / CONFIG).exists():  # of an earlier demonstration
-        shutil.rmtree(path)
-    elif path.is_dir() and any(path.iterdir()):
+    if not (path / CONFIG).exists() and path.is_dir() and any(path.iterdir()):
         raise ValueError(f"{path} is not empty and holds no run: choose another directory (out)")
     metric = _metric(settings, inputs)
     own = dataclasses.replace(inputs, metric=metric)
-    outcome = fit(settings, path, inputs=own, progress=False)
+    with owned(path):
+        if (path / CONFIG).exists():  # of an earlier demonstration
+            clear(path)
+        outcome = fit(settings, path, inputs=own, progress=False)
     if outcome.scores is None or outcome.part != "test":
         raise ValueError(f"data must have a test part, got {inputs.parts}")
     return outcome.scores

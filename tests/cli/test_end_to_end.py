@@ -115,7 +115,8 @@ def test_predictions_for_a_folder(
 
 def test_predictions_in_every_format(metric: Path, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow.parquet")
-    data, run = saved(tagged(), tmp_path / "data.npz"), tmp_path / "run"
+    named = dataclasses.replace(tagged(), feature_names=tuple(f"x{i}" for i in range(6)))
+    data, run = saved(named, tmp_path / "data.npz"), tmp_path / "run"
     ok("train", data, "--out", run, "--metric", metric, "--kl-weight", 0.1, *QUICK)
     features = tagged().features
     p = wl.runs.open_run(run).model(features).softmax(1).detach()

@@ -62,12 +62,18 @@ def train(
     labels: Annotated[
         str | None,
         typer.Option(
-            help="The labels in their order, separated by commas, or a file with one a line.",
+            help="The labels in their order, separated by commas, or a file with one a line; by "
+            "default the values that occur.",
             rich_help_panel=_DATA,
         ),
     ] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="Of a table; by default label.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(
+            help="Of a table; by default label. Of a CSV file without a header its position, from "
+            "0; by default the last.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     stream: Annotated[
         bool,

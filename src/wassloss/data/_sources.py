@@ -46,13 +46,14 @@ def open_source(
     label_names: tuple[str, ...] | None,
     label_column: str,
     part: str | None,
+    feature_names: tuple[str, ...] | None = None,
 ) -> tuple[Source, Layout]:
     """A file's row groups, which rows of them are of the part, and where it keeps what."""
     pa = import_pyarrow()
     name = os.fspath(path)
     try:
         with pa.parquet.ParquetFile(name) as file:
-            layout = Layout.of(file.schema_arrow, label_names, label_column)
+            layout = Layout.of(file.schema_arrow, label_names, label_column, feature_names)
             _check_numbered(file.schema_arrow, layout)
             metadata = file.metadata
             groups = range(metadata.num_row_groups)
@@ -84,7 +85,8 @@ def is_part(table: Any, part: str) -> NDArray[np.bool_]:
 def _check_numbered(schema: Any, layout: Layout) -> None:
     """Names seen in one row group do not number the labels of the next."""
     kind = str(schema.field(layout.target_column).type)
-    if "string" in kind and layout.label_names is None:
+    dense, ids = layout.target_column == "weights", "int" in kind and "string" not in kind
+    if layout.label_names is None and not dense and not ids:
         raise ValueError(
             f"column {layout.target_column!r} holds names, and the file does not list them: pass "
             "label_names"

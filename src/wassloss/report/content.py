@@ -111,7 +111,7 @@ def build_report(
         raise ValueError("runs must hold a run, got none")
     first = runs[0]
     _check_alike(runs, data)
-    inputs = inputs_for(first.settings, first.metric, first.features, data)
+    inputs = inputs_for(first, data)
     if part is None and (inputs.parts or data is None):
         part = inputs.held_out()
     part = None if part is None else part_name(part)
@@ -151,6 +151,11 @@ def _check_alike(runs: Sequence[TrainedRun], data: str | None) -> None:
             raise ValueError(
                 f"runs must take the same features to be compared, but {first.path} takes "
                 f"{first.features} and {other.path} {other.features}"
+            )
+        if other.feature_names != first.feature_names:
+            raise ValueError(
+                f"runs must take the same columns in the same order to be compared, but those of "
+                f"{first.path} and {other.path} differ"
             )
         if data is None and other.settings.data != first.settings.data:
             raise ValueError(

@@ -14,7 +14,7 @@ from torch import Tensor
 from wassloss import scores
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
-from wassloss.runs.directory import TrainedRun
+from wassloss.runs.trained import TrainedRun
 from wassloss.scores._inputs import read_labels
 from wassloss.scores.differences import Difference, paired_difference
 

@@ -29,6 +29,9 @@ class Inputs:
         stream_paths: the folder or file to stream from; None where data are in memory.
         parts: what the data can be asked for.
         features: how many an example has.
+        feature_names: what they are called, where the data say.
+        label_column: of a table that is streamed.
+        own: whether these are the data that a run was trained on, as they were then.
     """
 
     metric: GroundMetric
@@ -38,6 +41,9 @@ class Inputs:
     features: int
     batch_size: int
     seed: int
+    feature_names: tuple[str, ...] | None = None
+    label_column: str | None = None
+    own: bool = False
 
     def training(self, rank: int = 0, world_size: int = 1) -> Batch | SinglePrecision:
         """The examples to train on, as :func:`wassloss.train` takes them."""
@@ -116,6 +122,8 @@ class Inputs:
             world_size=world_size,
             label_names=self.metric.labels,
             label_count=self.metric.size,
+            label_column=self.label_column or "label",
+            feature_names=self.feature_names,
             prefetch=2 if shuffle else 0,
         )
 
