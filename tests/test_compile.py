@@ -249,5 +249,7 @@ def test_the_functions() -> None:
         return loss, wl.wasserstein(logits.softmax(1), target, LINE, epsilon=0.1)
 
     logits = torch.randn(3, K)
-    for compiled, eager in zip(torch.compile(both, backend="aot_eager")(logits), both(logits), strict=True):
+    for compiled, eager in zip(
+        torch.compile(both, backend="aot_eager")(logits), both(logits), strict=True
+    ):
         assert torch.allclose(compiled, eager, atol=1e-5)
