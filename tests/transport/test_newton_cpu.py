@@ -302,20 +302,6 @@ def test_two_threads_may_solve_at_once() -> None:
         assert torch.equal(f, solve(epsilon))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_has_helpers_of_its_own() -> None:
-    code = """
-        import os
-        from wassloss.transport._threads import _pool
-        assert _pool(os.getpid()).submit(int).result(timeout=60) == 0
-        child = os.fork()
-        if child == 0:
-            os._exit(_pool(os.getpid()).submit(int, 7).result(timeout=60))
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    """
-    assert run_python(code) == "7"
-
-
 SOLVE = """
     import torch
     import wassloss as wl
