@@ -9,6 +9,7 @@ import torch
 from scipy.special import logsumexp
 
 import wassloss as wl
+from tests.fuzz.reference import bounds
 from tests.generators import (
     GAMMAS,
     OBJECTIVE_NAMES,
@@ -135,6 +136,35 @@ def test_masses_may_differ_by_any_factor(
     # A converged solution has a gradient to trust, on both sides.
     torch.testing.assert_close(solution.gradient(0), best.gradient(0), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(solution.gradient(1), best.gradient(1), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize("gamma", [(100.0, 100.0), (100.0, INF), (INF, 100.0)])
+def test_unequal_masses_that_are_dear_to_miss_are_no_reason_not_to_converge(
+    gamma: tuple[float, float], dtype: torch.dtype
+) -> None:
+    # The difference in mass is paid for by potentials of γ log(40), many thousand times ε: far to
+    # go in steps of ε, and in single precision with too few digits left.
+    h, y = 40 * random_masses(4, 6, seed=1), random_masses(4, 6, seed=2)
+    cost = random_metric(6).cost()
+    for epsilon in (0.1, 1e-3):
+        solution = wl.solve(h.to(dtype), y.to(dtype), cost.to(dtype), epsilon=epsilon, gamma=gamma)
+        assert solution.converged.all()
+        for b in range(4):
+            known = bounds(h[b].numpy(), y[b].numpy(), cost.numpy(), epsilon, gamma)
+            assert known.tight
+            slack = (1e-5 if dtype == F32 else 1e-8) * known.size
+            assert known.low - slack <= solution.value[b].item() <= known.high + slack
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_one_label_of_two_masses_is_soon_solved(dtype: torch.dtype) -> None:
+    h, y = torch.tensor([[2.0]], dtype=dtype), torch.tensor([[3.0]], dtype=dtype)
+    solution = wl.solve(h, y, Ordinal(1), epsilon=1e-6, gamma=(INF, 1.0))
+    assert solution.n_iterations.item() < 100
+    # T = h, and what it costs is ε h log h + γ (h log(h / y) − h + y).
+    value = 1e-6 * 2 * math.log(2) + 2 * math.log(2 / 3) + 1
+    assert solution.value.item() == pytest.approx(value, rel=1e-6)
 
 
 @each_objective

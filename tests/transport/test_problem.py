@@ -1,5 +1,7 @@
 """What a problem makes of the masses it is given."""
 
+import math
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from tests.oracles import convex
 from wassloss import SparseTarget
 from wassloss.ground import Ordinal
 from wassloss.transport import Newton, Objective, Problem
+from wassloss.transport.problem import smallest_mass
 
 BALANCED = Objective(0.1)
 
@@ -63,6 +66,52 @@ def test_a_label_without_mass_is_as_good_as_absent_at_any_epsilon(
     # A target that is to have a gradient keeps its empty labels in the problem.
     value = wl.wasserstein(h, learned, cost.to(dtype), **keywords)
     torch.testing.assert_close(value.detach(), absent.value, **close)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("far", [1.0, 1e2, 1e4])
+@pytest.mark.parametrize(("gamma_h", "gamma_y"), [(1.0, 1.0), (0.01, 10.0), (10.0, 0.01)])
+@pytest.mark.parametrize("epsilon", [0.1, 1e4])
+@pytest.mark.parametrize("regularizer", ["plan", "product"])
+def test_a_label_without_mass_is_as_good_as_absent_however_far_the_others_are(
+    regularizer: str,
+    epsilon: float,
+    gamma_h: float,
+    gamma_y: float,
+    far: float,
+    dtype: torch.dtype,
+) -> None:
+    # All of h is at label 0 and all of y at label 1, far away. Were there a trace of mass at the
+    # other's place on either side, to multiply it would be cheaper than the journey.
+    h, y = 2.0, 3.0
+    reference = math.log(h * y) if regularizer == "product" else -1.0
+    pull = epsilon * reference + gamma_h * math.log(h) + gamma_y * math.log(y)
+    moved = math.exp((pull - far) / (epsilon + gamma_h + gamma_y))  # where the slope is 0
+    value = gamma_h * h + gamma_y * y - (epsilon + gamma_h + gamma_y) * moved
+    value += epsilon * h * y if regularizer == "product" else 0.0
+    keywords = {"epsilon": epsilon, "gamma": (gamma_h, gamma_y), "regularizer": regularizer}
+    target = torch.tensor([[0.0, y]], dtype=dtype, requires_grad=True)
+    found = wl.wasserstein(
+        torch.tensor([[h, 0.0]], dtype=dtype), target, Ordinal([0.0, far]), **keywords
+    )
+    rounding = 2e-6 * (epsilon * h * y + gamma_h * h + gamma_y * y)
+    assert found.item() == pytest.approx(value, abs=rounding, rel=0)
+
+
+@pytest.mark.parametrize("regularizer", ["plan", "product"])
+def test_the_slope_at_no_mass_is_that_at_the_smallest_mass(regularizer: str) -> None:
+    # At none it is infinite: mass would be welcome there at any price.
+    keywords = {"epsilon": 0.1, "gamma": (1.0, 2.0), "regularizer": regularizer, "tol": 1e-10}
+    cost = random_metric(4).cost()
+
+    def slopes(least: float) -> list[torch.Tensor]:
+        h = torch.tensor([[0.5, least, 0.3, 0.7]], dtype=torch.float64, requires_grad=True)
+        y = torch.tensor([[least, 0.5, 0.3, 0.7]], dtype=torch.float64, requires_grad=True)
+        return list(torch.autograd.grad(wl.wasserstein(h, y, cost, **keywords).sum(), (h, y)))
+
+    none, least = slopes(0.0), slopes(1.0001 * smallest_mass(torch.float64))
+    assert all(slope.isfinite().all() for slope in none)
+    torch.testing.assert_close(none, least, rtol=1e-4, atol=1e-6)
 
 
 def test_rows_of_a_problem_are_problems() -> None:

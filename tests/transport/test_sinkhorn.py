@@ -1,5 +1,6 @@
 """Sinkhorn's updates: what they count, and how slow they are. The laws are in test_entropic.py."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -206,6 +207,22 @@ def test_scalings_beyond_the_range_of_numbers_stay_in_the_log_domain() -> None:
     asked = dense(30, 2, 0.001)
     equations = KernelEquations.of(asked)
     assert Opening.of(equations, torch.zeros_like(asked.log_y)) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize("gamma", [(300.0, 300.0), (math.inf, 100.0), (100.0, math.inf)])
+@pytest.mark.parametrize("regularizer", ["plan", "product"])
+def test_scalings_that_unequal_masses_take_out_of_range_stay_in_the_log_domain(
+    regularizer: str, gamma: tuple[float, float], dtype: torch.dtype
+) -> None:
+    # Costs are a few ε, but the price of the missing mass is thousands of them.
+    given = problem(gamma, regularizer, epsilon=1.0)
+    y = 1e12 * random_masses(2, 30, seed=2)  # of all labels, which share a kernel
+    given = {**given, "h": given["h"].to(dtype), "y": y.to(dtype)}
+    found = wl.solve(**given, solver=Sinkhorn())
+    torch.testing.assert_close(
+        found.value.double(), wl.solve(**given, solver=Newton()).value.double(), rtol=1e-4, atol=0
+    )
 
 
 @pytest.mark.parametrize("opening", [5, 25, 60])

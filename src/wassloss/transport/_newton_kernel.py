@@ -41,11 +41,13 @@ class Terms(NamedTuple):
     gamma_h: float
     gamma_y: float
     product: bool  # the regulariser
-    # The dtype, and the exponent below which `entropic.py` neglects a term.
+    unequal_price: float  # Objective.price_of_unequal_masses
+    # The dtype, the exponent below which `entropic.py` neglects a term, and NO_LOG_MASS.
     eps: float
     tiny: float
     largest: float
     negligible: float
+    no_log_mass: float
     # The budget, and whether to lower ε in stages; or just so many iterations of Algorithm 1.
     tol: float
     max_iterations: int
@@ -133,6 +135,7 @@ def label_terms(
     real = log_h.dtype.type
     zero, one, half, inf = real(0), real(1), real(0.5), real(math.inf)
     lowest, highest = real(math.log(terms.tiny)), real(math.log(terms.largest / 2))
+    no_mass = real(terms.no_log_mass)
     floor = real(terms.tiny**0.45)  # less is nothing, and would make denormal products
     top, total, weight, root = lanes[0], lanes[1], lanes[2], lanes[3]
     lead = zero if terms.product else one  # log h − α
@@ -149,6 +152,7 @@ def label_terms(
             z = log_h[i] + x
             r = exp(lowest if z < lowest else (highest if z > highest else z))
             r = inf if z > highest else r
+            r = r if log_h[i] > no_mass else zero  # z has no digits there
             near = expm1(x if abs(x) < half else zero)
             dual += gamma * (-h[i] * near if abs(x) < half else h[i] - r)
         rounding += abs(r * f)
@@ -369,7 +373,10 @@ def ascend(
 
     epsilon, near_enough = terms.epsilon, terms.stage_tolerance
     if terms.staged:
-        epsilon = max(epsilon, largest_cost(cost, columns) / terms.first_exponent)
+        reach = largest_cost(cost, columns)
+        if terms.unequal_price > 0:
+            reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
+        epsilon = max(epsilon, reach / terms.first_exponent)
     objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
     for iteration in range(terms.max_iterations + 1):
         for j in range(n):

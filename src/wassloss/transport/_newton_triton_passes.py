@@ -20,8 +20,11 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from wassloss.transport import objective as conventions
+
 LOG2_E = tl.constexpr(math.log2(math.e))
 LN_2 = tl.constexpr(math.log(2.0))
+NO_LOG_MASS = tl.constexpr(conventions.NO_LOG_MASS)
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 
@@ -74,6 +77,7 @@ def at_labels(log_h, valid, log_sum, strength, gamma, PRODUCT: tl.constexpr, REL
     h = tl.exp2(log_h * LOG2_E)
     if RELAXED:
         rows = tl.exp2((log_h - f / gamma) * LOG2_E)
+        rows = tl.where(log_h > NO_LOG_MASS, rows, 0.0)
         terms: tl.constexpr = 10 if log_h.dtype == tl.float32 else 16
         summand = mass_term(h, rows, f, gamma, terms)
     else:

@@ -182,8 +182,8 @@ def conclude(
     converged = error <= tol
     status = Status.CONVERGED
     if not bool(converged.all()):
-        largest, dtype = equations.largest_cost(), problem.log_h.dtype
-        status = unfinished(largest, problem.objective.epsilon, dtype, tol)
+        reach, dtype = equations.largest_cost() + problem.largest_shift(), problem.log_h.dtype
+        status = unfinished(reach, problem.objective.epsilon, dtype, tol)
     plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
     value = equations.dual(f, g, plan_mass)
     # The error all but overlooks targets of little mass; their potential follows from f. What that
@@ -193,16 +193,19 @@ def conclude(
     return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
-def unfinished(largest_cost: float, epsilon: float, dtype: torch.dtype, tol: float) -> Status:
-    """Why a solve in `dtype` did not reach `tol`."""
-    if tol < rounding_of(largest_cost, epsilon, dtype):
+def unfinished(reach: float, epsilon: float, dtype: torch.dtype, tol: float) -> Status:
+    """Why a solve in `dtype` did not reach `tol`; see `rounding_of`."""
+    if tol < rounding_of(reach, epsilon, dtype):
         return Status.PRECISION_EXHAUSTED
     return Status.ITERATIONS_EXHAUSTED
 
 
-def rounding_of(largest_cost: float, epsilon: float, dtype: torch.dtype) -> float:
-    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`."""
-    return 0.5 * torch.finfo(dtype).eps * largest_cost / epsilon
+def rounding_of(reach: float, epsilon: float, dtype: torch.dtype) -> float:
+    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`.
+
+    Potentials are of the size of the largest cost and `Problem.shift`, and are rounded likewise.
+    """
+    return 0.5 * torch.finfo(dtype).eps * reach / epsilon
 
 
 def default_tolerance(dtype: torch.dtype) -> float:

@@ -277,7 +277,7 @@ def log_sums_of(
             wide = problem.log_h.dtype
             return AxisLogSums(tuple(axis.to(wide) / -epsilon for axis in axes), support)
         kernels = tuple(_kernel(axis, epsilon, dtype) for axis in axes)
-        return AxisProducts(kernels, exponent <= LARGEST_PLAIN_EXPONENT[dtype], support)
+        return AxisProducts(kernels, _plain(problem, exponent, dtype), support)
     if not shares_kernel(problem):
         return BlockLogSums(problem.cost(), epsilon)
     shared = problem.columns is not None or problem.support.shape[0] == 1
@@ -286,8 +286,14 @@ def log_sums_of(
     if not cut and not exponent <= LARGEST_EXPONENT[dtype]:
         return BlockLogSums(problem.cost(), epsilon)
     kernel = _kernel(cost, epsilon, dtype)
-    plain = exponent <= LARGEST_PLAIN_EXPONENT[dtype]
+    plain = _plain(problem, exponent, dtype)
     return Products(kernel, plain, None if shared else problem.support)
+
+
+def _plain(problem: Problem, exponent: float, dtype: torch.dtype) -> bool:
+    """Whether scalings stay in the range of numbers, given the largest `M/ε`."""
+    shift = problem.largest_shift() / problem.objective.epsilon
+    return exponent + shift <= LARGEST_PLAIN_EXPONENT[dtype]
 
 
 def neglected(sums: LogSums, log_u: Tensor, log_v: Tensor) -> Tensor:

@@ -23,7 +23,9 @@ from wassloss.transport.entropic import Equations, conclude, default_tolerance, 
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 
-FIRST_EXPONENT = 20.0  # the largest M/ε of the first stage: hardly a share is negligible there
+# The largest M/ε of the first stage, where hardly a share is negligible; and the largest
+# potential, as far as that is not of M, which is not too far to go in steps of ε.
+FIRST_EXPONENT = 20.0
 STAGE_FACTOR = 4.0  # how much ε shrinks from one stage to the next
 STAGE_TOLERANCE = 0.3  # the first stage only has to bring g near enough for the next one
 # How near that is shrinks with ε. Once ε is below the gaps between costs the objective is all but
@@ -62,7 +64,8 @@ class Newton:
         last = problem.objective.epsilon
         epsilon = g.new_full((problem.batch, 1), last)
         if start is None:
-            epsilon = (whole.cost.amax((1, 2)) / FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
+            reach = whole.cost.amax((1, 2)) + problem.shift()
+            epsilon = (reach / FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
 
         active = torch.arange(problem.batch, device=g.device)
         equations = replace(whole, epsilon=epsilon)

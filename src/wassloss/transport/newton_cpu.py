@@ -18,7 +18,7 @@ from wassloss.transport import newton
 from wassloss.transport._threads import spread
 from wassloss.transport.entropic import default_tolerance, negligible_exponent, unfinished
 from wassloss.transport.newton import Newton
-from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.objective import NO_LOG_MASS, Objective, Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -79,7 +79,8 @@ class NewtonCPU(Newton):
         converged = error <= tol
         status = Status.CONVERGED
         if not bool(converged.all()):
-            status = unfinished(float(problem.cost().max()), objective.epsilon, log_h.dtype, tol)
+            reach = float(problem.cost().max()) + problem.largest_shift()
+            status = unfinished(reach, objective.epsilon, log_h.dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
@@ -101,10 +102,12 @@ def terms_of(
         gamma_h=float(objective.gamma[0]),
         gamma_y=float(objective.gamma[1]),
         product=objective.regularizer is Regularizer.PRODUCT,
+        unequal_price=objective.price_of_unequal_masses,
         eps=info.eps,
         tiny=info.tiny,
         largest=info.max,
         negligible=negligible_exponent(dtype),
+        no_log_mass=NO_LOG_MASS,
         tol=float(tol),
         max_iterations=max_iterations,
         staged=staged,

@@ -61,8 +61,8 @@ class NewtonGPU:
         status = Status.CONVERGED
         # The one time the host waits for the GPU, which it cannot while a graph is captured.
         if checking() and not bool(converged.all()):
-            largest, dtype = float(problem.cost().max()), problem.log_h.dtype
-            status = unfinished(largest, problem.objective.epsilon, dtype, tol)
+            reach = float(problem.cost().max()) + problem.largest_shift()
+            status = unfinished(reach, problem.objective.epsilon, problem.log_h.dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 
@@ -96,6 +96,7 @@ def launch(
             max_iterations,
             objective.epsilon,
             *objective.gamma,
+            objective.price_of_unequal_masses,
             tol,
             N=size,
             S=padded_support(size),

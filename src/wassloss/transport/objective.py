@@ -32,6 +32,10 @@ import torch
 from torch import Tensor
 
 
+# The log of no mass to a relaxed plan: beyond any difference of costs over ε.
+NO_LOG_MASS = -1e9
+
+
 class Regularizer(str, Enum):
     """Which entropy smooths the plan: see the table at the top of this module."""
 
@@ -88,7 +92,7 @@ class Objective:
         return gamma * torch.where(
             exponent.abs() < 0.5,
             -mass * torch.expm1(exponent.clamp(-1.0, 1.0)),
-            mass - (log_mass + exponent).exp(),
+            mass - self.marginal(log_mass, potential, side),
         )
 
     def dual(
@@ -110,7 +114,10 @@ class Objective:
     def marginal(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
         """The marginal a potential asks of the plan, `m e^{−p/γ}`: `m` itself when balanced."""
         gamma = self.gamma[side]
-        return log_mass.exp() if math.isinf(gamma) else (log_mass - potential / gamma).exp()
+        if math.isinf(gamma):
+            return log_mass.exp()
+        # No mass stays none; of the difference of two such logs, rounding may leave anything.
+        return (log_mass - potential / gamma).exp().where(log_mass > NO_LOG_MASS, 0)
 
     def damping(self, epsilon: float | Tensor, side: int) -> float | Tensor:
         """`γλ / (γλ + 1)`, the paper's exponent: 1 for a constraint, 0 for a free marginal."""
@@ -118,6 +125,29 @@ class Objective:
         if math.isinf(gamma) or gamma == 0:
             return float(gamma > 0)
         return gamma / (gamma + epsilon)
+
+    @property
+    def price_of_unequal_masses(self) -> float:
+        """By how much potentials move for each factor of e between the two masses.
+
+        That much of `f` and `g` is of no journey: it pays for mass that has to be made or
+        destroyed, `γ_a γ_b / (γ_a + γ_b)` of the logarithm of their ratio.
+        """
+        prices = [gamma for gamma in self.gamma if not math.isinf(gamma)]
+        if 0 in prices or not prices:
+            return 0.0
+        return 1 / sum(1 / gamma for gamma in prices)
+
+    def log_of_no_mass(self, smallest: float, side: int) -> float:
+        """What stands for the log of a mass of zero, given the `smallest` mass of the dtype.
+
+        A relaxed plan feels a mass as `m^ρ` (Proposition 4.2), times what the potentials of the
+        other side ask for. That can be any number of e's where costs are many times `γ`: to take
+        mass from a label that has only a trace of it is then cheaper than to fetch it from
+        elsewhere. So `m^ρ` has to be less than any trace.
+        """
+        damping = float(self.damping(self.epsilon, side))
+        return NO_LOG_MASS / damping if 0 < damping < 1 else math.log(smallest)
 
     def gradient(
         self, log_mass: Tensor, potential: Tensor, other_mass: Tensor, side: int

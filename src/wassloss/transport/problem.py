@@ -54,14 +54,7 @@ class Problem:
     ) -> Problem:
         """Build from a log-prediction and target weights; entries of zero mass are welcome."""
         smallest = smallest_mass(log_h.dtype)
-        # A relaxed plan feels a mass as m^ρ (Proposition 4.2): lower the floor until that is zero
-        # too, but no further than leaves half its digits to what log m is added to. (Where a side
-        # is free, ρ = 0, only the reference feels its mass, as it is.)
-        least = math.sqrt(torch.finfo(log_h.dtype).eps)
-        low_h, low_y = (
-            math.log(smallest) / max(least, float(objective.damping(objective.epsilon, side)) or 1)
-            for side in (0, 1)
-        )
+        low_h, low_y = (objective.log_of_no_mass(smallest, side) for side in (0, 1))
         log_h, log_y = log_h.clamp(min=low_h), y.log()
         log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
         return cls(log_h, log_y, support, metric, objective)._with_equal_masses()
@@ -117,6 +110,19 @@ class Problem:
     def masses(self) -> tuple[Tensor, Tensor]:
         """Total mass of prediction and target, each `(batch, 1)`."""
         return self.log_h.exp().sum(1, keepdim=True), self.log_y.exp().sum(1, keepdim=True)
+
+    def shift(self) -> Tensor:
+        """How far unequal masses move potentials beyond what costs do, `(batch,)`."""
+        price = self.objective.price_of_unequal_masses
+        if not price:
+            return torch.zeros_like(self.log_h[:, 0])
+        return price * (self.log_h.logsumexp(1) - self.log_y.logsumexp(1)).abs()
+
+    def largest_shift(self) -> float:
+        """The largest `shift` of the batch, for which the host waits; 0 where it cannot look."""
+        if not self.objective.price_of_unequal_masses or not checking():
+            return 0.0
+        return float(self.shift().max())
 
     def dense_target(self) -> Tensor:
         """The target's weights over all labels, `(batch, labels)`."""

@@ -137,7 +137,7 @@ def fits_single_precision(problem: Problem, tol: float) -> bool:
     the tolerance is left for what is not rounding. Users may have allowed products of less
     precision still, for networks.
     """
-    exponent = largest_cost(problem) / problem.objective.epsilon
+    exponent = (largest_cost(problem) + problem.largest_shift()) / problem.objective.epsilon
     rounding = 4 * torch.finfo(torch.float32).eps / 2 * exponent
     exact_products = torch.get_float32_matmul_precision() == "highest"
     within = exponent <= LARGEST_PLAIN_EXPONENT[torch.float32]

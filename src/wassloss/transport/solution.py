@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wassloss.transport.objective import Regularizer
-from wassloss.transport.problem import Problem
+from wassloss._checks import checking
+from wassloss.transport.objective import NO_LOG_MASS, Regularizer
+from wassloss.transport.problem import Problem, smallest_mass
 
 
 class ConvergenceWarning(UserWarning):
@@ -124,6 +126,7 @@ class Solution:
         if side == 1 and self.problem.objective.free_target:
             return self._gradient_in_free_target()
         log_mass, potential, other = self._side(side)
+        potential = self._at_least_mass(log_mass, potential, side)
         return self.problem.objective.gradient(log_mass, potential, other, side)
 
     def log_gradient(self) -> Tensor:
@@ -145,6 +148,29 @@ class Solution:
         if side == 1:
             return self.problem.log_y, self.g, masses[0]
         return self.problem.log_h, self.f if self.slope_f is None else self.slope_f, masses[1]
+
+    def _at_least_mass(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
+        """The potentials, of labels without mass as they would be at the smallest mass there is.
+
+        At none at all the derivative of a relaxed plan's entropy is infinite.
+        """
+        problem, objective = self.problem, self.problem.objective
+        priced = 0 < objective.damping(objective.epsilon, side) < 1
+        if not priced or objective.regularizer is not Regularizer.PLAN or not checking():
+            return potential
+        empty = (log_mass <= NO_LOG_MASS) & (log_mass > -torch.inf)  # padding has no potential
+        if not bool(empty.any()):
+            return potential
+        epsilon, (f, g) = objective.epsilon, (self.f, self.g)
+        alpha, beta = objective.log_reference(problem.log_h, problem.log_y)
+        other = (
+            (g / epsilon + beta).unsqueeze(2) if side == 0 else (f / epsilon + alpha).unsqueeze(1)
+        )
+        log_sum = (other - problem.cost() / epsilon).logsumexp(1 + side)
+        own = (alpha, beta)[side]
+        least = math.log(smallest_mass(log_mass.dtype))
+        strength = objective.damping(epsilon, side) * epsilon
+        return torch.where(empty, strength * (least - own - log_sum), potential)
 
     def centred(self) -> Solution:
         """Fix the constant that balanced potentials leave open, as the paper does: `mean f = 0`."""

@@ -213,4 +213,5 @@ def _needs_double(problem: Problem, tol: float) -> bool:
     largest = problem.metric.largest_known_cost if problem.columns is None else None
     if largest is None:
         largest = float(problem.cost().max())
-    return rounding_of(largest, problem.objective.epsilon, problem.log_h.dtype) > tol
+    reach = largest + problem.largest_shift()
+    return rounding_of(reach, problem.objective.epsilon, problem.log_h.dtype) > tol
