@@ -118,6 +118,7 @@ def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
         "no validation": (settings(folder, patience=2), True, "patience needs a validation part"),
         "checkpoints damaged": (own, True, "is not a whole checkpoint"),
         "metric damaged": (own, True, r"metric\.npz is damaged"),
+        "no config": (own, True, r"has checkpoints but no config\.json"),
     }
 
 
@@ -130,6 +131,7 @@ def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
         "no validation",
         "checkpoints damaged",
         "metric damaged",
+        "no config",
     ],
 )
 def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
@@ -143,6 +145,8 @@ def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
             path.write_bytes(path.read_bytes()[:-1])
     elif case == "metric damaged":
         (run / "metric.npz").write_bytes((run / "metric.npz").read_bytes()[:-1])
+    elif case == "no config":
+        (run / "config.json").unlink()
     before = snapshot(run)
     with pytest.raises(ValueError, match=message):
         fit(chosen, run, resume=resume)

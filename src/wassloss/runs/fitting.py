@@ -154,11 +154,19 @@ def is_first_process() -> bool:
 
 
 def _check_free(path: Path, resume: bool) -> None:
-    """Refuse to train over a run; without a checkpoint there is none that could be lost."""
+    """Refuse to train over a run, or to go on with checkpoints of who knows what.
+
+    Without a checkpoint there is no run that could be lost.
+    """
     if (has_checkpoints(path) or (path / MODEL).exists()) and not resume:
         raise ValueError(
             f"{path} holds a run already: pass resume (--resume) to go on with it, or choose "
             "another directory"
+        )
+    if has_checkpoints(path) and not (path / CONFIG).exists():
+        raise ValueError(
+            f"{path} has checkpoints but no {CONFIG}, so nothing says what they are of: restore "
+            "it, or choose another directory"
         )
 
 
