@@ -46,7 +46,7 @@ from wassloss.runs.standardization import Standardization
 from wassloss.runs.trained import TrainedRun, read_metric, read_standardization
 from wassloss.training import TrainingResult
 from wassloss.training.checkpoints import has_checkpoints
-from wassloss.training.directory_lock import owned
+from wassloss.training.directory_lock import check_not_in_use, owned
 from wassloss.training.loop import train_in
 
 # What may change when a run goes on; the plan's own checks say the same of the rest.
@@ -159,6 +159,7 @@ def _check_free(path: Path, resume: bool) -> None:
     Without a checkpoint there is no run that could be lost.
     """
     if (has_checkpoints(path) or (path / MODEL).exists()) and not resume:
+        check_not_in_use(path)  # which says more
         raise ValueError(
             f"{path} holds a run already: pass resume (--resume) to go on with it, or choose "
             "another directory"
