@@ -94,6 +94,48 @@ def test_a_label_never_seen_is_named_with_its_line(tmp_path: Path) -> None:
     assert "run was trained on: '15', '20', '40'" in message
     other.write_text("a,b,label\n1,2,15.0\n1,2,4e1\n")  # the same numbers, written otherwise
     ok("evaluate", run, other)
+    np.savez(tmp_path / "other.npz", features=np.ones((2, 2), np.float32), target=[15, 16])
+    message = failed("evaluate", run, tmp_path / "other.npz")
+    assert "other.npz: the label '16' is none of the 3 that" in message
+
+
+def test_data_that_changed_since_training_are_not_taken_for_the_same(tmp_path: Path) -> None:
+    """What was held out is drawn by row: of other rows it would be another part."""
+    data, run = table(tmp_path / "data.csv", [1, 2, 3]), tmp_path / "run"
+    ok("train", data, "--metric", "ordinal", "--validation", 0.3, "--out", run, *QUICK)
+    assert json.loads(ok("evaluate", run, "--json").stdout)["part"] == "validation"
+    table(data, [1, 2, 3], seed=1, count=30)
+    assert "data.csv has changed since" in failed("evaluate", run)
+    told = ok("evaluate", run, data, "--json")  # as other data: all of it, none seen in training
+    assert json.loads(told.stdout)["examples"] == 30
+    assert told.stderr == ""
+
+
+def test_labels_of_a_run_without_names_are_ids(tmp_path: Path) -> None:
+    wl.ground.Ordinal(5).save(tmp_path / "metric.npz")
+    x = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", features=x, target=np.arange(50) % 4)
+    run = tmp_path / "run"
+    train = ("train", tmp_path / "data.npz", "--metric", tmp_path / "metric.npz", "--out", run)
+    ok(*train, *QUICK)
+    assert wl.load(run).labels == (0, 1, 2, 3, 4)
+    other = tmp_path / "other.svm"
+    other.write_text("4 1:1 2:1\n0 1:2\n")
+    assert json.loads(ok("evaluate", run, other, "--json").stdout)["examples"] == 2
+    other.write_text("4 1:1 2:1\n5 1:2\n")
+    assert "other.svm, line 2: the label '5' is none of the 5 that" in failed(
+        "evaluate", run, other
+    )
+
+
+def test_labels_too_close_for_single_precision(tmp_path: Path) -> None:
+    data, run = table(tmp_path / "data.csv", [1700000000, 1700000001, 1700000003]), tmp_path / "run"
+    ok("train", data, "--metric", "ordinal", "--out", run, *QUICK)
+    metric = wl.load(run).metric
+    assert metric.distance().tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
+    table(data, [0, 1700000000, 1700000001])
+    message = failed("train", data, "--metric", "ordinal", "--out", tmp_path / "other", *QUICK)
+    assert "the labels '1700000000' and '1700000001' are too close to each other" in message
 
 
 def test_codes_with_leading_zeros_are_names(tmp_path: Path) -> None:

@@ -64,17 +64,18 @@ def running(folder: Path, out: Path) -> Iterator[Any]:
 def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
     data_file(tmp_path)
     with running(tmp_path, tmp_path / "run") as owner:
-        # Before its first checkpoint, when there is nothing else to see that a run is there.
-        for path in (tmp_path / "run").glob("checkpoint-*"):
-            shutil.rmtree(path)
-        before = snapshot(tmp_path / "run")
-        assert "config.json" in before
         again = settings(tmp_path, standardize=False, loss="kl", log_every=1)
         owned_by = f"is in use by process {owner.pid} on {socket.gethostname()}"
-        for resume in (False, True):
-            with pytest.raises(DirectoryInUseError, match=owned_by):
-                fit(again, tmp_path / "run", resume=resume)
-            assert snapshot(tmp_path / "run") == before
+        checkpoints = list((tmp_path / "run").glob("checkpoint-*"))
+        for path in [None, *checkpoints]:  # also before its first: there is little to see it by
+            if path is not None:
+                shutil.rmtree(path)
+            before = snapshot(tmp_path / "run")
+            assert "config.json" in before
+            for resume in (False, True):
+                with pytest.raises(DirectoryInUseError, match=owned_by):
+                    fit(again, tmp_path / "run", resume=resume)
+                assert snapshot(tmp_path / "run") == before
 
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
@@ -118,6 +119,7 @@ def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
         "no validation": (settings(folder, patience=2), True, "patience needs a validation part"),
         "checkpoints damaged": (own, True, "is not a whole checkpoint"),
         "metric damaged": (own, True, r"metric\.npz is damaged"),
+        "no config": (own, True, r"has checkpoints but no config\.json"),
     }
 
 
@@ -130,6 +132,7 @@ def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
         "no validation",
         "checkpoints damaged",
         "metric damaged",
+        "no config",
     ],
 )
 def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
@@ -143,6 +146,8 @@ def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
             path.write_bytes(path.read_bytes()[:-1])
     elif case == "metric damaged":
         (run / "metric.npz").write_bytes((run / "metric.npz").read_bytes()[:-1])
+    elif case == "no config":
+        (run / "config.json").unlink()
     before = snapshot(run)
     with pytest.raises(ValueError, match=message):
         fit(chosen, run, resume=resume)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from wassloss.cli._encoding import say
 from wassloss.cli._errors import usage
 from wassloss.cli._options import cost_scale, label_list, widths
 from wassloss.cli._tables import console, score_table
+from wassloss.data import DataWarning
 from wassloss.runs import Settings, fit
 from wassloss.runs.directory import CONFIG, read_config
 from wassloss.runs.fitting import is_first_process
@@ -194,6 +196,8 @@ def train(
         )
     else:
         settings = _settings(given)
+    if not is_first_process():
+        warnings.simplefilter("ignore", DataWarning)  # which the first one gives
     try:
         outcome = fit(settings, out, resume=resume, device=place)
     except KeyboardInterrupt:

@@ -168,7 +168,8 @@ def places_in(names: Sequence[str], metric: GroundMetric) -> Places:
     positions on a line, or its ids 0..K-1; names are its labels in their order.
 
     Raises:
-        ValueError: the metric lacks a label, or numbers could be ids as well as positions.
+        UnknownLabelError: the metric lacks a label.
+        ValueError: numbers are neither ids nor positions, or could be either.
 
     >>> places_in(["40", "15"], Ordinal([15, 20, 40]))
     Places(places=[2, 0], names=('15', '20', '40'))
@@ -177,10 +178,14 @@ def places_in(names: Sequence[str], metric: GroundMetric) -> Places:
         places = _places(names, metric.labels)
         missing = [name for name, at in zip(names, places, strict=True) if at < 0]
         if missing:
-            raise ValueError(
+            reason = (
                 f"metric must have all {len(names)} labels of the data, but it lacks "
                 f"{len(missing)}: {shown(missing, 3)}; it has {shown(metric.labels)}"
             )
+            raise UnknownLabelError(missing[0], "", reason)
+        if len(set(places)) < len(places):
+            twice = [n for n, at in zip(names, places, strict=True) if places.count(at) > 1]
+            raise ValueError(f"the labels {shown(twice[:2])} are one label of the metric")
         return Places(places, metric.labels)
     values = numbers(names)
     if values is None:

@@ -152,7 +152,8 @@ def _check_alike(runs: Sequence[TrainedRun], data: str | None) -> None:
                 f"runs must take the same features to be compared, but {first.path} takes "
                 f"{first.features} and {other.path} {other.features}"
             )
-        if other.feature_names != first.feature_names:
+        names = {run.feature_names for run in (first, other)} - {None}
+        if len(names) > 1:
             raise ValueError(
                 f"runs must take the same columns in the same order to be compared, but those of "
                 f"{first.path} and {other.path} differ"

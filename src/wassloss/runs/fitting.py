@@ -47,7 +47,7 @@ from wassloss.runs.standardization import Standardization
 from wassloss.runs.trained import TrainedRun, read_metric, read_standardization
 from wassloss.training import TrainingResult
 from wassloss.training.checkpoints import has_checkpoints
-from wassloss.training.directory_lock import owned
+from wassloss.training.directory_lock import check_not_in_use, owned
 from wassloss.training.loop import train_in
 
 # What may change when a run goes on; the plan's own checks say the same of the rest.
@@ -158,11 +158,20 @@ def is_first_process() -> bool:
 
 
 def _check_free(path: Path, resume: bool) -> None:
-    """Refuse to train over a run; without a checkpoint there is none that could be lost."""
+    """Refuse to train over a run, or to go on with checkpoints of who knows what.
+
+    Without a checkpoint there is no run that could be lost.
+    """
     if (has_checkpoints(path) or (path / MODEL).exists()) and not resume:
+        check_not_in_use(path)  # which says more
         raise ValueError(
             f"{path} holds a run already: pass resume (--resume) to go on with it, or choose "
             "another directory"
+        )
+    if has_checkpoints(path) and not (path / CONFIG).exists():
+        raise ValueError(
+            f"{path} has checkpoints but no {CONFIG}, so nothing says what they are of: restore "
+            "it, or choose another directory"
         )
 
 

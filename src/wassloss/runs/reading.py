@@ -272,7 +272,7 @@ def _judging(run: TrainedRun, source: str, label_column: str | None, own: bool) 
     try:
         inputs = read_inputs(other, metric, wanted)
     except ValueError as error:
-        unknown = error.__cause__
+        unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
         if not isinstance(unknown, UnknownLabelError):
             raise
         at = f", {unknown.place}" if unknown.place else ""

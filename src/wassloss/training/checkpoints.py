@@ -27,6 +27,7 @@ from torch import Tensor
 
 from wassloss._safetensors import import_safetensors
 from wassloss._sealed import sealed, unsealed
+from wassloss.training.directory_lock import check_not_in_use
 
 _FORMAT = 2
 _NAME = re.compile(r"checkpoint-(\d{8,})")
@@ -167,6 +168,7 @@ def has_checkpoints(directory: Path) -> bool:
 def check_new(directory: Path, resume: bool) -> None:
     """Refuse to begin a run where there is one already."""
     if has_checkpoints(directory) and not resume:
+        check_not_in_use(directory)  # which says more
         raise ValueError(
             f"directory must be new, or resume=True, got {directory} with checkpoints of a run in "
             "it"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from wassloss._files import replacing
 
@@ -36,21 +37,12 @@ def owned(directory: Path) -> Iterator[None]:
     Raises:
         DirectoryInUseError: the directory has an owner; the message says who.
     """
-    from filelock import FileLock, Timeout
-
     place = directory.resolve()
     if place in _held.get():
         yield
         return
     place.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(place / LOCK, timeout=0, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise DirectoryInUseError(
-            f"{directory} is in use by {_owner(place)}: wait until it ends, or choose another "
-            "directory"
-        ) from None
+    lock = _locked(directory)
     token = _held.set(_held.get() | {place})
     try:
         _sign(place)
@@ -59,6 +51,28 @@ def owned(directory: Path) -> Iterator[None]:
         _held.reset(token)
         (place / OWNER).unlink(missing_ok=True)
         lock.release()
+
+
+def check_not_in_use(directory: Path) -> None:
+    """Raise the error of `owned` if another process owns a directory; nothing is written."""
+    place = directory.resolve()
+    if place not in _held.get() and (place / LOCK).exists():
+        _locked(directory).release()
+
+
+def _locked(directory: Path) -> Any:
+    from filelock import FileLock, Timeout
+
+    place = directory.resolve()
+    lock = FileLock(place / LOCK, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise DirectoryInUseError(
+            f"{directory} is in use by {_owner(place)}: wait until it ends, or choose another "
+            "directory"
+        ) from None
+    return lock
 
 
 def _sign(place: Path) -> None:
