@@ -31,7 +31,6 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-
 # The log of no mass to a relaxed plan: beyond any difference of costs over ε.
 NO_LOG_MASS = -1e9
 
