@@ -1,7 +1,7 @@
 """`python interrupted.py MODULE WORDS...`: a command with Ctrl-C as soon as it imports MODULE.
 
-With a name that has a dot at its end, such as `metric.npz.`, when it opens such a file; with
-`exit`, at the end of the interpreter.
+With a name that has a dot at its end, such as `metric.npz.`, when it opens such a file or gives a
+finished one this name; with `exit`, at the end of the interpreter.
 """
 
 import atexit
@@ -31,7 +31,9 @@ class Watch:
 
 
 def audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and f"{arguments[0]}.".endswith(WHEN) and WHEN.endswith("."):
+    if event not in ("open", "os.rename") or not WHEN.endswith("."):
+        return
+    if any(f"{path}.".endswith(WHEN) for path in arguments[:2]):
         interrupt()
 
 
