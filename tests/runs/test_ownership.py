@@ -196,9 +196,12 @@ def _elsewhere(action: Any, directory: Path) -> None:
     has, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with owned(directory):
-            has.set()
-            done.wait()
+        try:
+            with owned(directory):
+                has.set()
+                done.wait()
+        finally:
+            has.set()  # also where it could not be had
 
     thread = threading.Thread(target=hold)
     thread.start()
