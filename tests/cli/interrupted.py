@@ -12,6 +12,9 @@ from typing import Any
 
 WHEN, *WORDS = sys.argv[1:]
 sent = False
+# Whatever the shell that runs the tests does: Python would inherit that it ignores interrupts.
+ignored = bool(os.environ.get("IGNORE_INTERRUPTS"))
+signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
 
 
 def interrupt() -> None:

@@ -92,16 +92,12 @@ def test_when_all_is_done() -> None:
     assert out.startswith("wassloss ")
 
 
-def test_a_command_that_was_told_to_ignore_it(data: Path, tmp_path: Path) -> None:
+def test_a_command_that_was_told_to_ignore_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As `nohup` and shells do for what runs in the background."""
+    monkeypatch.setenv("IGNORE_INTERRUPTS", "1")
     words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / "run", *QUICK)
-    program = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{PROGRAM.read_text()}"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "torch", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    code, _, said = interrupted("torch", *words)
+    assert code == 0, said
     assert (tmp_path / "run" / "scores.json").exists()
