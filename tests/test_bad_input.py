@@ -92,6 +92,16 @@ PREDICTION: dict[str, Mistake] = {
     "list of logits": (lambda: loss([[0.0] * 4]), TypeError, "logits must be a tensor, got list"),
     "integer h": (lambda: w(H.long()), TypeError, "h must be floating point, got torch.int64"),
     "list h": (lambda: w([0.25] * 4), TypeError, "h must be a tensor, got list"),
+    "sparse logits": (
+        lambda: loss(torch.ones(2, 4).to_sparse_coo()),
+        TypeError,
+        "logits must be a dense tensor, got torch.sparse_coo",
+    ),
+    "sparse h": (
+        lambda: w(H.to_sparse_coo()),
+        TypeError,
+        "h must be a dense tensor, got torch.sparse_coo",
+    ),
     "too few labels in logits": (
         lambda: loss(LOGITS[:, :3]),
         ValueError,
@@ -273,6 +283,21 @@ TARGET: dict[str, Mistake] = {
         lambda: loss(target=wl.SparseTarget(SPARSE.weights, SPARSE.indices)),
         TypeError,
         "target must have integer indices and floating weights, got torch.float32 and torch.int64",
+    ),
+    "indices of another kind": (
+        lambda: loss(target=wl.SparseTarget(SPARSE.indices.cfloat(), SPARSE.weights)),
+        TypeError,
+        "target must have integer indices and floating weights, got torch.complex64 and .*float32",
+    ),
+    "indices that are a mask": (
+        lambda: loss(target=wl.SparseTarget(SPARSE.indices > 0, SPARSE.weights)),
+        TypeError,
+        "target must have integer indices and floating weights, got torch.bool and torch.float32",
+    ),
+    "weights in a layout of their own": (
+        lambda: loss(target=wl.SparseTarget(SPARSE.indices, SPARSE.weights.to_sparse_coo())),
+        TypeError,
+        "target.indices and target.weights must be dense tensors, got torch.strided and .*_coo",
     ),
     "sparse shapes differ": (
         lambda: loss(target=sparse([[0, 1], [2, 3]], [[1.0], [1.0]])),
@@ -457,6 +482,26 @@ SETTINGS: dict[str, Mistake] = {
         lambda: loss(regularizer="plam"),
         ValueError,
         r"regularizer must be one of \['plan', 'product'\], got 'plam'",
+    ),
+    "debiased in words": (
+        lambda: loss(debiased="no"),
+        TypeError,
+        "debiased must be True or False, got 'no'",
+    ),
+    "debiased each": (
+        lambda: w(epsilon=0.1, debiased=torch.tensor([True, False])),
+        TypeError,
+        "debiased must be True or False, got tensor",
+    ),
+    "debiased each, of a solve": (
+        lambda: wl.solve(H, H, METRIC, epsilon=0.1, debiased=torch.tensor([True, False])),
+        TypeError,
+        "debiased must be True or False, got tensor",
+    ),
+    "max_iterations beyond counting": (
+        lambda: loss(target=H, max_iterations=2**70),
+        ValueError,
+        "max_iterations must be less than 2\\*\\*63, got 1180591620717411303424",
     ),
     "debiased and gamma": (
         lambda: w(epsilon=0.1, gamma=1.0, debiased=True),

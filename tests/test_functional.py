@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import ot
 import pytest
 import scipy.stats
@@ -410,3 +411,18 @@ def test_mistakes_get_milder() -> None:
     near[0, 1] = far[0, 5] = 3.0
     loss_fn = wl.WassersteinLoss(Ordinal(K), epsilon=0.1)
     assert loss_fn(near, torch.tensor([0])) < loss_fn(far, torch.tensor([0]))
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64, torch.tensor, np.array])
+def test_settings_may_be_numbers_of_any_library(number: Any) -> None:
+    h, y = torch.tensor([[0.5, 0.2, 0.3]]), torch.tensor([[0.1, 0.6, 0.3]])
+    keywords = {"epsilon": 0.125, "tol": 0.0009765625, "gamma": 2.0}
+    expected = wl.wasserstein(h, y, wl.ground.Ordinal(3), **keywords)
+    held = {name: number(value) for name, value in keywords.items()}
+    count = torch.tensor(50) if number is torch.tensor else np.int64(50)
+    found = wl.wasserstein(h, y, wl.ground.Ordinal(3), **held, max_iterations=count)
+    torch.testing.assert_close(found, expected)
+    count = torch.tensor(3) if number is torch.tensor else np.int64(3)
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), epsilon=held["epsilon"], iterations=count)
+    same = wl.WassersteinLoss(wl.ground.Ordinal(3), epsilon=0.125, iterations=3)
+    torch.testing.assert_close(loss_fn(h.log(), y), same(h.log(), y))

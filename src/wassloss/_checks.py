@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, SupportsIndex
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,6 +48,8 @@ def check_prediction(name: str, x: Tensor, metric: GroundMetric, label_dim: int)
         )
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+    if x.layout != torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, got {x.layout}")
     if not x.is_floating_point():
         raise TypeError(f"{name} must be floating point, got {x.dtype}")
     if x.dim() == 0 or x.shape[label_dim] != metric.size:
@@ -148,6 +151,13 @@ def check_number(name: str, value: float) -> float:
         except (TypeError, ValueError, RuntimeError):
             pass  # said better below
     raise TypeError(f"{name} must be a number, got {value!r}")
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False, and nothing that could be taken for either."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def check_strength(name: str, value: float) -> float:

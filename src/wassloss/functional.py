@@ -88,9 +88,9 @@ def solve(
              [0.0000, 0.0000, 0.5000],
              [0.0000, 0.0000, 0.0000]]])
     """
-    if keywords.get("debiased"):
-        raise ValueError("debiased is a combination of three problems: use wasserstein")
     recipe = Recipe.checked(epsilon=epsilon, **keywords)
+    if recipe.debiased:
+        raise ValueError("debiased is a combination of three problems: use wasserstein")
     metric = as_ground_metric(metric)
     masses, target = _read_masses(h, y, metric, recipe)
     problem = problem_of(masses.detach().log(), target, metric, recipe)

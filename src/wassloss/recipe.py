@@ -66,12 +66,13 @@ class Recipe:
         solver: Solver | None = None,
     ) -> Recipe:
         objective = _objective(epsilon, gamma, regularizer)
+        debiased = _checks.check_flag("debiased", debiased)
         if debiased and not objective.balanced:
             raise ValueError(
                 f"gamma must be infinite where debiased=True, got gamma={objective.gamma}: the "
                 "divergence compares measures of equal mass"
             )
-        _check_budget(tol, max_iterations, iterations, solver)
+        tol, max_iterations, iterations = _budget(tol, max_iterations, iterations, solver)
         if iterations is not None and objective.free_target:
             raise ValueError(
                 f"iterations must be left out where gamma is 0 for the target, got {iterations}: "
@@ -143,21 +144,33 @@ def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str)
     return objective
 
 
-def _check_budget(
+def _budget(
     tol: float | None, max_iterations: int | None, iterations: int | None, solver: Solver | None
-) -> None:
-    if tol is not None and not _checks.check_number("tol", tol) > 0:
-        raise ValueError(f"tol must be positive, got {tol}")
-    for name, count in (("max_iterations", max_iterations), ("iterations", iterations)):
-        if count is not None:
-            size_of(name, count)
+) -> tuple[float | None, int | None, int | None]:
+    """What limits a solve, in plain numbers, for compiled code takes no others."""
+    if tol is not None:
+        given, tol = tol, _checks.check_number("tol", tol)
+        if not tol > 0:
+            raise ValueError(f"tol must be positive, got {given}")
     if solver is not None and (isinstance(solver, type) or not hasattr(solver, "solve")):
         raise TypeError(
             f"solver must be a solver of wassloss.transport, such as Newton(), got {solver!r}"
         )
-    given = {"tol": tol, "max_iterations": max_iterations, "iterations": iterations}
-    names = [name for name, value in given.items() if value is not None]
+    max_iterations = _count("max_iterations", max_iterations)
+    iterations = _count("iterations", iterations)
+    limits = {"tol": tol, "max_iterations": max_iterations, "iterations": iterations}
+    names = [name for name, value in limits.items() if value is not None]
     if solver is not None and names:
         raise ValueError(f"solver has its own budget: leave out {', '.join(names)}")
     if iterations is not None and len(names) > 1:
         raise ValueError(f"iterations is the whole budget: leave out {', '.join(names[:-1])}")
+    return tol, max_iterations, iterations
+
+
+def _count(name: str, count: int | None) -> int | None:
+    if count is None:
+        return None
+    count = size_of(name, count)
+    if count >= 2**63:
+        raise ValueError(f"{name} must be less than 2**63, got {count}")
+    return count

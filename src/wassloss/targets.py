@@ -200,7 +200,13 @@ def _from_sparse(
             "target.indices and target.weights must be tensors, got "
             f"{type(indices).__name__} and {type(weights).__name__}"
         )
-    if indices.is_floating_point() or not weights.is_floating_point():
+    if not (indices.layout == weights.layout == torch.strided):
+        raise TypeError(
+            "target.indices and target.weights must be dense tensors, got "
+            f"{indices.layout} and {weights.layout}"
+        )
+    odd = indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool
+    if odd or not weights.is_floating_point():
         raise TypeError(
             "target must have integer indices and floating weights, got "
             f"{indices.dtype} and {weights.dtype}"

@@ -147,3 +147,11 @@ def test_arrays_in_arrays_out() -> None:
     for labels in (top_labels(p, 2), least_cost_label(p, Ordinal(3)), top_labels([[1, 2]])):
         assert isinstance(labels, np.ndarray)
         assert labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_decisions_for_no_example_are_none(k: int) -> None:
+    nothing, metric = torch.zeros(0, 4), Ordinal(4, power=2)
+    assert least_cost_labels(nothing, metric, k).shape == (0, k)
+    assert least_cost_label(nothing, metric).shape == (0,)
+    assert top_labels(nothing, k).shape == (0, k)

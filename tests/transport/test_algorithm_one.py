@@ -134,3 +134,25 @@ def test_the_papers_setting_is_finite_for_every_label_of_a_large_vocabulary(
     assert is_finite(
         solution.value, solution.f, solution.g, solution.gradient(), solution.log_gradient()
     )
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
+@pytest.mark.parametrize("regularizer", ["plan", "product"])
+def test_relaxed_gradients_are_in_units_of_the_cost_however_large(
+    regularizer: str, unit: float
+) -> None:
+    log_h, y = torch.randn(3, 4, dtype=torch.float32), torch.rand(3, 4, dtype=torch.float32)
+
+    def gradient(unit: float) -> torch.Tensor:
+        x = log_h.clone().requires_grad_()
+        loss_fn = wl.RelaxedWassersteinLoss(
+            wl.ground.Ordinal([0.0, unit, 2 * unit, 5 * unit]),
+            epsilon=0.5 * unit,
+            gamma=(0.3 * unit, 40 * unit),
+            regularizer=regularizer,
+            iterations=5,
+        )
+        (found,) = torch.autograd.grad(loss_fn(x, y), x)
+        return found / unit
+
+    torch.testing.assert_close(gradient(unit), gradient(1.0), rtol=1e-4, atol=1e-5)

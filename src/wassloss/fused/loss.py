@@ -72,6 +72,8 @@ def _few(target: SparseTarget, logits: Tensor, batch_shape: torch.Size) -> Spars
     indices, weights = target.indices, target.weights
     if not (isinstance(indices, Tensor) and isinstance(weights, Tensor)):
         return None
+    if not (indices.layout == weights.layout == torch.strided):
+        return None
     shapes = (batch_shape, logits.shape[:1])  # as the user has it, or as read from another form
     shaped = indices.dim() and indices.shape == weights.shape and indices.shape[:-1] in shapes
     typed = weights.is_floating_point() and not weights.requires_grad

@@ -175,8 +175,11 @@ def _next_label(p: Tensor, nearest: Tensor, taken: Tensor, metric: GroundMetric)
         costs = metric.cost_rows(block).to(p.dtype)  # (block, labels)
         expected = torch.cat(
             [
-                torch.minimum(nearest[rows, None], costs).matmul(p[rows, :, None]).squeeze(2)
-                for rows in blocks(torch.arange(len(p), device=p.device), costs.numel())
+                p.new_empty(0, len(block)),
+                *(
+                    torch.minimum(nearest[rows, None], costs).matmul(p[rows, :, None]).squeeze(2)
+                    for rows in blocks(torch.arange(len(p), device=p.device), costs.numel())
+                ),
             ]
         )  # (batch, block)
         held = (taken[:, :, None] == block).any(1)

@@ -47,7 +47,7 @@ class AlgorithmOne:
         if not math.isinf(objective.gamma[0]):
             # −γ_a log(T1 ⊘ h), which is f at convergence: T1 = h e^{−f(g)/γ_a} e^{(f − f(g))/ε}.
             best = equations.f_of(g)
-            slope_f = best - objective.gamma[0] * (f - best) / objective.epsilon
+            slope_f = best - objective.gamma[0] * ((f - best) / objective.epsilon)
 
         return Solution(
             problem,

@@ -205,6 +205,8 @@ def rounding_of(reach: float, epsilon: float, dtype: torch.dtype) -> float:
 
     Potentials are of the size of the largest cost and `Problem.shift`, and are rounded likewise.
     """
+    if epsilon * torch.finfo(dtype).max < 1:  # 1/ε is no number of the dtype
+        return math.inf
     return 0.5 * torch.finfo(dtype).eps * reach / epsilon
 
 
