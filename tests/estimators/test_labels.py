@@ -84,6 +84,17 @@ def test_classes_of_a_metric_without_names_are_never_guessed(classes: list[Any])
         wl.WassersteinClassifier(UNEVEN).partial_fit(X, y, np.unique(y))
 
 
+def test_numbers_of_labels_that_are_positions_of_others_are_never_guessed() -> None:
+    """A part of the classes 0, 1, 3, 9, 20 must not pass for numbers of labels."""
+    line = wl.ground.Ordinal([0, 1, 3, 9, 20])
+    with pytest.raises(ValueError, match="could hold numbers of labels or positions"):
+        labels_of_classes(np.array([0, 1, 3]), line, None, None)
+    for classes in ([0, 1], [0, 1, 2], [0, 1, 2, 3, 4]):
+        assert labels_of_classes(np.array(classes), line, None, None).classes.tolist() == [
+            *range(5)
+        ]
+
+
 def test_a_class_is_the_same_label_in_every_fold() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 60)

@@ -7,7 +7,8 @@ must follow from the metric, or from what the user says, and never from which cl
 `classes` are given                 the class of each label, in the metric's order
 the metric has names                classes are names
 it has none                         classes are numbers of labels, 0..K-1. The 0 must be among them:
-                                    1, 2, 3 may be numbers of labels, or classes counted from 1
+                                    1, 2, 3 may be numbers of labels, or classes counted from 1.
+                                    Nor may they be positions of other labels on a line
 ``"ordinal"``, or None              the classes make the metric, by their values; so two of them are
                                     as far apart whatever others there are
 ==================================  ==============================================================
@@ -118,6 +119,11 @@ def labels_of_classes(
             f"ground metric has no names, got {_shown(found)}; say which class is which label with "
             "classes=[...], in the metric's order, or name the metric's labels with labels=[...]"
         )
+    if _could_be_positions(found, ground):
+        raise ValueError(
+            f"y could hold numbers of labels or positions of {ground!r}, got {_shown(found)}; say "
+            "which class is which label with classes=[...], in the metric's order"
+        )
     numbers = np.arange(ground.size)
     own = numbers.astype(found.dtype)
     return _sorted(ground, own if np.array_equal(own, numbers) else numbers)
@@ -187,6 +193,16 @@ def _are_label_numbers(found: NDArray[Any], size: int) -> bool:
     if found.dtype.kind not in "iuf" or (found != np.floor(found)).any():
         return False
     return bool(found[0] == 0 and found[-1] < size)
+
+
+def _could_be_positions(found: NDArray[Any], ground: GroundMetric) -> bool:
+    """Whether numbers of labels are also positions on a line, but of other labels."""
+    if not isinstance(ground, Ordinal):
+        return False
+    place = {position: i for i, position in enumerate(ground.positions.tolist())}
+    return all(each in place for each in found.tolist()) and any(
+        place[each] != each for each in found.tolist()
+    )
 
 
 def _positions(classes: NDArray[Any]) -> NDArray[np.float64]:
