@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CORE := .venv-core
+PYTEST := -m pytest --numprocesses auto --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -14,7 +16,7 @@ endif
 
 .PHONY: help
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY)  ## train with and without a Wasserstein loss on clip art and compare the mistakes
@@ -22,11 +24,36 @@ demo: $(READY)  ## train with and without a Wasserstein loss on clip art and com
 
 .PHONY: test
 test: $(READY)  ## run the tests and the doctests
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+	$(BIN)/python $(PYTEST)
+
+# Last bits of a product depend on the processor and on the number of threads, and a test may leave something behind that
+# another needs. These two find tests that depend on any of it; the seed of the order is printed, and
+# `make test-generic ORDER=1234` repeats it.
+ORDER ?= default
+IN_ANY_ORDER := -p randomly --randomly-seed=$(ORDER)
+
+.PHONY: test-generic
+test-generic: $(READY)  ## the tests as on the plainest processor, with one thread, in random order
+	ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(IN_ANY_ORDER)
+
+.PHONY: test-threads
+test-threads: $(READY)  ## the tests with four threads each, in random order
+	OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive $(BIN)/python $(PYTEST) $(IN_ANY_ORDER)
+
+.PHONY: test-core
+test-core: $(CORE)/.ready  ## the tests without Numba, Triton or any other optional package
+	$(CORE)/bin/python $(PYTEST) $(IN_ANY_ORDER)
+
+# Needs no .venv, for the torch of a machine with a GPU is built for its driver.
+.PHONY: test-cuda
+test-cuda:  ## the tests of everything that runs on a GPU, with the Python that PYTHON names
+	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses 8 --dist worksteal \
+	  tests/fused tests/ground/test_cuda.py tests/ground/test_euclidean_triton.py tests/test_as_cross_entropy.py tests/test_cuda.py \
+	  tests/training/test_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 
 .PHONY: slow
 slow: $(READY)  ## run the tests that take minutes
-	$(BIN)/pytest -m slow
+	$(BIN)/python -m pytest -m slow
 
 # Needs no .venv: what counts is what a user gets. The oldest supported of everything, by hand, for it fetches gigabytes:
 #   make smoke PYTHON=python3.10 SMOKE_CONSTRAINTS=constraints-oldest.txt
@@ -78,7 +105,7 @@ bench: $(READY)  ## compare speed with POT, GeomLoss and OTT: docs/benchmarks
 
 .PHONY: clean
 clean:  ## remove .venv, caches and build products
-	rm -rf $(VENV) build dist docs/gallery docs/sg_execution_times.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CORE) build dist docs/gallery docs/sg_execution_times.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # One pip command for the package and the pinned torch: two would fetch torch twice.
@@ -86,4 +113,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "wassloss needs Python 3.10 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(CORE)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(CORE)
+	$(CORE)/bin/python -m pip install -qq -c constraints.txt -e '.[pytest]'
 	@touch $@

@@ -1,25 +1,78 @@
-"""Modules that doctests cannot import here are left out of the collection."""
+"""Tests and doctests of parts whose optional packages are not installed are skipped, by name."""
+
+from __future__ import annotations
 
 import importlib.util
+import sys
+from collections.abc import Generator, Iterator
+from typing import Any
 
-collect_ignore: list[str] = []
-if importlib.util.find_spec("triton") is None:
-    collect_ignore += [
-        "src/wassloss/fused/_kernels_triton.py",
-        "src/wassloss/ground/_euclidean_triton.py",
-        "src/wassloss/transport/_newton_triton.py",
-        "src/wassloss/transport/_newton_triton_passes.py",
-    ]
-if importlib.util.find_spec("numba") is None:
-    collect_ignore += [
-        "src/wassloss/fused/_kernels_numba.py",
-        "src/wassloss/training/many/_kernel.py",
-        "src/wassloss/transport/_newton_kernel.py",
-        "src/wassloss/transport/_vectorized.py",
-    ]
-if importlib.util.find_spec("torchmetrics") is None:
-    collect_ignore += ["src/wassloss/scores/accumulators.py"]
-if importlib.util.find_spec("pyarrow") is None:
-    collect_ignore += ["src/wassloss/data/streaming.py"]
-if importlib.util.find_spec("typer") is None:
-    collect_ignore += ["src/wassloss/cli", "tests/cli", "tests/report"]
+import pytest
+
+# What the extras of pyproject.toml bring, as it is imported. Anything else that is missing is an
+# error: a mistyped import must not pass for an optional package.
+OPTIONAL = {
+    "accelerate", "cvxpy", "gensim", "lightning", "lightning_fabric", "matplotlib", "numba", "onnx",
+    "onnxruntime", "onnxscript", "pandas", "PIL", "pooch", "pyarrow", "rich", "safetensors",
+    "torchmetrics", "tqdm", "transformers", "triton", "typer",
+}  # fmt: skip
+# Files may be for these alone, but no call may need them: everything has a version without.
+ACCELERATORS = {"numba", "triton"}
+
+
+def missing_package(error: BaseException | None) -> str | None:
+    """The optional package whose absence an error comes from, if any."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            package = error.name.split(".")[0]
+            if package in OPTIONAL and importlib.util.find_spec(package) is None:
+                return package
+        if (of_doctest := getattr(error, "exc_info", None)) is not None:
+            error = of_doctest[1]
+        else:
+            error = error.__cause__ or error.__context__
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Skip a file that cannot be imported without an optional package."""
+    collect = collector.collect
+
+    def collect_or_skip() -> Iterator[Any]:
+        before = set(sys.modules)
+        try:
+            yield from collect()
+        except Exception as error:
+            package = missing_package(error)
+            if package is None:
+                raise
+            for name in set(sys.modules) - before:  # pytest leaves half-imported modules behind
+                del sys.modules[name]
+            pytest.skip(f"needs {package}", allow_module_level=True)
+
+    collector.collect = collect_or_skip  # type: ignore[method-assign]
+    return (yield)
+
+
+def _skipping_what_is_not_installed() -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    except Exception as error:
+        failures = getattr(error, "failures", [error])  # a doctest has several
+        packages = {missing_package(failure) for failure in failures} - {None} - ACCELERATORS
+        if packages:
+            pytest.skip(f"needs {', '.join(sorted(map(str, packages)))}")
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, Any, Any]:
+    """Skip a test whose fixtures need an optional package."""
+    return (yield from _skipping_what_is_not_installed())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """Skip a test that needs an optional package."""
+    return (yield from _skipping_what_is_not_installed())

@@ -10,7 +10,8 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-torch.set_num_threads(1)  # tiny problems: a second thread only waits
+if "OMP_NUM_THREADS" not in os.environ:
+    torch.set_num_threads(1)  # tiny problems: a second thread only waits
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -374,17 +375,17 @@ COST: dict[str, Mistake] = {
     "overflows when raised": (
         lambda: w(y=H.roll(1, 1), metric=Matrix(1e30 * METRIC.cost(), power=2), epsilon=1.0),
         ValueError,
-        r"metric must have finite costs in torch.float32, got inf.*scale='max'",
+        r"metric must have finite costs in torch.float32.*scale='max'",
     ),
     "overflows on the way to a class": (
         lambda: w(y=IDS, metric=Matrix(1e30 * METRIC.cost(), power=2)),
         ValueError,
-        r"metric must have finite costs in torch.float32, got inf.*scale='max'",
+        r"metric must have finite costs in torch.float32.*scale='max'",
     ),
     "overflows in the logits' dtype": (
         lambda: loss(metric=Matrix(1e60 * METRIC.cost().double()), iterations=2, epsilon=1.0),
         ValueError,
-        r"metric must have finite costs in torch.float32, got inf.*scale='max'",
+        r"metric must have finite costs in torch.float32.*scale='max'",
     ),
     "of the wrong type": (
         lambda: loss(metric="euclidean"),
@@ -415,12 +416,22 @@ SETTINGS: dict[str, Mistake] = {
         "epsilon must be a finite number, at least 0, got inf",
     ),
     "epsilon beyond the dtype": (
-        lambda: loss(epsilon=1e37, target=H),
+        lambda: loss(epsilon=1e39, target=H),
         ValueError,
-        "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
+        r"epsilon must be a number that torch.float32 can hold, got 1e\+39; use float64",
     ),
     "epsilon beyond the dtype, to a class": (
         lambda: loss(epsilon=1e39),
+        ValueError,
+        r"epsilon must be a number that torch.float32 can hold, got 1e\+39; use float64",
+    ),
+    "gamma beyond the dtype": (
+        lambda: relaxed(gamma=1e39),
+        ValueError,
+        r"gamma must be a number that torch.float32 can hold, got 1e\+39; use float64",
+    ),
+    "a cost beyond the dtype": (
+        lambda: loss(epsilon=2e38, target=H),
         ValueError,
         "epsilon must have a cost of transport that torch.float32 can hold, got .* use float64",
     ),
@@ -634,12 +645,12 @@ SETTINGS: dict[str, Mistake] = {
     "sample_weight of the wrong shape": (
         lambda: weighed(torch.ones(3)),
         ValueError,
-        r"sample_weight must have shape \(2,\), one weight an example, got \(3,\)",
+        r"sample_weight must have shape \(2,\), one weight per example, got \(3,\)",
     ),
     "sample_weight of one column": (
         lambda: weighed(torch.ones(2, 1)),
         ValueError,
-        r"sample_weight must have shape \(2,\), one weight an example, got \(2, 1\)",
+        r"sample_weight must have shape \(2,\), one weight per example, got \(2, 1\)",
     ),
     "list of sample weights": (
         lambda: weighed([1.0, 2.0]),
@@ -687,3 +698,41 @@ def test_a_mistake_is_named(
 ) -> None:
     with pytest.raises(error, match=re.compile(message, re.DOTALL)):
         call()
+
+
+@pytest.mark.parametrize(
+    ("ignore_index", "error", "message"),
+    [
+        (2**70, ValueError, f"ignore_index must be an int64, got {2**70}"),
+        (-(2**63) - 1, ValueError, f"ignore_index must be an int64, got {-(2**63) - 1}"),
+        (1.5, TypeError, "ignore_index must be an integer, got 1.5"),
+        (1.0, TypeError, "ignore_index must be an integer, got 1.0"),
+        (True, TypeError, "ignore_index must be an integer, got True"),
+        ("a", TypeError, "ignore_index must be an integer, got 'a'"),
+        (None, TypeError, "ignore_index must be an integer, got None"),
+    ],
+)
+def test_ignore_index(ignore_index: Any, error: type[Exception], message: str) -> None:
+    metric, x, y = wl.ground.Ordinal(4), torch.zeros(2, 4), torch.tensor([0, 1])
+    makes: list[Callable[[], object]] = [
+        lambda: wl.WassersteinLoss(metric, ignore_index=ignore_index),
+        lambda: wl.NearestWassersteinLoss(metric, ignore_index=ignore_index),
+        lambda: wl.RelaxedWassersteinLoss(metric, ignore_index=ignore_index),
+        lambda: wasserstein_loss(x, y, metric, epsilon=1.0, ignore_index=ignore_index),
+        lambda: relaxed_wasserstein_loss(
+            x, y, metric, epsilon=1.0, gamma=1.0, ignore_index=ignore_index
+        ),
+    ]
+    for make in makes:
+        with pytest.raises(error, match=message):
+            make()
+
+
+@pytest.mark.parametrize("ignore_index", [-(2**63), 2**63 - 1, np.int64(1), torch.tensor(1)])
+def test_ignore_index_of_any_integer_type(ignore_index: Any) -> None:
+    x, y = torch.randn(3, 4), torch.tensor([0, 1, 2])
+    loss = wl.WassersteinLoss(wl.ground.Ordinal(4), ignore_index=ignore_index)
+    assert type(loss.ignore_index) is int
+    counted = 2 if int(ignore_index) == 1 else 3
+    each = wl.WassersteinLoss(wl.ground.Ordinal(4), ignore_index=ignore_index, reduction="none")
+    assert int((each(x, y) != 0).sum()) == counted

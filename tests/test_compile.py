@@ -211,3 +211,45 @@ def test_one_graph_of_generated_code(make: Callable[[], torch.nn.Module], kind: 
     loss_fn, (logits, target) = make(), data(kind)
     compiled = torch.compile(loss_fn, fullgraph=True)
     torch.testing.assert_close(step(compiled, logits, target), step(loss_fn, logits, target))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("name", ["ids", "dense"])
+def test_what_records_one_example_is_refused(name: str) -> None:
+    """A trace would hold one batch's solver and iterations, and be wrong for the next."""
+    ids = torch.tensor([0, 2, 5])
+    target = ids if name == "ids" else torch.eye(K)[ids]
+    logits = torch.randn(3, K)
+    losses = [
+        wl.WassersteinLoss(LINE),
+        wl.NearestWassersteinLoss(LINE),
+        wl.RelaxedWassersteinLoss(LINE),
+        lambda x, y: wl.functional.wasserstein_loss(x, y, LINE, epsilon=0.1),
+        lambda x, y: wl.wasserstein(x.softmax(1), y, LINE, epsilon=0.1),
+    ]
+    for loss in losses:
+        with pytest.raises(RuntimeError, match=r"torch.jit.trace .* torch.compile or torch.export"):
+            torch.jit.trace(loss, (logits, target))
+
+
+def test_what_is_advised_instead() -> None:
+    logits, target = torch.randn(3, K), torch.tensor([0, 2, 5])
+    loss = wl.WassersteinLoss(LINE, kl_weight=0.1)
+    exported = torch.export.export(loss, (logits, target)).module()
+    assert torch.allclose(exported(logits + 1, target.flip(0)), loss(logits + 1, target.flip(0)))
+
+
+def test_the_functions() -> None:
+    """Their keywords are read while the compiler traces."""
+    target = torch.tensor([0, 2, 5])
+
+    def both(logits: Tensor) -> tuple[Tensor, Tensor]:
+        loss = wl.functional.wasserstein_loss(logits, target, LINE, epsilon=0.1)
+        return loss, wl.wasserstein(logits.softmax(1), target, LINE, epsilon=0.1)
+
+    logits = torch.randn(3, K)
+    for compiled, eager in zip(
+        torch.compile(both, backend="aot_eager")(logits), both(logits), strict=True
+    ):
+        assert torch.allclose(compiled, eager, atol=1e-5)

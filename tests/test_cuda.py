@@ -23,6 +23,25 @@ def metrics() -> list[wl.ground.GroundMetric]:
     ]
 
 
+def target_of(kind, dtype):
+    """Weights of mass 1 over all labels or a few, or class ids."""
+    target = torch.rand(BATCH, LABELS, dtype=dtype).softmax(1)
+    if kind == "few":
+        target = target * (torch.rand(BATCH, LABELS) < 0.1) + torch.eye(LABELS, dtype=dtype)[:BATCH]
+        target = target / target.sum(1, keepdim=True)
+    return torch.randint(LABELS, (BATCH,)) if kind == "class ids" else target
+
+
+def assert_as_on_the_cpu(loss_fn, x, target, **close):
+    expected = loss_fn(x, target)
+    (gradient,) = torch.autograd.grad(expected, x)
+    on_gpu = x.detach().cuda().requires_grad_()
+    value = loss_fn.cuda()(on_gpu, target.cuda())
+    value.backward()
+    torch.testing.assert_close(value.cpu(), expected, **close)
+    torch.testing.assert_close(on_gpu.grad.cpu(), gradient, **close)
+
+
 @pytest.mark.parametrize("kind", ["class ids", "dense", "few"])
 @pytest.mark.parametrize(
     "keywords",
@@ -36,41 +55,42 @@ def metrics() -> list[wl.ground.GroundMetric]:
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_loss_and_gradient_are_those_of_the_cpu(dtype, keywords, kind):
-    target = torch.rand(BATCH, LABELS, dtype=dtype).softmax(1)
-    if kind == "few":
-        target = target * (torch.rand(BATCH, LABELS) < 0.1) + torch.eye(LABELS, dtype=dtype)[:BATCH]
-        target = target / target.sum(1, keepdim=True)
-    if kind == "class ids":
-        target = torch.randint(LABELS, (BATCH,))
+    target = target_of(kind, dtype)
     for metric in metrics():
         if not keywords["epsilon"] and isinstance(metric, wl.ground.Embedding):
             pytest.importorskip("ot")
-        loss_fn = wl.WassersteinLoss(metric, **keywords)
         logits = torch.randn(BATCH, LABELS, dtype=dtype, requires_grad=True)
-        expected = loss_fn(logits, target)
-        (gradient,) = torch.autograd.grad(expected, logits)
-        on_gpu = logits.detach().cuda().requires_grad_()
-        value = loss_fn.cuda()(on_gpu, target.cuda())
-        value.backward()
         close = (
-            {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"atol": 1e-7, "rtol": 1e-6}
+            {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-6, "atol": 1e-7}
         )
-        torch.testing.assert_close(value.cpu(), expected, **close)
-        torch.testing.assert_close(on_gpu.grad.cpu(), gradient, **close)
+        assert_as_on_the_cpu(wl.WassersteinLoss(metric, **keywords), logits, target, **close)
 
 
+@pytest.mark.parametrize("kind", ["class ids", "dense", "few"])
+@pytest.mark.parametrize("regularizer", ["plan", "product"])
 @pytest.mark.parametrize("gamma", [(1.0, 2.0), (math.inf, 1.0), (0.5, math.inf)])
-def test_relaxed_loss_and_gradient_are_those_of_the_cpu(gamma):
+def test_relaxed_loss_and_gradient_are_those_of_the_cpu(gamma, regularizer, kind):
     log_h = torch.randn(BATCH, LABELS, dtype=torch.float64, requires_grad=True)
-    target = torch.rand(BATCH, LABELS, dtype=torch.float64)
-    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(LABELS), epsilon=0.5, gamma=gamma)
-    expected = loss_fn(log_h, target)
-    (gradient,) = torch.autograd.grad(expected, log_h)
-    on_gpu = log_h.detach().cuda().requires_grad_()
-    value = loss_fn.cuda()(on_gpu, target.cuda())
-    value.backward()
-    torch.testing.assert_close(value.cpu(), expected, rtol=1e-7, atol=1e-9)
-    torch.testing.assert_close(on_gpu.grad.cpu(), gradient, rtol=1e-5, atol=1e-8)
+    target = target_of(kind, torch.float64)
+    if kind != "class ids":
+        target = 3 * target
+    for metric in metrics():
+        loss_fn = wl.RelaxedWassersteinLoss(
+            metric, epsilon=0.5, gamma=gamma, regularizer=regularizer, kl_weight=0.1
+        )
+        assert_as_on_the_cpu(loss_fn, log_h, target, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["class ids", "dense", "few"])
+@pytest.mark.parametrize("regularizer", ["plan", "product"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_nearest_loss_and_gradient_are_those_of_the_cpu(epsilon, regularizer, kind):
+    logits = torch.randn(BATCH, LABELS, dtype=torch.float64, requires_grad=True)
+    for metric in metrics():
+        loss_fn = wl.NearestWassersteinLoss(
+            metric, epsilon=epsilon, regularizer=regularizer, kl_weight=0.1
+        )
+        assert_as_on_the_cpu(loss_fn, logits, target_of(kind, torch.float64), rtol=1e-6, atol=1e-9)
 
 
 def test_autocast_solves_in_single_precision():
@@ -107,3 +127,33 @@ def test_scores_are_those_of_the_cpu(metric):
     ):
         here, there = score(p, tags, metric), score(p.cuda(), tags.cuda(), metric.to("cuda"))
         torch.testing.assert_close(there.cpu(), here, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("module", [wl.WassersteinLoss, wl.RelaxedWassersteinLoss])
+def test_a_graph_counts_the_examples_it_did_not_solve(module):
+    """Nothing can warn while a graph is replayed, so that the count must not miss any."""
+    metric = wl.ground.Embedding(torch.randn(LABELS, 8)).to("cuda")
+    loss_fn = module(metric, epsilon=0.02, tol=1e-7, max_iterations=1, reduction="none").cuda()
+    x = torch.randn(BATCH, LABELS, device="cuda", requires_grad=True)
+    y = torch.zeros(BATCH, LABELS, device="cuda")
+    y[:, :4] = torch.rand(BATCH, 4, device="cuda").softmax(1)
+    target = wl.SparseTarget(torch.arange(4, device="cuda").expand(BATCH, 4), y[:, :4])
+
+    def step():
+        loss = loss_fn(x, target)
+        (gradient,) = torch.autograd.grad(loss.sum(), x)
+        return loss.detach(), gradient
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream), pytest.warns(wl.ConvergenceWarning):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    assert loss_fn.unsolved == 0
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss, gradient = step()
+    for replays in (1, 2):
+        graph.replay()
+        assert loss_fn.unsolved == replays * BATCH
+    assert loss.isfinite().all()  # the best that was found
+    assert gradient.isfinite().all()

@@ -8,16 +8,27 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wassloss import functional, ground, transport
-from wassloss.functional import solve, wasserstein
-from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.targets import SparseTarget
-from wassloss.transport import ConvergenceWarning, Solution
-
 if TYPE_CHECKING:
-    from wassloss import bounds, data, estimators, models, rivals, runs, scores, training
+    from wassloss import (
+        bounds,
+        data,
+        estimators,
+        functional,
+        ground,
+        models,
+        rivals,
+        runs,
+        scores,
+        training,
+        transport,
+    )
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
+    from wassloss.functional import solve, wasserstein
+    from wassloss.loading import load
+    from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
+    from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
+    from wassloss.transport import ConvergenceWarning, Solution
 
 __version__ = "0.1.0"
 
@@ -36,6 +47,7 @@ __all__ = [
     "estimators",
     "functional",
     "ground",
+    "load",
     "models",
     "rivals",
     "runs",
@@ -48,16 +60,40 @@ __all__ = [
 ]
 
 
-# What a loss does not need is imported when it is first asked for: scikit-learn and the readers of
-# data take as long as all the rest.
+# All is imported when it is first asked for: torch takes seconds, scikit-learn and the readers of
+# data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
 _ROOMS = frozenset(
-    {"bounds", "data", "estimators", "models", "rivals", "runs", "scores", "training"}
+    {
+        "bounds",
+        "data",
+        "estimators",
+        "functional",
+        "ground",
+        "losses",
+        "models",
+        "recipe",
+        "rivals",
+        "runs",
+        "scores",
+        "targets",
+        "training",
+        "transport",
+    }
 )
 _ROOM_OF = {
+    "ConvergenceWarning": "transport",
+    "NearestWassersteinLoss": "losses",
+    "RelaxedWassersteinLoss": "losses",
+    "Solution": "transport",
+    "SparseTarget": "targets",
     "TrainingPlan": "training",
     "WassersteinClassifier": "estimators",
+    "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
+    "solve": "functional",
+    "load": "loading",
     "train": "training",
+    "wasserstein": "functional",
 }
 
 
@@ -65,7 +101,9 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"wassloss.{name}")
     if name in _ROOM_OF:
-        return getattr(import_module(f"wassloss.{_ROOM_OF[name]}"), name)
+        found = getattr(import_module(f"wassloss.{_ROOM_OF[name]}"), name)
+        globals()[name] = found  # found without this function from now on
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
@@ -39,6 +40,12 @@ def first_row(wrong: Tensor) -> int | None:
 
 def check_prediction(name: str, x: Tensor, metric: GroundMetric, label_dim: int) -> None:
     """A prediction is floating, has a place for every label, and lives where the metric does."""
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, unused-ignore]
+        # A trace holds the branches and iterations of one batch, and would be wrong for the next.
+        raise RuntimeError(
+            "torch.jit.trace cannot record transport, which depends on the values in the batch: "
+            "use torch.compile or torch.export, or trace the model without its loss"
+        )
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
     if x.layout != torch.strided:
@@ -161,6 +168,19 @@ def check_strength(name: str, value: float) -> float:
     return value
 
 
+def check_ignore_index(value: SupportsIndex) -> int:
+    """A class id as int64 holds them, which need not be one that occurs."""
+    try:
+        index = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        index = None
+    if index is None:
+        raise TypeError(f"ignore_index must be an integer, got {value!r}")
+    if not -(2**63) <= index < 2**63:
+        raise ValueError(f"ignore_index must be an int64, got {index}")
+    return index
+
+
 def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """One positive number for both sides or one for each; infinity is a constraint.
 
@@ -168,6 +188,8 @@ def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """
     given: Any = gamma
     try:
+        if isinstance(given, int | float):  # torch.compile cannot follow the attempt below
+            given = [gamma, gamma]
         given = [gamma] if isinstance(given, str) else list(given)
     except TypeError:  # not iterable, or only in name, as a tensor without dimensions
         given = [gamma, gamma]
@@ -195,19 +217,18 @@ def check_class_weights(weight: Tensor, metric: GroundMetric) -> None:
     _check_weights("weight", weight)
 
 
-def check_sample_weight(sample_weight: Tensor, values: Tensor) -> None:
-    """One finite, non-negative weight for each of the losses `values`."""
+def check_sample_weight(sample_weight: Tensor, shape: torch.Size, device: torch.device) -> None:
+    """One finite, non-negative weight for each of the losses of this shape."""
     if not isinstance(sample_weight, Tensor):
         raise TypeError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
-    if sample_weight.shape != values.shape:
+    if sample_weight.shape != shape:
         raise ValueError(
-            f"sample_weight must have shape {tuple(values.shape)}, one weight an example, got "
+            f"sample_weight must have shape {tuple(shape)}, one weight per example, got "
             f"{tuple(sample_weight.shape)}"
         )
-    if sample_weight.device != values.device:
+    if sample_weight.device != device:
         raise ValueError(
-            f"sample_weight must be on the logits' device ({values.device}), got "
-            f"{sample_weight.device}"
+            f"sample_weight must be on the logits' device ({device}), got {sample_weight.device}"
         )
     if checking():
         _check_weights("sample_weight", sample_weight)

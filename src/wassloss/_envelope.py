@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from wassloss.transport.newton_cpu import has_memory
-
 
 def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
     """`value (batch,)`, differentiable in each input by the gradient `(batch, …)` beside it."""
@@ -42,11 +40,9 @@ def check_reverse_mode(*inputs: Tensor) -> None:
 def reduced_with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor, mean: bool) -> Tensor:
     """The mean or sum of `value (batch,)`, differentiable in `x` by the gradients of its parts.
 
-    One step in the backward pass rather than two. The gradient is overwritten.
+    One step in the backward pass rather than two.
     """
     reduced, share = (value.mean(), 1 / len(value)) if mean else (value.sum(), 1.0)
-    if mean and not gradient.is_cuda:  # on a GPU that would be a launch more
-        gradient, share = gradient.mul_(share), 1.0
     result: Tensor = _ReducedEnvelope.apply(x, (reduced, gradient, share))
     return result
 
@@ -100,18 +96,11 @@ class _ReducedEnvelope(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, gradient = ctx.saved_tensors
-        share = grad_output if ctx.share == 1 else grad_output * ctx.share
-        if _is_one(share) and not torch.is_grad_enabled():  # what `loss.backward()` begins with
-            return gradient, None
-        return _scaled(gradient, share, x), None
-
-
-def _is_one(number: Tensor) -> bool:
-    """Whether a scalar is known to be 1, without waiting for a device or breaking a transform."""
-    return number.device.type == "cpu" and has_memory(number) and number.item() == 1
+        return _scaled(gradient, grad_output * ctx.share, x), None
 
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
+    """A new tensor always: its owner may change it, and a retained graph needs `gradient` again."""
     result = grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient
     # Under create_graph the result must not look like a constant of the input.
     if torch.is_grad_enabled():

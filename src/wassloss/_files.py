@@ -8,7 +8,7 @@ import secrets
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -63,20 +63,25 @@ def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
     return packed.getvalue()
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz archive; a ValueError says what is wrong with any other file."""
+def read_npz(
+    path: str | os.PathLike[str], only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz archive, or those of some names that it has.
+
+    A ValueError says what is wrong with any other file.
+    """
     with open(path, "rb") as file:
-        return unpack_npz(file)
+        return unpack_npz(file, only)
 
 
-def unpack_npz(file: IO[bytes]) -> dict[str, NDArray[Any]]:
+def unpack_npz(file: IO[bytes], only: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
     """`read_npz` of an open file."""
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not a whole .npz archive")
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
-            arrays = dict(archive)
+            arrays = {name: archive[name] for name in archive if only is None or name in only}
     except _DAMAGES as error:
         raise ValueError(f"the archive is damaged: {error}") from error
     for name, array in arrays.items():

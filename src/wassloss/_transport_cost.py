@@ -26,9 +26,14 @@ def transport_cost(
     metric: GroundMetric,
     recipe: Recipe,
     h: Tensor | None = None,
+    unsolved: Tensor | None = None,
 ) -> Tensor:
-    """Transport costs `(batch,)` with their gradient in `log_h`, or in the masses `h` if given."""
-    value = _one_transport(log_h, target, metric, recipe, h)
+    """Transport costs `(batch,)` with their gradient in `log_h`, or in the masses `h` if given.
+
+    `unsolved` is for CUDA graphs: see `solve_problem`.
+    """
+    recipe.check_fits(metric)
+    value = _one_transport(log_h, target, metric, recipe, h, unsolved)
     if not recipe.debiased or recipe.objective.exact:  # exactly, a measure costs itself nothing
         return value
     if recipe.iterations is None and recipe.solver is None:
@@ -98,12 +103,17 @@ def _target_itself(
 
 
 def _one_transport(
-    log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe, h: Tensor | None
+    log_h: Tensor,
+    target: SparseTarget,
+    metric: GroundMetric,
+    recipe: Recipe,
+    h: Tensor | None,
+    unsolved: Tensor | None = None,
 ) -> Tensor:
     if _checks.checking():
         check_reverse_mode(log_h if h is None else h, target.weights)
     problem = problem_of(log_h.detach(), target, metric, recipe)
-    solution = solve_problem(problem, recipe.solver_for(problem))
+    solution = solve_problem(problem, recipe.solver_for(problem), unsolved=unsolved)
     if not torch.is_grad_enabled():
         return solution.value
     pairs: list[tuple[Tensor, Tensor]] = []

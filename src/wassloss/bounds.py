@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_number, check_strength
-from wassloss.ground._inputs import size_of
+from wassloss.ground._inputs import seed_of, size_of
 
 _AT_ONCE = 2**22  # signs drawn at a time
 
@@ -61,7 +61,7 @@ def linear_complexity_estimate(
     Estimate(value=1.0, error=0.0)
     """
     x, norm, draws = _sample(features), check_strength("norm", norm), size_of("draws", draws)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed_of("seed", seed))
     lengths = []
     for begin in range(0, draws, max(1, _AT_ONCE // len(x))):
         count = min(draws - begin, max(1, _AT_ONCE // len(x)))

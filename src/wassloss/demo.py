@@ -5,22 +5,21 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from wassloss import scores
 from wassloss.ground import GroundMetric
 from wassloss.report import Comparison, build_report, write_report
 from wassloss.runs import ExampleScores, Inputs, Settings, fit, open_run, read_inputs
-from wassloss.runs.directory import CONFIG
-from wassloss.runs.evaluation import MEANING, Difference, paired_difference
+from wassloss.runs.directory import CONFIG, clear
+from wassloss.runs.evaluation import MEANING, run_difference
 from wassloss.training import train
+from wassloss.training.directory_lock import owned
 
 KL, W = "KL alone", "W + α KL"
 # Two rounds of settings for each loss, as many for either. The first is the same for both:
@@ -163,11 +162,14 @@ def _trial(settings: Settings, inputs: Inputs) -> float:
 
 def _final(settings: Settings, path: Path, inputs: Inputs) -> ExampleScores:
     """A run in a directory, and its scores on the test part."""
-    if (path / CONFIG).exists():  # of an earlier demonstration
-        shutil.rmtree(path)
+    if not (path / CONFIG).exists() and path.is_dir() and any(path.iterdir()):
+        raise ValueError(f"{path} is not empty and holds no run: choose another directory (out)")
     metric = _metric(settings, inputs)
     own = dataclasses.replace(inputs, metric=metric)
-    outcome = fit(settings, path, inputs=own, progress=False)
+    with owned(path):
+        if (path / CONFIG).exists():  # of an earlier demonstration
+            clear(path)
+        outcome = fit(settings, path, inputs=own, progress=False)
     if outcome.scores is None or outcome.part != "test":
         raise ValueError(f"data must have a test part, got {inputs.parts}")
     return outcome.scores
@@ -190,7 +192,7 @@ def _compare(
         groups = own.numpy()
     rows = []
     for name, (more, _) in MEANING.items():
-        gap = _difference(found[KL], found[W], name, groups)
+        gap = run_difference(found[KL], found[W], name, groups)
         cells = [_spread([run.mean(name) for run in found[loss]]) for loss in (KL, W)]
         interval = f"[{gap.low:+.3f}, {gap.high:+.3f}]"
         arrow = "↑" if more else "↓"
@@ -213,27 +215,6 @@ def _compare(
             f"{kl.weight_penalty:g}; W with learning rate {w.lr:g}, weight penalty "
             f"{w.weight_penalty:g}, power {w.power:g}, ε = {w.epsilon:.4g}, α = {w.kl_weight:.4g}.",
         ],
-    )
-
-
-def _difference(
-    first: Sequence[ExampleScores],
-    second: Sequence[ExampleScores],
-    name: str,
-    groups: NDArray[np.int64] | None,
-) -> Difference:
-    """Of means over seeds; the interval adds the variance over examples to that over seeds."""
-    gap = paired_difference(_averaged(first), _averaged(second), name, groups)
-    by_seed = [b.mean(name) - a.mean(name) for a, b in zip(first, second, strict=True)]
-    of_seeds = float(np.std(by_seed, ddof=1)) / len(by_seed) ** 0.5 if len(by_seed) > 1 else 0.0
-    half = math.hypot((gap.high - gap.low) / 2, 1.96 * of_seeds)
-    return Difference(gap.mean, gap.mean - half, gap.mean + half)
-
-
-def _averaged(runs: Sequence[ExampleScores]) -> ExampleScores:
-    return ExampleScores(
-        np.mean([run.curve for run in runs], axis=0),
-        {name: np.mean([run.values[name] for run in runs], axis=0) for name in runs[0].values},
     )
 
 

@@ -22,9 +22,10 @@ solver            a solver of :mod:`wassloss.transport` instead of the automatic
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 def solve(
     h: Tensor,
     y: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float = 0.0,
     start: Solution | None = None,
@@ -67,7 +68,8 @@ def solve(
     Args:
         h: masses of the predictions, `(batch, labels)` or `(labels,)`.
         y: targets in any form (see :mod:`wassloss.targets`).
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength; 0 is exact.
         start: an earlier solution of a similar problem with the same support, to start from.
         **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `iterations`, `solver`: see
@@ -98,7 +100,7 @@ def solve(
 def wasserstein(
     h: Tensor,
     y: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float = 0.0,
     **keywords: Unpack[TransportKeywords],
@@ -108,8 +110,9 @@ def wasserstein(
     Args:
         h: masses of the predictions, `(batch, labels)` or `(labels,)`.
         y: targets in any form (see :mod:`wassloss.targets`).
-        metric: the ground metric, or a matrix of costs; it may require grad, which then receives
-            the transport plan.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`. It may require grad, which then receives the transport
+            plan.
         epsilon: entropic strength; 0 is exact.
         **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`, `iterations`,
             `solver`: see the top of this module.
@@ -133,7 +136,7 @@ def wasserstein(
 def wasserstein_loss(
     logits: Tensor,
     target: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float,
     debiased: bool = False,
@@ -147,7 +150,8 @@ def wasserstein_loss(
     Args:
         logits: `(batch, labels, …)` or `(labels,)`, as `cross_entropy` takes them.
         target: in any form (see :mod:`wassloss.targets`); dense weights have the logits' shape.
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength; 0 is exact.
         debiased: use the Sinkhorn divergence.
         kl_weight: the paper's α.
@@ -166,6 +170,7 @@ def wasserstein_loss(
     """
     recipe = Recipe.checked(epsilon=epsilon, debiased=debiased, **keywords)
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
+    ignore_index = _checks.check_ignore_index(ignore_index)
     if not recipe.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
     spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
@@ -175,7 +180,7 @@ def wasserstein_loss(
 def relaxed_wasserstein_loss(
     log_h: Tensor,
     target: Target,
-    metric: GroundMetric | Tensor,
+    metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float,
     gamma: float | Iterable[float],
@@ -188,7 +193,8 @@ def relaxed_wasserstein_loss(
     Args:
         log_h: logs of unnormalised masses, `(batch, labels, …)` or `(labels,)`.
         target: in any form (see :mod:`wassloss.targets`), of any mass.
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength, positive.
         gamma: `(γ_a, γ_b)`, or one number for both.
         kl_weight: weight of `KL~(target ‖ exp(log_h))`.
@@ -207,8 +213,9 @@ def relaxed_wasserstein_loss(
     """
     recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
-    metric = as_ground_metric(metric)
-    return relaxed_loss(log_h, target, metric, recipe, kl_weight, ignore_index).values
+    ignore_index = _checks.check_ignore_index(ignore_index)
+    spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, ignore_index=ignore_index)
+    return relaxed_loss(log_h, target, spec).differentiable()
 
 
 class Slope(NamedTuple):
@@ -221,56 +228,55 @@ class Slope(NamedTuple):
 class PerExample(NamedTuple):
     """Losses before they are reduced."""
 
-    values: Tensor  # the logits' shape without labels
+    values: Tensor  # (batch,); 0 where an example does not count
+    shape: torch.Size  # what they are returned as: the logits' shape without labels
     target: SparseTarget | Tensor  # as read; class ids may be left as they are, (batch,)
-    counts: Tensor | None  # (batch,), which examples count; None where all do. Others are 0.
+    counts: Tensor | None  # (batch,), which examples count; None where all do
     slope: Slope | None = None  # what autograd is yet to be told of `values`
 
     def differentiable(self) -> Tensor:
-        """`values` with their gradient."""
-        if self.slope is None:
-            return self.values
-        x, gradient = self.slope
-        values = with_fused_gradient(self.values.flatten(), x, gradient)
-        # Even a view that changes nothing has a part in the backward pass.
-        return values if values.shape == self.values.shape else values.reshape(self.values.shape)
+        """`values` with their gradient, in their shape."""
+        values = (
+            self.values if self.slope is None else with_fused_gradient(self.values, *self.slope)
+        )
+        # Even a view that changes nothing takes part in the backward pass.
+        return values if values.shape == self.shape else values.reshape(self.shape)
 
     def reduced(self, mean: bool) -> Tensor:
-        """The mean or sum of the differentiable values, all counted alike."""
+        """The mean or sum of the differentiable values, all counted equally."""
         if self.slope is None:
             return self.values.mean() if mean else self.values.sum()
-        return reduced_with_fused_gradient(self.values.flatten(), *self.slope, mean)
+        return reduced_with_fused_gradient(self.values, *self.slope, mean)
 
 
 def loss_of_logits(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
     """`wasserstein_loss` with its keywords checked, also of a target that need not be met."""
-    metric, ignore_index = spec.metric, spec.ignore_index
-    rows, target, shape = _shaped("logits", logits, target, metric)
-    read, counts = None, None
+    rows, target, shape = _shaped("logits", logits, target, spec.metric)
+    read = None
     if not (isinstance(target, SparseTarget) or is_class_ids(target)):
-        read, counts = _read("logits", rows, target, shape, metric, ignore_index)
-    fused = fused_loss(rows, read or target, shape, spec)
-    if fused is not None and (good := _from_fused(fused, rows, read or target, shape)) is not None:
-        return good
-    if read is None:
-        read, counts = _read("logits", rows, target, shape, metric, ignore_index)
+        read = _read("logits", rows, target, shape, spec)
+    fused = fused_loss(rows, read.target if read else target, shape, spec)
+    if fused is not None:
+        found = _from_fused(fused, rows, read.target if read else target, shape)
+        if found is not None:
+            return found
+    read = read or _read("logits", rows, target, shape, spec)
     if not spec.normalize_target:
-        mass = read.weights.detach().sum(1)
+        mass = read.target.weights.detach().sum(1)
         _checks.check_equal_mass(torch.ones_like(mass), mass, rows.dtype, dtype_of(target))
-    return _composed(rows, read, counts, shape, spec)
+    return _composed(read, shape, spec)
 
 
-def _composed(
-    rows: Tensor, read: SparseTarget, counts: Tensor | None, shape: torch.Size, spec: LossSpec
-) -> PerExample:
+def _composed(read: _Read, shape: torch.Size, spec: LossSpec) -> PerExample:
     """`W + kl_weight · KL` of logits, of whatever functions it takes."""
-    log_h = rows.log_softmax(1)
+    log_h, target = read.rows.log_softmax(1), read.target
     if spec.normalize_target:
-        read = SparseTarget(read.indices, read.weights / read.weights.sum(1, keepdim=True))
-    value = transport_cost(log_h, read, spec.metric, spec.recipe)
+        total = target.weights.sum(1, keepdim=True)
+        target = SparseTarget(target.indices, target.weights / total)
+    value = transport_cost(log_h, target, spec.metric, spec.recipe, unsolved=spec.unsolved)
     if spec.kl_weight:
-        value = value + spec.kl_weight * _kl(log_h, read)
-    return PerExample(_ignoring(value, counts).reshape(shape), read, counts)
+        value = value + spec.kl_weight * _kl(log_h, target)
+    return PerExample(_ignoring(value, read.counts), shape, target, read.counts)
 
 
 def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
@@ -286,26 +292,19 @@ def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -
         slope = Slope(rows, fused.gradient)
     some_ignored = worst == IGNORED and is_class_ids(target)
     counts = fused.status != IGNORED if some_ignored else None
-    return PerExample(fused.value.view(shape), target, counts, slope)
+    return PerExample(fused.value, shape, target, counts, slope)
 
 
-def relaxed_loss(
-    log_h: Tensor,
-    target: Target,
-    metric: GroundMetric,
-    recipe: Recipe,
-    kl_weight: float,
-    ignore_index: int,
-) -> PerExample:
+def relaxed_loss(log_h: Tensor, target: Target, spec: LossSpec) -> PerExample:
     """`relaxed_wasserstein_loss` with its keywords checked."""
-    rows, target, shape = _shaped("log_h", log_h, target, metric)
-    read, counts = _read("log_h", rows, target, shape, metric, ignore_index)
+    rows, target, shape = _shaped("log_h", log_h, target, spec.metric)
+    rows, read, counts = _read("log_h", rows, target, shape, spec)
     _checks.check_log_masses("log_h", rows.detach())
-    value = transport_cost(rows, read, metric, recipe)
-    if kl_weight:
+    value = transport_cost(rows, read, spec.metric, spec.recipe, unsolved=spec.unsolved)
+    if spec.kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
-        value = value + kl_weight * (_kl(rows, read) + excess)
-    return PerExample(_ignoring(value, counts).reshape(shape), read, counts)
+        value = value + spec.kl_weight * (_kl(rows, read) + excess)
+    return PerExample(_ignoring(value, counts), shape, read, counts)
 
 
 def _read_masses(
@@ -339,16 +338,20 @@ def _shaped(
     return moved.reshape(-1, metric.size), target, shape
 
 
-def _read(
-    name: str,
-    rows: Tensor,
-    target: Target,
-    shape: torch.Size,
-    metric: GroundMetric,
-    ignore_index: int,
-) -> tuple[SparseTarget, Tensor | None]:
+class _Read(NamedTuple):
+    """Predictions and targets, checked."""
+
+    rows: Tensor  # (batch, labels)
+    target: SparseTarget
+    counts: Tensor | None  # (batch,), which examples count; None where all do
+
+
+def _read(name: str, rows: Tensor, target: Target, shape: torch.Size, spec: LossSpec) -> _Read:
+    read, counts = read_target(target, spec.metric.size, shape, rows, spec.ignore_index)
+    if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
+        rows = rows.masked_fill(~counts.unsqueeze(1), 0.0)
     _checks.check_logits(name, rows.detach())
-    return read_target(target, metric.size, shape, rows, ignore_index)
+    return _Read(rows, read, counts)
 
 
 def _working(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss import _checks
@@ -48,7 +49,7 @@ class _TransportLoss(nn.Module):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         kl_weight: float,
         weight: Tensor | None,
         ignore_index: int,
@@ -64,7 +65,7 @@ class _TransportLoss(nn.Module):
         if weight is not None:
             _checks.check_class_weights(weight, metric)
         self.kl_weight = _checks.check_strength("kl_weight", kl_weight)
-        self.ignore_index = ignore_index
+        self.ignore_index = _checks.check_ignore_index(ignore_index)
         self.reduction = reduction
         self.register_buffer("weight", weight)
         unsolved = torch.zeros((), dtype=torch.long, device=metric.device)
@@ -87,43 +88,64 @@ class _TransportLoss(nn.Module):
             f"reduction={self.reduction!r}{extra}"
         )
 
+    def _spec(self, normalize_target: bool = False) -> LossSpec:
+        """What to compute, from attributes as they are now: they may have been changed."""
+        return LossSpec(
+            self.metric,
+            self.recipe,
+            self.kl_weight,
+            normalize_target,
+            self.ignore_index,
+            self.unsolved,
+        )
+
     def _reduce(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor:
         """Weigh the examples and reduce them; the mean is weighted, as in `CrossEntropyLoss`."""
-        share, counts = self._share(losses.target, losses.values, sample_weight), losses.counts
-        mean = self.reduction == "mean"
-        if share is None and self.reduction != "none" and not (mean and counts is not None):
+        share, mean = self._share(losses, sample_weight), self.reduction == "mean"
+        counted_equally = share is None and not (mean and losses.counts is not None)
+        if counted_equally and self.reduction != "none":
             return losses.reduced(mean)
         values = losses.differentiable()  # those that do not count are 0
         if share is not None:
             values = share * values
         if self.reduction == "none":
             return values
-        if self.reduction == "sum":
-            return values.sum()
-        if counts is not None:
-            counts = counts.reshape(values.shape)
-            share = counts if share is None else share * counts
-        return values.sum() / cast(Tensor, share).sum()  # there is one, or it was done above
+        return _quotient(values.sum(), _total_share(losses, share)) if mean else values.sum()
 
-    def _share(
-        self, target: SparseTarget | Tensor, values: Tensor, sample_weight: Tensor | None
-    ) -> Tensor | None:
+    def _share(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor | None:
         """What each example's loss is multiplied by; None where that is 1 for all."""
         share: Tensor | None = None
         if sample_weight is not None:
-            _checks.check_sample_weight(sample_weight, values)
-            share = sample_weight.to(values.dtype)
+            _checks.check_sample_weight(sample_weight, losses.shape, losses.values.device)
+            share = sample_weight.to(losses.values.dtype)
         if self.weight is not None:
-            of_example = _weight_of_classes(self.weight.to(values.dtype), target)
-            of_example = of_example.reshape(values.shape)
+            of_example = _weight_of_classes(self.weight.to(losses.values.dtype), losses.target)
+            of_example = of_example.reshape(losses.shape)
             share = of_example if share is None else share * of_example
         return share
+
+
+def _total_share(losses: PerExample, share: Tensor | None) -> Tensor:
+    """The sum of the shares of the examples that count."""
+    if losses.counts is None:
+        return cast(Tensor, share).sum()  # without either, nothing is weighed
+    counts = losses.counts.reshape(losses.shape)
+    return counts.sum() if share is None else (share * counts).sum()
+
+
+def _quotient(total: Tensor, share: Tensor) -> Tensor:
+    """`total / share`: NaN where nothing counts, as in `CrossEntropyLoss`, but without a gradient.
+
+    One batch of ignored labels would otherwise turn every weight of a model into NaN.
+    """
+    some = share != 0
+    return torch.where(some, total / torch.where(some, share, 1), math.nan)
 
 
 def _weight_of_classes(weight: Tensor, target: SparseTarget | Tensor) -> Tensor:
     """How much each example counts for the classes it has."""
     if isinstance(target, Tensor):
-        return weight[target.clamp(0, len(weight) - 1)]  # ids out of range do not count
+        return weight[target.long().clamp(0, len(weight) - 1)]  # ids out of range do not count
     mass = target.weights.detach()
     # An average, so that weights of 1 change nothing whatever the mass of the target.
     return (weight[target.indices] * mass).sum(-1) / mass.sum(-1)
@@ -133,7 +155,8 @@ class WassersteinLoss(_TransportLoss):
     r"""`W(softmax(logits), target) + kl_weight · KL`: swap it in for `CrossEntropyLoss`.
 
     Args:
-        metric: the ground metric of the labels, or a matrix of costs.
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength, `1/λ` in the paper, in units of the metric's cost. By default
             a fifth of the median cost; 0 is the exact Wasserstein loss.
         kl_weight: the paper's α in `W + α KL`.
@@ -165,7 +188,7 @@ class WassersteinLoss(_TransportLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         epsilon: float | None = None,
         kl_weight: float = 0.0,
@@ -191,18 +214,12 @@ class WassersteinLoss(_TransportLoss):
             iterations=iterations,
             solver=solver,
         )
+        self.recipe.check_fits(self.metric)
 
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        spec = LossSpec(
-            self.metric,
-            self.recipe,
-            self.kl_weight,
-            self.normalize_target,
-            self.ignore_index,
-            self.unsolved,
-        )
+        spec = self._spec(self.normalize_target)
         return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
 
 
@@ -221,7 +238,8 @@ class NearestWassersteinLoss(_TransportLoss):
     true label; with `kl_weight` the prediction keeps the others.
 
     Args:
-        metric: the ground metric of the labels, or a matrix of costs.
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength in units of the metric's cost, by default a fifth of the median
             cost; 0 is the nearest label's cost.
         kl_weight: the paper's α in `W + α KL`.
@@ -241,7 +259,7 @@ class NearestWassersteinLoss(_TransportLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         epsilon: float | None = None,
         kl_weight: float = 0.0,
@@ -260,9 +278,7 @@ class NearestWassersteinLoss(_TransportLoss):
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        spec = LossSpec(
-            self.metric, self.recipe, self.kl_weight, True, self.ignore_index, self.unsolved
-        )
+        spec = self._spec(normalize_target=True)
         return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
 
 
@@ -270,7 +286,8 @@ class RelaxedWassersteinLoss(_TransportLoss):
     """Relaxed transport between unnormalised measures: mass may be made and destroyed, at a price.
 
     Args:
-        metric: the ground metric of the labels, or a matrix of costs.
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength, positive, by default a fifth of the median cost.
         gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
             for both, by default the median cost: mass that would travel further than about
@@ -293,7 +310,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         epsilon: float | None = None,
         gamma: float | Iterable[float] | None = None,
@@ -319,7 +336,4 @@ class RelaxedWassersteinLoss(_TransportLoss):
         )
 
     def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
-        losses = relaxed_loss(
-            log_h, target, self.metric, self.recipe, self.kl_weight, self.ignore_index
-        )
-        return self._reduce(losses, sample_weight)
+        return self._reduce(relaxed_loss(log_h, target, self._spec()), sample_weight)

@@ -82,6 +82,19 @@ class Recipe:
             raise ValueError(f"epsilon must be positive where iterations={iterations}, got 0")
         return cls(objective, debiased, tol, max_iterations, iterations, solver)
 
+    def check_fits(self, metric: GroundMetric) -> None:
+        """Refuse a divergence under costs that are no distance.
+
+        Raises:
+            ValueError: it would not be 0 for equal measures, nor the same both ways.
+        """
+        if self.debiased and not metric.is_distance:
+            raise ValueError(
+                f"debiased must be False for {metric!r}: the divergence subtracts what each "
+                "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
+                "itself; if these costs are one, use Matrix"
+            )
+
     def solver_for(self, problem: Problem) -> Solver:
         """The solver this recipe answers a problem with."""
         if self.solver is not None:

@@ -25,8 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import check_number, check_strength
@@ -85,7 +87,8 @@ class SoftenedKLLoss(PerExampleLoss):
     counts for no more than one that is near a single one.
 
     Args:
-        metric: the ground metric; its distance counts, not its power or scale.
+        metric: the ground metric; its distance counts (of :class:`~wassloss.ground.Cost`, the
+            matrix), not its power or scale.
         width: `w`, in units of the distance; 0 is plain KL (of true labels that count alike, if
             `nearest`).
         nearest: soften the target by the distance to its nearest label.
@@ -102,7 +105,7 @@ class SoftenedKLLoss(PerExampleLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         width: float,
         *,
         nearest: bool = False,
@@ -114,7 +117,10 @@ class SoftenedKLLoss(PerExampleLoss):
         distance, dtype = _table(metric, distances=True).double(), torch.get_default_dtype()
         self.labels = len(distance)
         far = (distance / width) ** 2 if width else torch.full_like(distance, math.inf)
-        far = torch.where(distance == 0, 0.0, far)
+        own = torch.eye(self.labels, dtype=torch.bool, device=distance.device)
+        far = torch.where(distance == 0 if width else own | (distance == 0), 0.0, far)
+        if not bool(far.amin(1).isfinite().all()):
+            raise ValueError(f"width must not be so far below all costs of a label, got {width}")
         if nearest:
             self.register_buffer("far", far.to(dtype), persistent=False)
         else:
@@ -136,7 +142,8 @@ class ExpectedCostLoss(PerExampleLoss):
     r"""The expected cost of a prediction drawn at random: :math:`\sum_{ij} h_i y_j M_{ij}`.
 
     Args:
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         kl_weight: weight of `KL(target ‖ prediction)`, as in :class:`~wassloss.WassersteinLoss`.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -149,7 +156,7 @@ class ExpectedCostLoss(PerExampleLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         kl_weight: float = 0.0,
         reduction: str = "mean",
@@ -258,7 +265,8 @@ class NearestCostRegression:
     chosen on validation data.
 
     Args:
-        metric: the ground metric, or a matrix of costs.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
         ridge: weight of the squared weights beside the mean squared error, positive; features are
             centred.
 
@@ -270,7 +278,7 @@ class NearestCostRegression:
     tensor([0])
     """
 
-    def __init__(self, metric: GroundMetric | Tensor, *, ridge: float = 0.1) -> None:
+    def __init__(self, metric: GroundMetric | Tensor | NDArray[Any], *, ridge: float = 0.1) -> None:
         self.cost = _table(metric, distances=False)
         self.ridge = check_number("ridge", ridge)
         if not 0 < self.ridge < math.inf:
@@ -341,8 +349,9 @@ def _mixed(y: SparseTarget, rows: Tensor) -> Tensor:
     return torch.bmm(y.weights.unsqueeze(1), rows[y.indices]).squeeze(1)
 
 
-def _table(metric: GroundMetric | Tensor, *, distances: bool) -> Tensor:
+def _table(metric: GroundMetric | Tensor | NDArray[Any], *, distances: bool) -> Tensor:
+    """All costs or distances: row j has those from every label to label j."""
     metric = as_ground_metric(metric)
     if distances:
         metric = metric.with_cost(power=1.0, scale=None)
-    return metric.cost().detach()
+    return metric.cost_columns(torch.arange(metric.size)).detach()

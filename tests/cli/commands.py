@@ -1,12 +1,14 @@
 """Running commands, and small data to run them on."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import wassloss as wl
@@ -30,18 +32,46 @@ def ok(*words: object) -> Result:
 
 
 def failed(*words: object, code: int = 1) -> str:
-    """The one line that a command fails with."""
+    """The one line that a command fails with; the options it names are options of the command."""
     result = wassloss(*words)
     assert result.exit_code == code, result.output
     lines = result.stderr.splitlines()
     assert len(lines) == 1, result.output
     assert lines[0].startswith("error: ")
+    assert unknown_options(lines[0], [str(word) for word in words]) == []
     return lines[0].removeprefix("error: ")
 
 
-def process(*words: object, **options: Any) -> subprocess.Popen[str]:
+def unknown_options(message: str, words: list[str]) -> list[str]:
+    """Options that a message names, but that the command whose it is does not have.
+
+    Words of the user's own are no advice, and a whole command in backquotes is another one.
+    """
+    own = re.sub("`wassloss [^`]*`", "", message)
+    asked = [(own, {*options_of(words), *words})]
+    others = re.findall("`wassloss ([^`]*)`", message)
+    asked += [(other, options_of(other.split())) for other in others]
+    return [
+        option
+        for text, known in asked
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)
+        if option not in {*known, "--help", "--debug"}
+    ]
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options of the command that a command line names."""
+    command: Any = get_command(app)
+    for word in words:
+        if word not in getattr(command, "commands", {}):
+            break
+        command = command.commands[word]
+    return {option for each in command.params for option in [*each.opts, *each.secondary_opts]}
+
+
+def process(*words: object, warn: str = "error", **options: Any) -> subprocess.Popen[str]:
     """A command as a program of its own, with warnings as errors."""
-    command = [sys.executable, "-W", "error", "-m", "wassloss.cli", *map(str, words)]
+    command = [sys.executable, "-W", warn, "-m", "wassloss.cli", *map(str, words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     return subprocess.Popen(
         command,

@@ -2,12 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 from tests.cli.commands import ok
-from wassloss.demo import _difference
-from wassloss.runs import ExampleScores
 
 
 def test_quick_demo(tmp_path: Path) -> None:
@@ -22,19 +17,3 @@ def test_quick_demo(tmp_path: Path) -> None:
     }
     assert "KL alone against W + α KL" in (out / "report.html").read_text()
     ok("demo", "--quick", "--seeds", 1, "--out", out)  # again, over its own runs
-
-
-def test_the_interval_covers_examples_and_seeds() -> None:
-    """Simulated: differences of known mean, with noise of examples and of seeds."""
-    generator = np.random.default_rng(0)
-    truth, covered, runs, seeds, n = 0.1, 0, 300, 8, 60
-    for _ in range(runs):
-        shared = generator.normal(size=n)
-        first, second = [], []
-        for _ in range(seeds):
-            own = truth + 0.1 * generator.normal() + shared + 0.3 * generator.normal(size=n)
-            first.append(ExampleScores(np.zeros((n, 1)), {"auc": np.zeros(n)}))
-            second.append(ExampleScores(np.zeros((n, 1)), {"auc": own}))
-        gap = _difference(first, second, "auc", None)
-        covered += gap.low <= truth <= gap.high
-    assert covered / runs == pytest.approx(0.95, abs=0.035)

@@ -1,7 +1,9 @@
 """What goes wrong: one line that says what to do, an exit code, and nothing lost."""
 
+import dataclasses
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -21,13 +23,16 @@ from tests.cli.commands import (
     failed,
     graded,
     ok,
+    options_of,
     process,
     same_weights,
     saved,
     tagged,
+    unknown_options,
     wassloss,
     weights,
 )
+from tests.data.places import needs
 
 QUICK = ("--iterations", 40, "--batch-size", 20, "--checkpoint-every", 10, "--log-every", 10)
 
@@ -126,6 +131,36 @@ def test_parquet_that_cannot_be_used(metric: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* go by position")
+@pytest.mark.parametrize("suffix", ["npz", "csv", "svm", "parquet", "folder"])
+def test_features_that_float32_cannot_hold(
+    suffix: str, run: Path, metric: Path, tmp_path: Path
+) -> None:
+    """In one line that says where, whichever command reads them."""
+    large = graded(parts=False)
+    x = large.features.double()
+    x[2, 1] = 1e200
+    path = tmp_path / f"large.{suffix}"
+    if suffix == "folder":
+        pytest.importorskip("pyarrow")
+        path.mkdir()
+        saved(dataclasses.replace(large, features=x), path / "a.parquet")
+    elif suffix == "parquet":
+        pytest.importorskip("pyarrow")
+        saved(dataclasses.replace(large, features=x), path)
+    else:
+        saved(dataclasses.replace(large, features=x), path)
+    expected = r"fits? (torch\.)?float32, got '?1e\+200"
+    for words in (
+        ("train", path, "--metric", metric, "--out", tmp_path / "large-run", *QUICK),
+        ("evaluate", run, path),
+        ("predict", run, path),
+    ):
+        said = failed(*words)
+        assert re.search(expected, said), said
+        assert ("line 4, column 'x1'" if suffix == "csv" else "column 1") in said
+
+
 def test_metrics_that_cannot_be_used(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert "comes without a ground metric: pass metric" in failed("train", data, "--out", out)
@@ -167,6 +202,14 @@ def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
         (("train", "clipart", "--scale", "big"), "--scale must be a number"),
         (("train", "clipart", "--validation", 1), "validation must be"),
         (("train", "clipart", "--device", "abacus"), "--device abacus cannot be used"),
+        (("train", "clipart", "--seed", -1), "seed must be in 0..2**63 - 1, got -1"),
+        (("train", "clipart", "--seed", 2**64), f"seed must be in 0..2**63 - 1, got {2**64}"),
+        (("report", "run", "--seed", 2**64), f"seed must be in 0..2**63 - 1, got {2**64}"),
+        (("report", "run", "--seed", -1), "seed must be in 0..2**63 - 1, got -1"),
+        (
+            ("data", "tags", "x", "--vectors", "v", "--out", "o", "--seed", -1),
+            "seed must be in 0..2**63 - 1, got -1",
+        ),
         (("evaluate",), "Missing argument"),
         (("metric", "build", "--out", "m.npz"), "one of --vectors, --tree, --matrix"),
         (("metric", "build", "--ordinal", 3, "--out", "m.txt"), "--out must end in .npz"),
@@ -213,6 +256,72 @@ def test_a_run_is_not_overwritten(run: Path, data: Path, metric: Path) -> None:
     said = failed("train", "--out", run, "--resume", "--iterations", 50)
     assert "its training data have changed" in said
     assert (run / "model.safetensors").read_bytes() == before
+
+
+# --- advice --------------------------------------------------------------------------------------
+
+
+def test_advice_is_checked_in_every_test() -> None:
+    words = ["evaluate", "run", "--party", "x"]
+    assert unknown_options("no such option --party, try --part or --help", words) == []
+    assert unknown_options("pass --labels a,b or --out", words) == ["--labels"]
+    assert unknown_options("try `wassloss train DATA --out x`", words) == []
+    assert unknown_options("try `wassloss train --json x`", words) == ["--json"]
+    assert "--words" in options_of(["metric", "build", "--out", "m.npz"])
+
+
+def test_advice_of_a_command_is_for_that_command(data: Path, run: Path, tmp_path: Path) -> None:
+    """Where the same thing is missing, each command says what it takes itself."""
+    everything = saved(tagged(parts=False), tmp_path / "everything.npz")
+    command = ("train", everything, "--metric", tmp_path / "metric.npz")
+    ok(*command, "--out", tmp_path / "nothing-held-out", *QUICK)
+    for words in (("evaluate",), ("report",)):
+        said = failed(*words, tmp_path / "nothing-held-out")
+        assert "no part 'test' or 'validation' that was held out: give other DATA" in said
+    data.rename(tmp_path / "moved.npz")
+    for words in (("evaluate",), ("report",)):
+        said = failed(*words, run)
+        assert "is not there any more: say what to judge it on (DATA)" in said
+
+
+@pytest.mark.filterwarnings("ignore:.* go by position")
+def test_names_of_labels_that_a_run_does_not_know(tmp_path: Path) -> None:
+    numbered, named = graded(names=None), saved(graded(), tmp_path / "named.csv")
+    wl.ground.Ordinal(5).save(tmp_path / "unnamed.npz")
+    run = tmp_path / "run"
+    ok(
+        *("train", saved(numbered, tmp_path / "numbered.npz")),
+        *("--metric", tmp_path / "unnamed.npz", "--out", run, *QUICK),
+    )
+    said = failed("evaluate", run, named)
+    assert f"named.csv, line 2: the label 'bad' is none of the 5 that {run} was trained on" in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "metric build --vectors v.npy --out m.npz",
+        "data show named.npz --vectors v.npy",
+        pytest.param(
+            "data tags photos --vectors v.npy --out tags", marks=needs("wordnet/index.noun.gz")
+        ),
+    ],
+)
+def test_vectors_without_words(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("v.npy", np.eye(5, dtype=np.float32))
+    saved(graded(), tmp_path / "named.npz")
+    Path("photos").write_text("")
+    said = failed(*command.split())
+    assert "it does not say which word each row is of: put them into" in said
+
+
+def test_a_demonstration_among_other_files(tmp_path: Path) -> None:
+    (tmp_path / "kl-0" / "checkpoint-00000010").mkdir(parents=True)
+    said = failed("demo", "--quick", "--seeds", 1, "--out", tmp_path)
+    assert "kl-0 is not empty and holds no run" in said
 
 
 # --- runs ----------------------------------------------------------------------------------------
@@ -271,7 +380,7 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "cannot write the checkpoint of iteration 10" in said
     assert "make room, then resume" in said
-    assert not list(run.glob(".*"))  # nothing half-written
+    assert [path.name for path in run.glob(".*")] == [".lock"]  # nothing half-written
     ok("train", "--out", run, "--resume")
     assert same_weights(run, whole)
 

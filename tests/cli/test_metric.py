@@ -83,6 +83,33 @@ def test_a_matrix(tmp_path: Path) -> None:
     assert load(out).labels == ("x", "y", "z")
 
 
+def test_costs(tmp_path: Path) -> None:
+    cost = np.array([[0.5, 1, 4], [2, 0, 2], [9, 3, 0]])
+    np.save(tmp_path / "c.npy", cost)
+    np.savez(tmp_path / "c.npz", cost=cost, labels=np.array(["a", "b", "c"]))
+    (tmp_path / "c.csv").write_text("a,b,c\n0.5,1,4\n2,0,2\n9,3,0\n")
+    (tmp_path / "named.csv").write_text(",a,b,c\na,0.5,1,4\nb,2,0,2\nc,9,3,0\n")
+    out = tmp_path / "metric.npz"
+    for name in ("c.npz", "c.csv", "named.csv"):
+        ok("metric", "build", "--costs", tmp_path / name, "--out", out)
+        made = load(out)
+        assert isinstance(made, wl.ground.Cost)
+        assert made.labels == ("a", "b", "c")
+        assert made.cost().tolist() == cost.tolist()
+        ok("metric", "build", "--costs", tmp_path / name, "--labels", "c,a", "--out", out)
+        assert load(out).cost().tolist() == [[0, 9], [4, 0.5]]
+    assert "wassloss.ground.Cost" in failed(
+        "metric", "build", "--matrix", tmp_path / "c.csv", "--out", tmp_path / "m.npz"
+    )
+    ok("metric", "build", "--costs", tmp_path / "c.npy", "--labels", "x,y,z", "--out", out)
+    text = ok("metric", "show", out, "--near", "x", "-k", 2).stdout
+    assert "x: y 2, z 9" in text
+    assert "symmetric: no" in text
+    assert "zero diagonal: no" in text
+    look = inspect(load(out))
+    assert sorted(look.distances.tolist()) == [1, 2, 2, 3, 4, 9]
+
+
 def test_a_line(tmp_path: Path) -> None:
     ok("metric", "build", "--ordinal", 3, "--labels", "low,mid,high", "--out", tmp_path / "m.npz")
     assert load(tmp_path / "m.npz").labels == ("low", "mid", "high")
@@ -127,7 +154,7 @@ def test_an_array_without_words(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", VECTORS)
     said = failed("metric", "build", "--vectors", tmp_path / "v.npy", "--out", tmp_path / "m.npz")
     assert "does not say which word each row is of" in said
-    assert "--words" in said
+    assert "words.txt, one a line" in said
 
 
 def test_show(tmp_path: Path) -> None:

@@ -533,3 +533,26 @@ def test_free_targets_that_make_no_sense_are_refused(use):
     logits[0, 0] = math.nan
     with pytest.raises(ValueError, match="logits"):
         loss_fn(logits, few_labels(F64))
+
+
+@each_kernels
+@each_dtype
+@each_regularizer
+@tables
+def test_costs_that_are_no_distance(use, kernels, dtype, regularizer, tabulated):
+    cost = torch.rand(LABELS, LABELS, dtype=F64) + 0.1
+    metric = table_of(wl.ground.Cost(cost.to(dtype)), tabulated)
+    logits, few = some_logits(dtype), few_labels(dtype)
+    keywords = {"epsilon": 0.1, "regularizer": regularizer, "kl_weight": 0.2}
+    ids = torch.randint(LABELS, (BATCH,))
+    compare(use, kernels, metric, logits, ids, **keywords)
+    compare(use, kernels, metric, logits, few, **keywords)
+    tolerance = 1e-3 if dtype == F32 else 1e-7
+    compare_iterations(
+        use, kernels, metric, logits, few, tolerance, epsilon=0.1, regularizer=regularizer,
+        iterations=3,
+    )  # fmt: skip
+    # The composed functions have the same table: once without it, from the definition.
+    value = run(kernels, metric, logits, ids, epsilon=0.0).value
+    expected = (logits.double().softmax(1) * cost.to(dtype).double()[:, ids].T).sum(1)
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-5)

@@ -1,7 +1,5 @@
 """Labels, indices, the cost rule's gradient, and what the base class refuses."""
 
-import time
-
 import pytest
 import torch
 
@@ -131,9 +129,7 @@ def test_many_labels_never_become_a_square_matrix(norm: str) -> None:
     size = 100_000  # the square would take 40 GB
     indices = torch.tensor([0, 99_999, 54_321])
     for metric in (Discrete(size), Ordinal(size), Grid((100, 1000), norm=norm)):  # type: ignore[arg-type]
-        start = time.perf_counter()
         columns = metric.with_cost(power=2, scale="max").cost_columns(indices)
-        assert time.perf_counter() - start < 2
         assert columns.shape == (3, size)
         assert (columns.gather(1, indices[:, None]) == 0).all()
         assert columns.max() == 1

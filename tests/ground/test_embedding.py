@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -77,7 +75,5 @@ def test_lists_of_vectors() -> None:
 
 def test_many_labels_never_become_a_square_matrix() -> None:
     metric = Embedding(torch.randn(100_000, 16), scale="median")
-    start = time.perf_counter()
     assert metric.cost_columns([0, 5, 99_999]).shape == (3, 100_000)
-    assert time.perf_counter() - start < 2
     assert metric.median_cost() == pytest.approx(1.0)

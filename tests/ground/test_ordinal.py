@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
+from wassloss import wasserstein
 from wassloss.ground import Discrete, Ordinal
 
 
@@ -34,3 +37,42 @@ def test_positions_carry_gradient() -> None:
     (gradient,) = torch.autograd.grad(metric.cost_columns([0, 1]).sum(), positions)
     assert torch.isfinite(gradient).all()
     assert gradient.sum().abs() < 1e-12  # moving all positions together changes nothing
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_a_line_far_from_zero_is_as_long_in_any_precision(dtype: torch.dtype, power: float) -> None:
+    # Seconds since 1970 are not apart in single precision; their differences are.
+    far = Ordinal(torch.tensor([1.7e9, 1.7e9 + 1, 1.7e9 + 4], dtype=torch.float64), power=power)
+    h, y = (
+        torch.tensor([[0.5, 0.5, 0.0]], dtype=dtype),
+        torch.tensor([[0.0, 0.5, 0.5]], dtype=dtype),
+    )
+    near = Ordinal([0.0, 1.0, 4.0], power=power)
+    torch.testing.assert_close(wasserstein(h, y, far), wasserstein(h, y, near))
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        [2**24, 2**24 + 1],
+        [1_700_000_000, 1_700_000_001, 1_700_000_000],
+        np.array([2**60, 2**60 + 1]),
+        torch.tensor([2**24, 2**24 + 1]),
+    ],
+)
+def test_positions_that_would_coincide_in_this_precision_are_refused(positions: Any) -> None:
+    with pytest.raises(ValueError, match=r"positions must stay apart in torch\.float32"):
+        Ordinal(positions)
+    Ordinal([7, 7, 9])  # these are meant to coincide
+
+
+def test_a_dtype_in_which_positions_would_coincide_is_refused() -> None:
+    assert Ordinal(256).to(dtype=torch.bfloat16).distance()[254, 255] == 1
+    for metric, dtype in (
+        (Ordinal(258), torch.bfloat16),
+        (Ordinal(np.array([1.7e9, 1.7e9 + 1])), torch.float32),
+    ):
+        with pytest.raises(ValueError, match=f"dtype {dtype} is too narrow: positions of"):
+            metric.to(dtype=dtype)
+        assert metric.to("cpu") is metric

@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -115,10 +113,8 @@ def test_labels_may_share_a_node() -> None:
 def test_a_long_path_and_a_wide_star() -> None:
     size = 100_000
     for parents, far in ((torch.arange(size) - 1, size - 1), ([-1] + [0] * (size - 1), 2)):
-        start = time.perf_counter()
         metric = Tree(parents, nodes=range(size), scale="max", power=2)
         columns = metric.cost_columns([0, 1, size - 1])
-        assert time.perf_counter() - start < 10
         assert columns.shape == (3, size)
         assert metric.scale == far
         assert columns.max() == 1

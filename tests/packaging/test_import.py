@@ -1,4 +1,4 @@
-"""`import wassloss` is hardly more than `import torch`; the rest comes when it is asked for."""
+"""`import wassloss` imports nothing, a loss hardly more than torch; the rest comes when used."""
 
 import resource
 import subprocess
@@ -48,6 +48,15 @@ def imported_by(code: str) -> set[str]:
 
 def test_importing_imports_nothing_that_is_heavy() -> None:
     assert imported_by("import wassloss") == set()
+
+
+def test_importing_does_not_even_import_torch() -> None:
+    """The command line takes its first Ctrl-C before torch, which takes seconds."""
+    code = (
+        "import sys, wassloss, wassloss.cli; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
 
 
 def test_a_loss_needs_no_more_than_its_solver() -> None:

@@ -1,5 +1,6 @@
 """The page shows the right numbers, stands alone, and looks as it should to a browser."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ import torch
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, ok, saved, tagged
 from wassloss import plots
+from wassloss._sealed import sealed
 from wassloss.report import build_report, render, write_report
 from wassloss.report.mass import mass_by_distance
 from wassloss.runs import ExampleScores, Settings, fit, open_run
-from wassloss.runs.evaluation import paired_difference
+from wassloss.runs.evaluation import run_difference
+from wassloss.scores.differences import paired_difference
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -119,29 +122,29 @@ def test_mass_falls_into_bins_where_distances_are_many() -> None:
     assert found.shares[0] == pytest.approx(expected)
 
 
-def test_paired_difference_in_groups() -> None:
-    generator = np.random.default_rng(0)
-    n = 400
-    groups = np.repeat(np.arange(100), 4)
-    gaps = 0.1 + generator.normal(size=100)[groups] + 0.1 * generator.normal(size=n)
+def test_costs_of_true_labels_have_no_bar_of_their_own() -> None:
+    cost = 1 + np.random.default_rng(0).random((6, 6))
+    ids = torch.tensor([0, 3, 5])
 
-    def scores(values: np.ndarray) -> ExampleScores:
-        return ExampleScores(np.zeros((n, 1)), {"auc": values})
+    class Even:
+        def logits(self, features: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(features), 6)
 
-    base = generator.normal(size=n)
-    alone = paired_difference(scores(base), scores(base + gaps), "auc")
-    grouped = paired_difference(scores(base), scores(base + gaps), "auc", groups)
-    assert alone.mean == grouped.mean == pytest.approx(gaps.mean())
-    # Resampling whole groups says how wide it is.
-    sums = gaps.reshape(100, 4).sum(1)
-    draws = generator.integers(100, size=(4000, 100))
-    spread = (sums[draws].sum(1) / n).std()
-    assert (grouped.high - grouped.low) / (2 * 1.96) == pytest.approx(spread, rel=0.1)
-    assert (alone.high - alone.low) < 0.6 * (grouped.high - grouped.low)
-    base[3] = np.nan  # an example without the score is left out
-    some = paired_difference(scores(base), scores(base + gaps), "auc", groups)
-    assert some.mean == pytest.approx(np.delete(gaps, 3).mean())
-    assert paired_difference(scores(base), scores(base), "auc").verdict(True) == "unclear"
+    found = mass_by_distance([Even()], [(torch.zeros(3, 1), ids)], wl.ground.Cost(cost))  # type: ignore[list-item]
+    edges = np.linspace(cost.min(), cost.max(), 11)
+    counts, _ = np.histogram(cost[:, ids], edges)
+    assert found.shares[0] == pytest.approx(counts / 18)
+    assert "true label" not in found.ticks
+
+
+def test_differences_of_runs_are_second_minus_first_over_known_examples() -> None:
+    groups = np.array([0, 0, 1, 1, 2])
+    values = np.array([[0.1, 0.4, np.nan, 0.3, 0.8], [0.3, 0.5, np.nan, 0.2, 0.9]])
+    first, second = ([ExampleScores(np.zeros((5, 1)), {"auc": own})] for own in values)
+    found = run_difference(first, second, "auc", groups)
+    assert found == paired_difference(values[1] - values[0], groups)
+    assert found.mean == pytest.approx(0.075)
+    assert run_difference(first, first, "auc").verdict(True) == "unclear"
 
 
 def test_plots_draw_what_they_are_given() -> None:
@@ -215,7 +218,9 @@ def test_runs_that_do_not_compare(runs: list[wl.runs.TrainedRun], tmp_path: Path
     third = tmp_path / "third"
     shutil.copytree(run, third)
     config = (third / "config.json").read_text().replace("data.npz", "other.npz")
-    (third / "config.json").write_text(config)
+    values = json.loads(config)
+    del values["sha256"]
+    (third / "config.json").write_bytes(sealed(values))
     assert "were trained on different data" in failed("report", run, third)
     page = tmp_path / "report.html"
     ok("report", run, third, "--data", other, "--out", page)

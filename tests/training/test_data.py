@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import wassloss as wl
-from tests.training.problems import LABELS, Stream, grades, linear, same, tags, wasserstein
+from tests.training.problems import LABELS, Stream, grades, linear, tags, wasserstein
 from wassloss.training import TrainingPlan, train
 from wassloss.training.batches import StreamBatches
 from wassloss.training.examples import Examples
@@ -75,7 +75,7 @@ def test_a_stream_without_a_state_trains_without_a_directory(tmp_path: Any) -> N
     one, other = linear(), linear()
     train(one, nn.CrossEntropyLoss(), batches, PLAN)
     train(other, nn.CrossEntropyLoss(), Stream((x, y), 100), PLAN)
-    assert same(one, other)
+    torch.testing.assert_close(one.state_dict(), other.state_dict())
     with pytest.raises(TypeError, match=r"data must have state_dict and load_state_dict .* list"):
         train(linear(), nn.CrossEntropyLoss(), batches, PLAN, directory=tmp_path)
 
@@ -91,7 +91,11 @@ class Unstorable(Stream):
         ((torch.zeros(3, 6),), ValueError, r"data must be \(features, target\), got 1"),
         ((torch.zeros(3, 6), torch.zeros(4)), ValueError, r"as many features as targets, got \[3"),
         ((torch.zeros(0, 6), torch.zeros(0)), ValueError, "data must hold examples, got none"),
-        ((torch.full((3, 6), torch.nan), torch.zeros(3)), ValueError, "finite features, got NaN"),
+        (
+            (torch.full((3, 6), torch.nan), torch.zeros(3)),
+            ValueError,
+            "finite features, got nan in row 0",
+        ),
         ((torch.zeros(3, 6), [0, 1, 2]), TypeError, "data must hold tensors, .* got list"),
         ((x for x in ()), ValueError, "data must be iterable again and again, got no batch"),
         (17, TypeError, "data must be .* or an iterable of such batches, got int"),

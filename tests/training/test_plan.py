@@ -109,7 +109,7 @@ def test_what_may_change_on_resume() -> None:
         (lambda: TrainingPlan(iterations=0), "iterations must be at least 1, got 0"),
         (lambda: TrainingPlan(patience=0), "patience must be at least 1, got 0"),
         (lambda: TrainingPlan(weight_penalty=-1), "weight_penalty must be a finite number"),
-        (lambda: TrainingPlan(seed=-1), "seed must be an integer, at least 0, got -1"),
+        (lambda: TrainingPlan(seed=-1), r"seed must be in 0..2\*\*63 - 1, got -1"),
         (lambda: SGD(lr=0), "lr must be positive, got 0"),
         (lambda: SGD(lr=float("nan")), "lr must be a finite number"),
         (lambda: SGD(momentum=1), "momentum must be at least 0 and less than 1, got 1"),

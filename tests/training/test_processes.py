@@ -10,6 +10,9 @@ import torch
 from tests.training.problems import perceptron_without_dropout, tags, wasserstein
 from wassloss.training import SGD, TrainingPlan, load_model, load_newest, read_log, train
 
+pytest.importorskip("lightning_fabric")
+pytest.importorskip("safetensors")
+
 
 def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

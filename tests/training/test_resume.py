@@ -247,7 +247,8 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert load_checkpoint(tmp_path / "checkpoint-00000010").iteration == 10
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint-00000010", "log.jsonl"]
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert names == [".lock", "checkpoint-00000010", "log.jsonl"]
 
     train(undisturbed, wasserstein(), tags(), plan_with())
     train(model, wasserstein(), tags(), plan_with(log_every=50), directory=tmp_path, resume=True)
@@ -288,7 +289,7 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
     (tmp_path / ".checkpoint-00000010.dead.tmp").mkdir()  # of a run that was killed
     train(linear(), wasserstein(), tags(), plan_with(keep_checkpoints=3), directory=tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [f"checkpoint-000000{n}" for n in (30, 40, 50)] + ["log.jsonl"]
+    assert names == [".lock", *(f"checkpoint-000000{n}" for n in (30, 40, 50)), "log.jsonl"]
 
 
 def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:

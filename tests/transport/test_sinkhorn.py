@@ -37,7 +37,7 @@ def test_starting_at_the_solution_takes_no_step(
     cold = wl.solve(**given, solver=Newton(1e-12))
     warm = wl.solve(**given, solver=Sinkhorn(1e-11), start=cold)
     assert warm.n_iterations.tolist() == [0, 0]
-    torch.testing.assert_close(warm.value, cold.value, rtol=1e-14, atol=0)
+    torch.testing.assert_close(warm.value, cold.value, rtol=1e-11, atol=0)
 
 
 @each_objective
@@ -178,8 +178,8 @@ def test_pieces_of_a_shared_support_make_the_same_whole(monkeypatch: pytest.Monk
     whole = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
     monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", 2 * 300)  # two examples at a time
     pieces = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
-    assert pieces.n_iterations.tolist() == whole.n_iterations.tolist()
-    torch.testing.assert_close(pieces.value, whole.value, rtol=1e-12, atol=1e-12)
+    assert (pieces.n_iterations - whole.n_iterations).abs().max() <= module.STRIDE
+    torch.testing.assert_close(pieces.value, whole.value, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64], ids=str)

@@ -130,15 +130,15 @@ def test_pieces_make_the_same_whole(
         monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", block)
         pieces = wl.solve(h, y, random_metric(9), **given)
         assert pieces.status is Status.CONVERGED
-        assert pieces.n_iterations.tolist() == whole.n_iterations.tolist()
+        assert (pieces.n_iterations - whole.n_iterations).abs().max() <= 1
         for part in ("value", "f", "g", "error"):
             torch.testing.assert_close(
-                getattr(pieces, part), getattr(whole, part), rtol=1e-12, atol=1e-12
+                getattr(pieces, part), getattr(whole, part), rtol=1e-7, atol=1e-8
             )
-        torch.testing.assert_close(pieces.plan(), whole.plan(), rtol=1e-10, atol=1e-13)
-        torch.testing.assert_close(pieces.gradient(1), whole.gradient(1), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(pieces.plan(), whole.plan(), rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(pieces.gradient(1), whole.gradient(1), rtol=1e-6, atol=1e-8)
         again = wl.solve(h, y, random_metric(9), **given, start=whole)
-        assert again.n_iterations.tolist() == warm.n_iterations.tolist()
+        assert (again.n_iterations - warm.n_iterations).abs().max() <= 1
 
 
 def test_exact_pieces_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,9 @@ def test_exact_pieces_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> No
         pieces = wl.solve(h, target, random_metric(9))
         monkeypatch.undo()
         for part in ("value", "f", "g", "exact_plan"):
-            assert torch.equal(getattr(pieces, part), getattr(whole, part))
+            torch.testing.assert_close(
+                getattr(pieces, part), getattr(whole, part), rtol=1e-12, atol=1e-12
+            )
 
 
 def test_the_worst_piece_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,5 +230,5 @@ def test_costs_beyond_the_dtype_are_refused_with_advice(
     metric: GroundMetric, epsilon: float, target: torch.Tensor
 ) -> None:
     metric = metric.with_cost(power=13, scale=1e-4)
-    with pytest.raises(ValueError, match=r"finite costs in torch\.float32, got inf"):
+    with pytest.raises(ValueError, match=r"finite costs in torch\.float32, but"):
         wl.solve(torch.full((1, 3), 1 / 3), target, metric, epsilon=epsilon)

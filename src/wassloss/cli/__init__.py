@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from contextlib import suppress
+from types import FrameType
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """What the command `wassloss` runs."""
+    # Until the command begins there is nothing to save: leave at once. An exception would not do,
+    # for some libraries catch every one while they import.
+    unheeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if unheeded:
+        signal.signal(signal.SIGINT, _leave)
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -17,4 +26,17 @@ def main() -> None:
         sys.exit(1)
     from wassloss.cli.app import app
 
-    app(prog_name="wassloss")
+    if unheeded:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        app(prog_name="wassloss")
+    finally:
+        if unheeded:  # all is said and done: no traceback from the end of the interpreter
+            with suppress(OSError):
+                sys.stdout.flush()
+            signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"Interrupted.\n")
+    os._exit(130)

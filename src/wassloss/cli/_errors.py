@@ -1,4 +1,7 @@
-"""Errors in one line that say what to do, and exit codes: 1 for a failure, 2 for wrong usage."""
+"""Errors in one line that say what to do, and exit codes.
+
+1 is a failure, 2 wrong usage, 130 Ctrl-C, as shells have it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from wassloss.cli._encoding import spell_what_is_missing
+
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 
 
@@ -23,6 +28,7 @@ class OneLineErrors(TyperGroup):
         debug = "--debug" in given
         given = [word for word in given if word != "--debug"]
         options["standalone_mode"] = False
+        spell_what_is_missing()
         with _plain_warnings():
             try:
                 code = super().main(given, *rest, **options)
@@ -33,6 +39,13 @@ class OneLineErrors(TyperGroup):
                     raise
                 code = _said(error)
         sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, context: Any) -> Any:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            _write("Interrupted.")
+            raise typer.Exit(130) from None
 
 
 def usage(message: str) -> typer.BadParameter:

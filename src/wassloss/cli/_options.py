@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from wassloss.cli._errors import usage
+from wassloss.ground._inputs import seed_of
 from wassloss.ground.sources import read_names
 
 
@@ -30,6 +31,14 @@ def label_list(text: str | None) -> tuple[str, ...] | None:
     if Path(text).is_file():
         return read_names(text)
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def checked_seed(seed: int) -> int:
+    """The callback of an option ``--seed``."""
+    try:
+        return seed_of("seed", seed)
+    except ValueError as error:
+        raise usage(f"{error}.") from None
 
 
 def widths(text: str | None) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import typer
 
 import wassloss
 from wassloss.cli import data, demo, evaluate, metric, predict, report, reproduce, train
+from wassloss.cli._encoding import say
 from wassloss.cli._errors import OneLineErrors
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"wassloss {wassloss.__version__}")
+        say(f"wassloss {wassloss.__version__}")
         raise typer.Exit
 
 

@@ -14,6 +14,8 @@ from rich.progress import Progress
 
 from wassloss import data
 from wassloss._files import read_npz
+from wassloss.cli._encoding import say
+from wassloss.cli._options import checked_seed
 from wassloss.data import lookup
 from wassloss.data.downloads import DOWNLOADS
 
@@ -60,8 +62,8 @@ def show(
         table = data.read_word_vectors(vectors, words=found.label_names or (), duplicates="first")
         absent = len(table.missing(found.label_names or ()))
         found = data.embed_labels(found, table, missing="drop")
-        typer.echo(f"{absent} labels have no vector and are left out")
-    typer.echo(found.summary(examples))
+        say(f"{absent} labels have no vector and are left out")
+    say(found.summary(examples))
 
 
 def _found(name: str, xml: Path | None) -> data.Dataset:
@@ -90,8 +92,8 @@ def get(
     with _progress("downloading") as advance:
         paths = data.get(name, progress=advance)
     for path in paths:
-        typer.echo(str(path))
-    typer.echo(DOWNLOADS[name].licence)
+        say(str(path))
+    say(DOWNLOADS[name].licence)
 
 
 @app.command(epilog=TAGS_EXAMPLE)
@@ -118,7 +120,7 @@ def tags(
     ] = None,
     merge_plurals: Annotated[bool, typer.Option(help="Count dogs as dog.")] = False,
     missing: Annotated[str, typer.Option(help="Words without a vector: drop, or error.")] = "drop",
-    seed: Annotated[int, typer.Option(help="Of the draw of photos.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the draw of photos.", callback=checked_seed)] = 0,
     workers: Annotated[int, typer.Option(help="Processes that read.", min=1)] = 2,
     restart: Annotated[bool, typer.Option(help="Begin anew if the folder is another's.")] = False,
     features: Annotated[
@@ -150,14 +152,14 @@ def tags(
             restart=restart,
             progress=advance,
         )
-    typer.echo(sample.report)
-    typer.echo(f"{sample!r}: {out / 'tags.npz'}")
+    say(sample.report)
+    say(f"{sample!r}: {out / 'tags.npz'}")
     if features is not None:
         made = sample.with_features(_features(features))
         data.write(made, out / "data.npz")
         data.write(made, out / "data.parquet")
         sample.metric.save(out / "metric.npz")
-        typer.echo(f"{made!r}: {out / 'data.npz'}, {out / 'data.parquet'}, {out / 'metric.npz'}")
+        say(f"{made!r}: {out / 'data.npz'}, {out / 'data.parquet'}, {out / 'metric.npz'}")
 
 
 def _features(path: Path) -> dict[int, object]:

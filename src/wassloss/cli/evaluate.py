@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from wassloss.cli._encoding import say
+from wassloss.cli._runs import opened_run
 from wassloss.cli._tables import console, score_table
+from wassloss.data._parts import part_name
 from wassloss.runs import evaluate as score
-from wassloss.runs import inputs_for, open_run
+from wassloss.runs import inputs_for
 from wassloss.runs.directory import write_json
-from wassloss.runs.reading import is_same
 
 EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 
@@ -29,25 +31,28 @@ def evaluate(
             "parts."
         ),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Of a table.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Of a table; by default that of the run, or label.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write the JSON to a file.")
     ] = None,
 ) -> None:
     """Score a run: how often it is right, and how far off it is."""
-    opened = open_run(run)
-    inputs = inputs_for(opened.settings, opened.metric, opened.features, data, label_column)
+    opened = opened_run(run)
+    inputs = inputs_for(opened, data, label_column)
     if part is None and (inputs.parts or data is None):
         part = inputs.held_out()
-    if part is None and data is not None and is_same(data, opened.settings.data):
-        typer.echo("warning: these are the examples that the run was trained on", err=True)
+    part = None if part is None else part_name(part)
+    if part is None and inputs.own:
+        say("warning: these are the examples that the run was trained on", err=True)
     found = score(opened, inputs.batches(part))
     answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
     if out is not None:
         write_json(out, answer)
     if as_json:
-        typer.echo(json.dumps(answer, indent=1))
+        say(json.dumps(answer, indent=1))
         return
     which = f"{run}, {part or 'all'}: {len(found)} examples"
     if not opened.finished:

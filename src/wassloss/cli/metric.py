@@ -14,7 +14,7 @@ from wassloss.cli._tables import console
 from wassloss.data import clipart, read_word_vectors
 from wassloss.ground import Discrete, GroundMetric, Ordinal, load
 from wassloss.ground.inspection import inspect
-from wassloss.ground.sources import matrix_from_file, tree_from_file
+from wassloss.ground.sources import cost_from_file, matrix_from_file, tree_from_file
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",
@@ -49,6 +49,13 @@ def build(
             help="Distances: .npy, .npz (distance, labels), or CSV with the labels on top."
         ),
     ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Costs of any kind, in the same forms: a line for each label predicted, a column "
+            "for each true one."
+        ),
+    ] = None,
     ordinal: Annotated[
         int | None, typer.Option(help="So many labels on a line, one step apart.")
     ] = None,
@@ -67,8 +74,14 @@ def build(
     power: Annotated[float, typer.Option(help="Of the cost, (d / scale) ** power.")] = 1.0,
     scale: Annotated[str | None, typer.Option(help="Of the cost: a number, max or median.")] = None,
 ) -> None:
-    """Build a ground metric from word vectors, a taxonomy, or a table of distances."""
-    sources = {"--vectors": vectors, "--tree": tree, "--matrix": matrix, "--ordinal": ordinal}
+    """Build a ground metric from word vectors, a taxonomy, or a table of distances or costs."""
+    sources = {
+        "--vectors": vectors,
+        "--tree": tree,
+        "--matrix": matrix,
+        "--costs": costs,
+        "--ordinal": ordinal,
+    }
     given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
         raise usage(f"one of {', '.join(sources)} is needed, got {' and '.join(given) or 'none'}.")
@@ -86,6 +99,8 @@ def build(
         made = tree_from_file(tree, names, power=power, scale=size)
     elif matrix is not None:
         made = matrix_from_file(matrix, names, power=power, scale=size)
+    elif costs is not None:
+        made = cost_from_file(costs, names, power=power, scale=size)
     else:
         made = Ordinal(ordinal or 0, labels=names, power=power, scale=size)
     made.save(out)

@@ -6,16 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-import torch
 import typer
-from torch import Tensor
 
-from wassloss import scores
+from wassloss.cli._encoding import escape_what_is_missing, say
 from wassloss.cli._errors import usage
 from wassloss.cli._predictions import FORMATS, Prediction, csv_text, write_predictions
-from wassloss.runs import TrainedRun, open_run
-from wassloss.runs.features import features_to_predict, padded_features
-from wassloss.runs.inputs import rows_at_once
+from wassloss.cli._runs import opened_run
+from wassloss.runs.features import features_to_predict
 
 EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
 
@@ -25,7 +22,10 @@ def predict(
     data: Annotated[
         str, typer.Argument(help="A file or a folder of Parquet, which need no labels, or clipart.")
     ],
-    top: Annotated[int, typer.Option("--top", "-k", help="Labels for each example.", min=1)] = 5,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", "-k", help="Labels for each example; by default up to 5.", min=1),
+    ] = None,
     decision: Annotated[
         Literal["most-probable", "least-cost"],
         typer.Option(
@@ -35,7 +35,8 @@ def predict(
     ] = "most-probable",
     part: Annotated[str | None, typer.Option(help="Which examples; by default all.")] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="A column that is no feature; by default label.")
+        str | None,
+        typer.Option(help="A column that is no feature; by default that of the run, or label."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -45,31 +46,23 @@ def predict(
     """Predict labels with their probabilities."""
     if out is not None and out.suffix.lower() not in FORMATS:
         raise usage(f"--out must end in one of {', '.join(FORMATS)}, got {out}.")
-    opened = open_run(run)
-    if top > opened.metric.size:
+    opened = opened_run(run)
+    if top is not None and top > opened.metric.size:
         raise usage(f"--top must be at most {opened.metric.size}, the number of labels, got {top}.")
+    k = min(5, opened.metric.size) if top is None else top
+    rule = "probable" if decision == "most-probable" else "least_cost"
     predictions = []
-    step = rows_at_once(opened.metric.size)
-    column = label_column or opened.settings.label_column
-    for rows, features in features_to_predict(data, step, part, column):
-        p = opened.logits(padded_features(features, opened.features, data)).softmax(1)
-        labels = _decided(p, opened, top, decision)
+    for rows, features in features_to_predict(opened, data, part, label_column):
+        p = opened.predict_proba(features)
+        labels = opened.decide(p, k, rule)
         chances = p.gather(1, labels)
         own = zip(rows, labels.tolist(), chances.tolist(), strict=True)
         predictions += [
             Prediction(row, [opened.label(i) for i in ids], chance) for row, ids, chance in own
         ]
     if out is None:
+        escape_what_is_missing()
         sys.stdout.write(csv_text(predictions))
         return
     write_predictions(predictions, out)
-    typer.echo(f"{len(predictions)} predictions: {out}", err=True)
-
-
-def _decided(p: Tensor, run: TrainedRun, k: int, decision: str) -> Tensor:
-    if decision == "most-probable":
-        return torch.as_tensor(scores.top_labels(p, k))
-    metric = run.metric.to(dtype=p.dtype)
-    if k == 1:
-        return torch.as_tensor(scores.least_cost_label(p, metric)).unsqueeze(1)
-    return torch.as_tensor(scores.least_cost_labels(p, metric, k))
+    say(f"{len(predictions)} predictions: {out}", err=True)

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from wassloss.cli._options import checked_seed
+from wassloss.cli._runs import opened_run
 from wassloss.cli._tables import console
 from wassloss.report import build_report, write_report
-from wassloss.runs import open_run
 
 EXAMPLE = "Example: wassloss report runs/kl runs/w --out report.html"
 
@@ -24,10 +25,12 @@ def report(
         str | None, typer.Option(help="Which examples; by default test, or validation.")
     ] = None,
     examples: Annotated[int, typer.Option(help="Examples to show side by side.", min=0)] = 12,
-    seed: Annotated[int, typer.Option(help="Of the choice of examples.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of the choice of examples.", callback=checked_seed)
+    ] = 0,
 ) -> None:
     """Compare runs on one page that needs nothing else: curves, scores, log, examples, settings."""
-    opened = [open_run(run) for run in runs]
+    opened = [opened_run(run) for run in runs]
     page = build_report(opened, data=data, part=part, examples=examples, seed=seed)
     write_report(page, out)
     console().print(f"Report: {out.resolve()}")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from wassloss.cli._encoding import say
+
 EXAMPLE = "Example: wassloss reproduce lattice relaxed --out results"
 
 
@@ -27,13 +29,13 @@ def reproduce(
 
     if not names:
         for experiment in EXPERIMENTS.values():
-            typer.echo(f"{experiment.name:10} {experiment.figure:20} {experiment.claim}")
+            say(f"{experiment.name:10} {experiment.figure:20} {experiment.claim}")
         return
     chosen = "all" if "all" in names else names
     try:
-        run(chosen, out, full=full, say=lambda line: typer.echo(line, err=True))
+        run(chosen, out, full=full, say=lambda line: say(line, err=True))
     except ValueError as error:
         if not set(names) <= {*EXPERIMENTS, "all"}:
             raise typer.BadParameter(str(error)) from error
         raise
-    typer.echo(f"Page: {(out / 'index.html').resolve()}")
+    say(f"Page: {(out / 'index.html').resolve()}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
 import typer
 
+from wassloss.cli._encoding import say
 from wassloss.cli._errors import usage
 from wassloss.cli._options import cost_scale, label_list, widths
 from wassloss.cli._tables import console, score_table
+from wassloss.data import DataWarning
 from wassloss.runs import Settings, fit
 from wassloss.runs.directory import CONFIG, read_config
 from wassloss.runs.fitting import is_first_process
@@ -61,12 +64,18 @@ def train(
     labels: Annotated[
         str | None,
         typer.Option(
-            help="The labels in their order, separated by commas, or a file with one a line.",
+            help="The labels in their order, separated by commas, or a file with one a line; by "
+            "default the values that occur.",
             rich_help_panel=_DATA,
         ),
     ] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="Of a table; by default label.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(
+            help="Of a table; by default label. Of a CSV file without a header its position, from "
+            "0; by default the last.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     stream: Annotated[
         bool,
@@ -187,6 +196,8 @@ def train(
         )
     else:
         settings = _settings(given)
+    if not is_first_process():
+        warnings.simplefilter("ignore", DataWarning)  # which the first one gives
     try:
         outcome = fit(settings, out, resume=resume, device=place)
     except KeyboardInterrupt:
@@ -227,12 +238,12 @@ def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settin
 def _interrupted(out: Path) -> int:
     """Say how to go on; the exit code that a shell gives to Ctrl-C."""
     if not (out / CONFIG).exists():
-        typer.echo("Interrupted before the run began.", err=True)
+        say("Interrupted before the run began.", err=True)
         return 130
     saved = load_newest(out)
     steps = 0 if saved is None else saved.iteration
     command = f"wassloss train --out {shlex.quote(str(out))} --resume"
-    typer.echo(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
+    say(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
     return 130
 
 

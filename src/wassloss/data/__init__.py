@@ -1,6 +1,7 @@
 """Data sets: one record for all, files of several formats, streams, what ships and what is made."""
 
 from wassloss.data.builtin import clipart
+from wassloss.data.columns import DataWarning
 from wassloss.data.distributions import read_distributions
 from wassloss.data.downloads import get
 from wassloss.data.features import (
@@ -27,6 +28,7 @@ from wassloss.data.wordnet import WordNet, read_wordnet
 
 __all__ = [
     "STOP_WORDS",
+    "DataWarning",
     "Dataset",
     "Extraction",
     "Extractor",

@@ -10,6 +10,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from wassloss._precision import narrowed
 from wassloss.data.tags import as_sparse, from_lists
 from wassloss.ground import GroundMetric
 from wassloss.targets import SparseTarget, Target, is_dense
@@ -23,7 +24,8 @@ def feature_tensor(value: Any) -> Tensor:
             raise TypeError(f"features must hold real numbers, got dtype {array.dtype}")
         typed = isinstance(value, np.ndarray)  # a plain list says nothing about precision
         value = torch.from_numpy(np.ascontiguousarray(array))
-        value = value if typed else value.to(torch.get_default_dtype())
+        if not typed and value.dim() == 2:
+            value = narrowed("features", value, torch.get_default_dtype())
     features: Tensor = value if value.is_floating_point() else value.to(torch.get_default_dtype())
     if features.dim() != 2 or features.numel() == 0:
         raise ValueError(

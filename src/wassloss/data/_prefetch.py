@@ -32,7 +32,11 @@ def prefetched(items: Iterator[T], ahead: int) -> Iterator[T]:
             ready.put(("error", error))
 
     thread = threading.Thread(target=work, name="wassloss-prefetch", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # at the end of the interpreter, or at the system's limit of threads
+        yield from items
+        return
     try:
         while True:
             kind, value = ready.get()

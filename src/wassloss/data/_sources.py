@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.data._layout import Layout, import_pyarrow, one_line
+from wassloss.data._parts import part_name
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,14 @@ def open_source(
     label_names: tuple[str, ...] | None,
     label_column: str,
     part: str | None,
+    feature_names: tuple[str, ...] | None = None,
 ) -> tuple[Source, Layout]:
     """A file's row groups, which rows of them are of the part, and where it keeps what."""
     pa = import_pyarrow()
     name = os.fspath(path)
     try:
         with pa.parquet.ParquetFile(name) as file:
-            layout = Layout.of(file.schema_arrow, label_names, label_column)
+            layout = Layout.of(file.schema_arrow, label_names, label_column, feature_names)
             _check_numbered(file.schema_arrow, layout)
             metadata = file.metadata
             groups = range(metadata.num_row_groups)
@@ -64,7 +66,7 @@ def open_source(
                 raise ValueError(f"it has no column 'part' to find {part!r} in")
             if part is None:
                 raise ValueError("it has a column 'part': say which part to read")
-            of_part = [_is_part(file.read_row_group(i, ["part"]), part) for i in groups]
+            of_part = [is_part(file.read_row_group(i, ["part"]), part) for i in groups]
     except FileNotFoundError:
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
@@ -73,14 +75,18 @@ def open_source(
     return Source(name, metadata, counts, tuple(np.packbits(mask) for mask in of_part)), layout
 
 
-def _is_part(table: Any, part: str) -> NDArray[np.bool_]:
-    return np.array([value == part for value in table["part"].to_pylist()], dtype=bool)
+def is_part(table: Any, part: str) -> NDArray[np.bool_]:
+    """Which rows are of a part, whose name may be written in several ways."""
+    wanted = part_name(part)
+    same = {value: part_name(value or "") == wanted for value in table["part"].unique().to_pylist()}
+    return np.array([same[value] for value in table["part"].to_pylist()], dtype=bool)
 
 
 def _check_numbered(schema: Any, layout: Layout) -> None:
     """Names seen in one row group do not number the labels of the next."""
     kind = str(schema.field(layout.target_column).type)
-    if "string" in kind and layout.label_names is None:
+    dense, ids = layout.target_column == "weights", "int" in kind and "string" not in kind
+    if layout.label_names is None and not dense and not ids:
         raise ValueError(
             f"column {layout.target_column!r} holds names, and the file does not list them: pass "
             "label_names"

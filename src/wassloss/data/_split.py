@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from wassloss.ground._inputs import seed_of
 
 
 def draw_parts(
@@ -17,7 +18,7 @@ def draw_parts(
     owners = rows if groups is None else groups[rows]
     _, group, sizes = owners.unique(return_inverse=True, return_counts=True)
     # Sorted random keys rather than a permutation, whose algorithm libraries change.
-    keys = np.random.default_rng(operator.index(seed)).random(len(sizes))
+    keys = np.random.default_rng(seed_of("seed", seed)).random(len(sizes))
     order = torch.from_numpy(np.argsort(keys, kind="stable"))
     # The part of a group is where its middle falls: each part is off by half a group at most.
     ends = sizes[order].cumsum(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from wassloss.data.lookup import read_bytes
 
 _ATTRIBUTE = re.compile(r"@attribute\s+('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\S+)\s+(.+)", re.I)
 _NUMERIC = ("numeric", "real", "integer")
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Arff(NamedTuple):
@@ -128,12 +130,17 @@ class _Rows:
         kind = self._kinds[index]
         if kind is None:
             try:
-                return float(word)
+                value = float(word)
             except ValueError:
                 missing = " (a missing value)" if word == "?" else ""
                 raise ValueError(
                     f"attribute {index}: expected a number, got {word!r}{missing}"
                 ) from None
+            if _LARGEST < abs(value) < math.inf:
+                raise ValueError(
+                    f"attribute {index}: expected a number that fits float32, got {word!r}"
+                )
+            return value
         word = _unquoted(word)
         if word not in kind:
             raise ValueError(f"attribute {index}: expected one of {', '.join(kind)}, got {word!r}")

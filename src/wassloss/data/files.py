@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -28,14 +28,19 @@ def read(
     *,
     label_names: tuple[str, ...] | None = None,
     label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
 ) -> Dataset:
     r"""Read a data set from ``.npz``, ``.parquet``, ``.csv`` or ``.svm``.
 
     Args:
         path: the file; docs/data.md says what it must hold.
-        label_names: the labels in their order, where the file does not say or says otherwise.
-            Give them when reading several files that do not all have every label.
-        label_column: the column of the class in a table (CSV, Parquet), by default ``label``.
+        label_names: the labels in their order; by default those that the file lists, or else the
+            values that occur, sorted as numbers if all are numbers. Give them when reading several
+            files that do not all have every label.
+        label_column: the column of the class in a table (CSV, Parquet), by default ``label``; in a
+            CSV file without a header its position, by default the last.
+        feature_names: the features to read, by name and in this order. Files that do not name
+            theirs are read as they are.
 
     Raises:
         ValueError: one line that names the file and what is wrong with it.
@@ -56,15 +61,24 @@ def read(
         if module not in (csv, parquet):
             raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
         options["label_column"] = label_column
+    if feature_names is not None:
+        options["feature_names"] = tuple(feature_names)
     return _named_errors(path, module.read, options)  # type: ignore[no-any-return]
 
 
-def read_features(path: str | os.PathLike[str], *, label_column: str | None = None) -> Tensor:
+def read_features(
+    path: str | os.PathLike[str],
+    *,
+    label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Tensor:
     r"""The features of a file whose rows may lack labels: what there is to predict for.
 
     Args:
         path: the file, as for :func:`read`.
-        label_column: a column of a CSV file that is no feature, by default ``label``.
+        label_column: a column of a table that is no feature, by default ``label``; in a CSV file
+            without a header its position, by default none.
+        feature_names: as for :func:`read`.
 
     Returns:
         Finite floats `(n, features)`.
@@ -77,8 +91,30 @@ def read_features(path: str | os.PathLike[str], *, label_column: str | None = No
     tensor([[ 4.1000, 46.0000]])
     """
     module = _format_of(path)
-    options = {"label_column": label_column} if label_column and module is csv else {}
+    options: dict[str, Any] = {}
+    if label_column is not None and module in (csv, parquet):
+        options["label_column"] = label_column
+    if feature_names is not None:
+        options["feature_names"] = tuple(feature_names)
     return _named_errors(path, module.read_features, options)  # type: ignore[no-any-return]
+
+
+def column_names(
+    path: str | os.PathLike[str], label_column: str | None = None
+) -> tuple[str, ...] | None:
+    """The names of the features in a file, or None where it has none."""
+    module = _format_of(path)
+    table = label_column is not None and module in (csv, parquet)
+    options = {"label_column": label_column} if table else {}
+    return _named_errors(path, module.column_names, options)  # type: ignore[no-any-return]
+
+
+def declared_labels(path: str | os.PathLike[str]) -> Literal["names", "ids"] | None:
+    """What a file says of its labels: lists them, or only that numbers are ids; None for nothing.
+
+    Where it says nothing, labels are the values that occur.
+    """
+    return _named_errors(path, _format_of(path).declared_labels, {})  # type: ignore[no-any-return]
 
 
 def _named_errors(

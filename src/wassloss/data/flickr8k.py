@@ -9,6 +9,7 @@ import torch
 from scipy import sparse
 
 from wassloss._files import read_npz
+from wassloss._precision import single_precision
 from wassloss.data.lookup import find, find_optional
 from wassloss.data.record import Dataset
 from wassloss.data.word_vectors import read_word_vectors
@@ -47,7 +48,7 @@ def _from_file(path: str | os.PathLike[str]) -> Dataset:
     )
     vectors = word_vectors(names)
     return Dataset(
-        torch.from_numpy(arrays["features"].astype(np.float32)),
+        single_precision("features", arrays["features"]),
         counts.astype(np.float32),
         label_names=names,
         parts={new: torch.from_numpy(arrays["split"] == old) for old, new in _PARTS.items()},

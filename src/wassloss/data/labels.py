@@ -1,66 +1,149 @@
-"""Labels in files, by name or by number, made into label ids."""
+"""Labels in files: which values occur, and which label of a list or a ground metric each one is.
+
+A label is the value that a file gives. Values that are all numbers are compared and sorted as
+numbers, so 10 comes after 9 and 1.0 is 1; others are names, sorted as text.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from wassloss.ground import GroundMetric, Ordinal
+
+_WHOLE = re.compile(r"([+-]?\d{1,300})(?:\.0*)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_CODE = re.compile(r"[+-]?0\d")  # as a number, 007 would lose its zeros
 
 
 class LabelIds(NamedTuple):
-    """Ids of labels, and what the labels are called if they came by name."""
+    """Ids of labels, and the labels' names in their order."""
 
     ids: NDArray[np.int64]
-    names: tuple[str, ...] | None
+    names: tuple[str, ...]
+
+
+class UnknownLabelError(ValueError):
+    """A value that is none of the labels.
+
+    Attributes:
+        label: the value.
+        place: where it stands in the file; empty where that is not known.
+    """
+
+    def __init__(self, label: str, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}" if place else reason)
+        self.label, self.place = label, place
+
+
+def number(word: str) -> int | float | None:
+    """The number that a word is, whole ones exactly; None for names, and for codes such as 007.
+
+    >>> [number(word) for word in ("1.0", "+2", "0.50", "1e3", "007", "nan", "low")]
+    [1, 2, 0.5, 1000, None, None, None]
+    """
+    if _CODE.match(word) or not _DECIMAL.fullmatch(word):
+        return None
+    if whole := _WHOLE.fullmatch(word):
+        return int(whole[1])
+    value = float(word)
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def numbers(words: Sequence[str]) -> list[int | float] | None:
+    """The words as numbers, or None where some are not."""
+    found = []
+    for word in words:
+        value = number(word)
+        if value is None:
+            return None
+        found.append(value)
+    return found
+
+
+def found_labels(words: Sequence[str]) -> LabelIds:
+    """Ids of words whose labels are the values that occur.
+
+    >>> found_labels(["10", "9.0", "10"])
+    LabelIds(ids=array([1, 0, 1]), names=('9', '10'))
+    >>> found_labels(["cat", "dog", "cat"])
+    LabelIds(ids=array([0, 1, 0]), names=('cat', 'dog'))
+    """
+    distinct = list(dict.fromkeys(words))
+    values = numbers(distinct)
+    if values is None:
+        names = sorted(distinct)
+        place = {name: i for i, name in enumerate(names)}
+    else:
+        order = sorted(set(values))
+        names = [str(value) for value in order]
+        rank = {value: i for i, value in enumerate(order)}
+        place = {word: rank[value] for word, value in zip(distinct, values, strict=True)}
+    return LabelIds(np.array([place[word] for word in words], dtype=np.int64), tuple(names))
+
+
+def listed_labels(
+    words: Sequence[str], names: Sequence[str], where: Callable[[int], str] | None = None
+) -> LabelIds:
+    """Ids of words whose labels are listed: by name, or as the number that a name is.
+
+    Args:
+        words: the values.
+        names: the labels, in their order.
+        where: says where a word stands, for error messages.
+
+    Raises:
+        UnknownLabelError: a word is none of the labels. Numbers are never taken as positions in
+            a list of names: it would go wrong in silence where a file counts from 1.
+
+    >>> listed_labels(["40", "15.0"], ["15", "20", "40"]).ids
+    array([2, 0])
+    """
+    distinct = list(dict.fromkeys(words))
+    place = dict(zip(distinct, _places(distinct, names), strict=True))
+    unknown = next((word for word, at in place.items() if at < 0), None)
+    if unknown is not None:
+        at = "" if where is None else where(words.index(unknown))
+        raise UnknownLabelError(unknown, at, _unknown(unknown, names))
+    return LabelIds(np.array([place[word] for word in words], dtype=np.int64), tuple(names))
 
 
 def read_labels(
-    values: Sequence[str], names: Sequence[str] | None, where: Sequence[str] | None = None
+    words: Sequence[str],
+    names: Sequence[str] | None,
+    where: Callable[[int], str] | None = None,
 ) -> LabelIds:
-    """Label ids of words in a file.
+    """Ids of the words in a file: of labels that are listed or, without a list, that occur."""
+    return found_labels(words) if names is None else listed_labels(words, names, where)
 
-    Where names are known, each word is one of them or a number. Where none are, words that are all
-    whole numbers are ids; otherwise they are names, numbered in alphabetical order. Numbers that
-    are not whole are refused: as names, 10.5 would come before 9.5.
 
-    Args:
-        values: the words.
-        names: the labels' names, where known.
-        where: the place of each word, for error messages.
+def read_numbers(
+    values: NDArray[Any],
+    names: Sequence[str] | None,
+    where: Callable[[int], str] | None = None,
+) -> LabelIds:
+    """The same for values that come as numbers.
 
-    >>> read_labels(["cat", "dog", "cat"], None)
-    LabelIds(ids=array([0, 1, 0]), names=('cat', 'dog'))
-    >>> read_labels(["2", "cat"], ["dog", "cat", "eel"]).ids
-    array([2, 1])
+    >>> import numpy as np
+    >>> read_numbers(np.array([20.0, 0.5, 20.0]), None)
+    LabelIds(ids=array([1, 0, 1]), names=('0.5', '20'))
     """
-    if names is None:
-        numbers = _numbers(values)
-        if numbers is not None:
-            wrong = np.flatnonzero(numbers != np.floor(numbers))
-            if len(wrong):
-                place = "" if where is None else f"{where[wrong[0]]}: "
-                raise ValueError(
-                    f"{place}labels must be whole numbers or names, got {values[wrong[0]]!r}"
-                )
-            return LabelIds(numbers.astype(np.int64), None)
-        found, ids = np.unique(np.array(values, dtype=np.str_), return_inverse=True)
-        return LabelIds(ids.astype(np.int64).reshape(-1), tuple(found.tolist()))
-    number = {name: i for i, name in enumerate(names)}
-    ids = np.empty(len(values), dtype=np.int64)
-    for i, value in enumerate(values):
-        if value in number:
-            ids[i] = number[value]
-        elif _is_number(value):
-            ids[i] = int(value)
-        else:
-            near = difflib.get_close_matches(value, names)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            place = "" if where is None else f"{where[i]}: "
-            raise ValueError(f"{place}{value!r} is none of the {len(names)} labels{hint}")
-    return LabelIds(ids, tuple(names))
+    distinct, first, place = np.unique(values, return_index=True, return_inverse=True)
+    if distinct.dtype.kind == "f" and not np.isfinite(distinct).all():
+        at = int(first[~np.isfinite(distinct)][0])
+        raise ValueError(f"{where(at) + ': ' if where else ''}labels must be finite numbers")
+    words = [str(int(v)) if v == int(v) else str(v) for v in distinct]
+    found = read_labels(words, names, None if where is None else lambda i: where(int(first[i])))
+    return LabelIds(found.ids[place.reshape(-1)], found.names)
 
 
 def agreed_names(given: Sequence[str] | None, own: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -71,14 +154,101 @@ def agreed_names(given: Sequence[str] | None, own: Sequence[str] | None) -> tupl
     return None if names is None else tuple(str(name) for name in names)
 
 
-def _numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
-    """The values as numbers, 1.0 as well as 1, or None where some are not."""
-    try:
-        numbers = np.array([float(value) for value in values])
-    except ValueError:
+class Places(NamedTuple):
+    """Which label of a metric each of some labels is, and what all labels of the metric are."""
+
+    places: list[int]
+    names: tuple[str, ...]
+
+
+def places_in(names: Sequence[str], metric: GroundMetric) -> Places:
+    """Find labels in a ground metric.
+
+    By name, or as the number that a name is. Where the metric has no names: numbers are its
+    positions on a line, or its ids 0..K-1; names are its labels in their order.
+
+    Raises:
+        UnknownLabelError: the metric lacks a label.
+        ValueError: numbers are neither ids nor positions, or could be either.
+
+    >>> places_in(["40", "15"], Ordinal([15, 20, 40]))
+    Places(places=[2, 0], names=('15', '20', '40'))
+    """
+    if metric.labels is not None:
+        places = _places(names, metric.labels)
+        missing = [name for name, at in zip(names, places, strict=True) if at < 0]
+        if missing:
+            reason = (
+                f"metric must have all {len(names)} labels of the data, but it lacks "
+                f"{len(missing)}: {shown(missing, 3)}; it has {shown(metric.labels)}"
+            )
+            raise UnknownLabelError(missing[0], "", reason)
+        if len(set(places)) < len(places):
+            twice = [n for n, at in zip(names, places, strict=True) if places.count(at) > 1]
+            raise ValueError(f"the labels {shown(twice[:2])} are one label of the metric")
+        return Places(places, metric.labels)
+    values = numbers(names)
+    if values is None:
+        if len(names) != metric.size:
+            raise ValueError(f"metric must have {len(names)} labels, got {metric!r}")
+        return Places(list(range(len(names))), tuple(names))
+    positions = _at_positions(values, metric)
+    ids = None
+    if all(isinstance(value, int) and 0 <= value < metric.size for value in values):
+        ids = Places([int(v) for v in values], tuple(str(i) for i in range(metric.size)))
+    if positions is not None and ids is not None and positions.places != ids.places:
+        raise ValueError(
+            f"the labels {shown(names)} could be ids or positions of {metric!r}: name its labels "
+            "(labels=[...], or `wassloss metric build --labels`)"
+        )
+    found = positions or ids
+    if found is None:
+        kind = "ids in" if not isinstance(metric, Ordinal) else "positions nor ids in"
+        raise ValueError(
+            f"the labels {shown(names)} are no {kind} 0..{metric.size - 1} of {metric!r}, which "
+            "has no names: name its labels (labels=[...], or `wassloss metric build --labels`)"
+        )
+    return found
+
+
+def shown(names: Sequence[object], most: int = 6) -> str:
+    """A few of them, quoted."""
+    quoted = [repr(str(name)) for name in names[:most]]
+    return ", ".join([*quoted, "…"] if len(names) > most else quoted)
+
+
+def _places(words: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Which of the names each word is, by text or else by number; -1 where it is none."""
+    place = {name: i for i, name in enumerate(names)}
+    by_number: dict[int | float, int] = {}
+    for i, name in enumerate(names):
+        value = number(name)
+        if value is not None:
+            by_number[value] = -1 if value in by_number else i  # 1 and 1.0 are listed apart
+    found = []
+    for word in words:
+        value = None if word in place else number(word)
+        found.append(place.get(word, -1) if value is None else by_number.get(value, -1))
+    return found
+
+
+def _at_positions(values: list[int | float], metric: GroundMetric) -> Places | None:
+    """Places of labels by their values, where the metric has these as positions on a line."""
+    if not isinstance(metric, Ordinal):
         return None
-    return numbers if np.isfinite(numbers).all() else None
+    positions = metric.positions.detach().cpu()
+    place = {position: i for i, position in enumerate(positions.tolist())}
+    exact = torch.tensor([float(value) for value in values], dtype=torch.float64)
+    rounded = exact.to(positions.dtype).tolist()
+    if len(place) < metric.size or not all(value in place for value in rounded):
+        return None
+    names = [f"{p:g}" if float(f"{p:g}") == p else repr(p) for p in positions.tolist()]
+    for value, at in zip(values, (place[r] for r in rounded), strict=True):
+        names[at] = str(value)  # as the data have it: 0.1, not what single precision makes of it
+    return Places([place[value] for value in rounded], tuple(names))
 
 
-def _is_number(value: str) -> bool:
-    return value.removeprefix("-").isdecimal()
+def _unknown(word: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, names)
+    hint = f"; did you mean {near[0]!r}?" if near else f", {shown(names)}"
+    return f"{word!r} is none of the {len(names)} labels{hint}"

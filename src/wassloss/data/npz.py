@@ -6,6 +6,7 @@
 ``target_counts``,              instead of ``target``: labels of each example, laid end to
 ``target_labels``,              end; without weights, an example's labels share a mass of 1
 ``target_weights``
+``feature_names``               optional; strings
 ``label_names``                 optional; strings
 ``label_count``                 optional; an integer
 ``part/NAME``                   optional; rows of a part, integers or a mask
@@ -18,7 +19,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from torch import Tensor
 
 from wassloss._files import read_npz, write_npz
 from wassloss.data._inputs import feature_tensor
+from wassloss.data._parts import part_name
+from wassloss.data.columns import feature_order
 from wassloss.data.labels import agreed_names
 from wassloss.data.record import Dataset
 from wassloss.data.tags import from_lists, to_lists
@@ -50,6 +53,10 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         arrays["label_names"] = np.array(data.label_names, dtype=np.str_)
         if tuple(arrays["label_names"].tolist()) != data.label_names:
             raise ValueError("labels that end in a NUL character cannot be saved")
+    if data.feature_names is not None:
+        arrays["feature_names"] = np.array(data.feature_names, dtype=np.str_)
+        if tuple(arrays["feature_names"].tolist()) != data.feature_names:
+            raise ValueError("names of features that end in a NUL character cannot be saved")
     arrays |= {f"part/{name}": rows.numpy() for name, rows in data.parts.items()}
     if data.groups is not None:
         arrays["groups"] = data.groups.numpy()
@@ -60,16 +67,25 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
     write_npz(path, arrays)
 
 
-def read_features(path: str | os.PathLike[str]) -> Tensor:
+def read_features(
+    path: str | os.PathLike[str], feature_names: tuple[str, ...] | None = None
+) -> Tensor:
     """The features alone."""
-    return feature_tensor(_features(read_npz(path)))
-
-
-def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = None) -> Dataset:
-    """Read a data set; ``label_names`` are for files that hold none."""
     arrays = read_npz(path)
-    own = arrays["label_names"].reshape(-1).tolist() if "label_names" in arrays else None
-    names = agreed_names(label_names, own)
+    features, own = feature_tensor(_features(arrays)), _strings(arrays, "feature_names")
+    if feature_names is None or own is None:
+        return features
+    return features[:, feature_order(own, feature_names)]
+
+
+def read(
+    path: str | os.PathLike[str],
+    label_names: tuple[str, ...] | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Dataset:
+    """Read a data set; ``label_names`` are for files that hold none, whose labels are ids."""
+    arrays = read_npz(path)
+    names = agreed_names(label_names, _strings(arrays, "label_names"))
     fields: dict[str, Any] = {name: _one(arrays, name) for name in _TEXTS if name in arrays}
     if "label_count" in arrays:
         fields["label_count"] = int(_one(arrays, "label_count"))
@@ -77,11 +93,37 @@ def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = Non
     fields |= {
         "features": _features(arrays),
         "target": _target(arrays),
-        "parts": {k.removeprefix("part/"): a for k, a in arrays.items() if k.startswith("part/")},
+        "parts": _parts(arrays),
         "groups": arrays.get("groups"),
         "metric": storage.from_arrays(metric) if metric else None,
+        "feature_names": _strings(arrays, "feature_names"),
     }
-    return Dataset(label_names=names, **fields)
+    data = Dataset(label_names=names, **fields)
+    if feature_names is None or data.feature_names is None:
+        return data
+    return data.with_features(feature_names)
+
+
+def column_names(path: str | os.PathLike[str]) -> tuple[str, ...] | None:
+    """The names of the features, where the archive holds any."""
+    return _strings(read_npz(path, ("feature_names",)), "feature_names")
+
+
+def declared_labels(path: str | os.PathLike[str]) -> Literal["names", "ids"]:
+    """Whether the file lists its labels; in this format numbers are ids in any case."""
+    return "names" if "label_names" in read_npz(path, ("label_names",)) else "ids"
+
+
+def _parts(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    parts: dict[str, NDArray[Any]] = {}
+    for key, rows in arrays.items():
+        if not key.startswith("part/"):
+            continue
+        name = part_name(key.removeprefix("part/"))
+        if name in parts:
+            raise ValueError(f"it holds the part {name!r} twice")
+        parts[name] = rows
+    return parts
 
 
 def _target(arrays: dict[str, NDArray[Any]]) -> Any:
@@ -102,6 +144,10 @@ def _target(arrays: dict[str, NDArray[Any]]) -> Any:
             f"target_weights must have shape {labels.shape}, as target_labels, got {weights.shape}"
         )
     return from_lists(counts, labels, weights)
+
+
+def _strings(arrays: dict[str, NDArray[Any]], name: str) -> tuple[str, ...] | None:
+    return tuple(arrays[name].reshape(-1).tolist()) if name in arrays else None
 
 
 def _one(arrays: dict[str, NDArray[Any]], name: str) -> Any:

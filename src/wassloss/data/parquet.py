@@ -1,9 +1,10 @@
 """Data sets as Parquet, the format to stream from when they do not fit into memory.
 
 ================  ============================================================================
-``features``      lists of floats, all of one length; or one column each, ``x0``, ``x1``, ...
-``label``         the class: an integer, or a string
-``labels``        instead of ``label``: a list of integers or strings
+``features``      lists of floats, all of one length; or one column each: ``x0``, ``x1``, ...,
+                  or without these every column that is not named below
+``label``         the class: a number, or a string
+``labels``        instead of ``label``: a list of numbers or strings
 ``weights``       beside ``labels``: a list of numbers, as long; without it, the labels of a
                   row share a mass of 1. Without ``labels`` or ``label``: a weight for each
                   label there is, all rows alike
@@ -12,7 +13,8 @@
 ================  ============================================================================
 
 The file's metadata hold, under the key ``wassloss``, JSON with ``label_names``, ``label_count``,
-``name`` and ``provenance``, each optional.
+``feature_names`` (of the lists), ``name`` and ``provenance``, each optional. With either of the
+first two, integers are ids of labels; without, they are values.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -31,13 +33,17 @@ from wassloss._files import replacing
 from wassloss.data._layout import (
     FORMAT,
     METADATA_KEY,
+    FeatureColumns,
     Layout,
-    feature_columns,
     features_of,
     import_pyarrow,
+    labels_of,
     one_line,
+    said_by,
     whole_column,
 )
+from wassloss.data._parts import part_name
+from wassloss.data._sources import is_part
 from wassloss.data.record import Dataset
 from wassloss.data.tags import to_lists
 from wassloss.targets import SparseTarget, Target
@@ -48,12 +54,14 @@ _ROW_GROUP_BYTES = 8 << 20  # of features: small enough to shuffle, large enough
 def read(
     path: str | os.PathLike[str],
     label_names: tuple[str, ...] | None = None,
-    label_column: str = "label",
+    label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Read a whole data set into memory; ``wassloss.data.ParquetStream`` reads it in batches."""
     try:
         with _opened(path) as file:
-            layout = Layout.of(file.schema_arrow, label_names, label_column)
+            schema = file.schema_arrow
+            layout = Layout.of(schema, label_names, label_column or "label", feature_names)
             extra = [
                 n for n, has in (("part", layout.has_part), ("group", layout.has_group)) if has
             ]
@@ -69,7 +77,7 @@ def read(
     parts: dict[str, list[int]] = {}
     for i, part in enumerate(table["part"].to_pylist() if layout.has_part else []):
         if part:
-            parts.setdefault(part, []).append(i)
+            parts.setdefault(part_name(part), []).append(i)
     groups = None
     if layout.has_group:
         groups = torch.from_numpy(
@@ -84,41 +92,84 @@ def read(
         groups=groups,
         name=layout.name,
         provenance=layout.provenance,
+        feature_names=layout.feature_names,
     )
 
 
-def read_features(path: str | os.PathLike[str]) -> Tensor:
+def read_features(
+    path: str | os.PathLike[str],
+    label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Tensor:
     """The columns of features alone; rows need not say what they are."""
     with _opened(path) as file:
-        columns = feature_columns(file.schema_arrow.names)
-        table = file.read(list(columns))
+        found = FeatureColumns.of(file.schema_arrow, label_column or "label", feature_names)
+        table = file.read(list(found.columns))
     if table.num_rows == 0:
         raise ValueError("it has no rows")
-    return features_of(table, columns)
+    return features_of(table, found.columns, found.order)
 
 
 def feature_batches(
-    path: str | os.PathLike[str], rows: int, part: str | None = None
+    path: str | os.PathLike[str],
+    rows: int,
+    part: str | None = None,
+    label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
 ) -> Iterator[tuple[list[int], Tensor]]:
     """The same in pieces of at most ``rows``, with the numbers of the rows, of one part or all."""
     try:
         with _opened(path) as file:
-            columns = feature_columns(file.schema_arrow.names)
+            found = FeatureColumns.of(file.schema_arrow, label_column or "label", feature_names)
             if part is not None and "part" not in file.schema_arrow.names:
                 raise ValueError(f"it has no column 'part' to find {part!r} in")
-            read = [*columns, *(["part"] if part is not None else [])]
+            read = [*found.columns, *(["part"] if part is not None else [])]
             start = 0
             for batch in file.iter_batches(rows, columns=read):
                 table = import_pyarrow().Table.from_batches([batch])
                 numbers = np.arange(start, start + len(batch))
                 start += len(batch)
                 if part is not None:
-                    own = np.array([p == part for p in table["part"].to_pylist()], dtype=bool)
+                    own = is_part(table, part)
                     table, numbers = table.filter(own), numbers[own]
                 if len(numbers):
-                    yield numbers.tolist(), features_of(table, columns)
+                    yield numbers.tolist(), features_of(table, found.columns, found.order)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)} cannot be read as data: {error}") from error
+
+
+def column_names(
+    path: str | os.PathLike[str], label_column: str | None = None
+) -> tuple[str, ...] | None:
+    """The names of the features; None for lists of numbers that have none."""
+    with _opened(path) as file:
+        return FeatureColumns.of(file.schema_arrow, label_column or "label").names
+
+
+def declared_labels(path: str | os.PathLike[str]) -> Literal["names", "ids"] | None:
+    """Whether the file lists its labels, or says how many there are so that integers are ids."""
+    with _opened(path) as file:
+        said = said_by(file.schema_arrow)
+    if said.get("label_names") is not None:
+        return "names"
+    return "ids" if said.get("label_count") else None
+
+
+def label_values(path: str | os.PathLike[str], label_column: str | None = None) -> tuple[str, ...]:
+    """The values that occur as labels, read from their column alone and a piece at a time."""
+    pa = import_pyarrow()
+    found: dict[str, None] = {}
+    try:
+        with _opened(path) as file:
+            column = Layout.of(file.schema_arrow, None, label_column or "label").target_column
+            for group in range(file.num_row_groups):
+                values = whole_column(file.read_row_group(group, [column]), column)
+                if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+                    values = values.flatten()
+                found |= dict.fromkeys(labels_of(values.unique(), column, None).names)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} cannot be read as data: {error}") from error
+    return tuple(found)
 
 
 def row_count(path: str | os.PathLike[str]) -> int:
@@ -153,6 +204,7 @@ def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | Non
         "format": FORMAT,
         "label_names": data.label_names,
         "label_count": data.label_count,
+        "feature_names": data.feature_names,
         "name": data.name,
         "provenance": data.provenance,
     }

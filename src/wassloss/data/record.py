@@ -18,8 +18,11 @@ from wassloss.data._inputs import (
     own_target,
     row_numbers,
 )
+from wassloss.data._parts import part_name
 from wassloss.data._relabel import relabelled
 from wassloss.data._split import draw_parts
+from wassloss.data.columns import check_feature_names, feature_order
+from wassloss.data.labels import places_in
 from wassloss.data.tags import as_sparse
 from wassloss.ground import GroundMetric
 from wassloss.ground._labels import check_labels, find_label
@@ -50,6 +53,7 @@ class Dataset:
             :meth:`split` keeps them together.
         name: what to call it.
         provenance: where it comes from, under what licence, what was left out.
+        feature_names: a name for each feature, or None.
 
     >>> import wassloss as wl
     >>> data = Dataset([[0.0], [1.0], [2.0]], [0, 1, 1], metric=wl.ground.Ordinal(3))
@@ -68,6 +72,7 @@ class Dataset:
     groups: Tensor | None = None
     name: str = ""
     provenance: str = ""
+    feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         features = feature_tensor(self.features)
@@ -93,6 +98,7 @@ class Dataset:
             "label_count": count,
             "parts": MappingProxyType(own_parts(self.parts, n)),
             "groups": group_ids(self.groups, n),
+            "feature_names": check_feature_names(self.feature_names, features.shape[1]),
         }
         for name, value in own.items():
             object.__setattr__(self, name, value)
@@ -129,6 +135,8 @@ class Dataset:
 
     def part(self, name: str) -> Dataset:
         """The rows of one part, as a data set without parts."""
+        if name not in self.parts:
+            name = part_name(name)
         if name not in self.parts:
             known = ", ".join(self.parts) or "none; split(...) makes some"
             raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")
@@ -201,35 +209,42 @@ class Dataset:
             metric=None,
         )
 
+    def with_features(self, names: Sequence[str]) -> Dataset:
+        """The same data with these features only, in this order.
+
+        >>> data = Dataset([[1.0, 2.0]], [0], feature_names=("age", "height"))
+        >>> data.with_features(["height"]).features
+        tensor([[2.]])
+        """
+        if self.feature_names is None:
+            raise ValueError(f"the data's features have no names to find {names[0]!r} by")
+        order = feature_order(self.feature_names, names)
+        return dataclasses.replace(
+            self, features=self.features[:, order], feature_names=tuple(names)
+        )
+
     def with_metric(self, metric: GroundMetric) -> Dataset:
         """The same data with this ground metric, its labels in the metric's order.
 
-        Labels are matched by name where both have names, so the metric may have more of them and
-        in another order; otherwise by number.
+        Labels are matched by name, or as the number that a name is, where both have names: the
+        metric may have more of them and in another order. Where the metric has none, labels that
+        are numbers are its positions on a line or its ids, and names are its labels in their order.
+        Class ids without names are the metric's.
 
         >>> import wassloss as wl
         >>> data = Dataset([[0.0], [1.0]], [0, 1], label_names=("high", "low"))
         >>> data.with_metric(wl.ground.Ordinal(3, labels=["low", "middle", "high"])).target
         tensor([2, 0])
         """
-        count, own, theirs = metric.size, self.label_names, metric.labels
-        if own is None or theirs is None:
-            if count < self.label_count or (count > self.label_count and own is not None):
+        if self.label_names is None:
+            if metric.size < self.label_count:
                 raise ValueError(f"metric must have {self.label_count} labels, got {metric!r}")
-            place, own = torch.arange(self.label_count), own or theirs
+            places, names = list(range(self.label_count)), metric.labels
         else:
-            number = {name: i for i, name in enumerate(theirs)}
-            missing = [name for name in own if name not in number]
-            if missing:
-                shown = ", ".join(map(repr, missing[:3])) + (", ..." if len(missing) > 3 else "")
-                raise ValueError(
-                    f"metric must have all {self.label_count} labels of the data, but it lacks "
-                    f"{len(missing)}: {shown}"
-                )
-            place, own = torch.tensor([number[name] for name in own]), theirs
-        target, _ = relabelled(self.target, place, count)
+            places, names = places_in(self.label_names, metric)
+        target, _ = relabelled(self.target, torch.tensor(places), metric.size)
         return dataclasses.replace(
-            self, target=target, label_names=own, label_count=count, metric=metric
+            self, target=target, label_names=names, label_count=metric.size, metric=metric
         )
 
     def label_index(self, label: str | int) -> int:

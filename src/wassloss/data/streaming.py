@@ -12,6 +12,7 @@ again from the number of the epoch and of the batch.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,9 +23,9 @@ from torch import Tensor
 
 from wassloss.data._layout import import_pyarrow, one_line
 from wassloss.data._prefetch import prefetched
-from wassloss.data._sources import Source, check_alike, expanded, open_source
+from wassloss.data._sources import check_alike, expanded, open_source
 from wassloss.data._windows import Piece, RowGroups, batch_ends, stretch
-from wassloss.ground._inputs import size_of
+from wassloss.ground._inputs import seed_of, size_of
 from wassloss.targets import SparseTarget, Target, read_target, take_rows
 
 Batch = tuple[Tensor, Target]
@@ -51,8 +52,8 @@ class ParquetStream:
         rank, world_size: which of how many processes this is.
         drop_last: leave out the rows that do not fill a batch on every process.
         prefetch: batches to prepare ahead in a thread; 0 reads in the caller's.
-        label_names, label_column: as in ``wassloss.data.read``.
-        label_count: where neither the files nor ``label_names`` say.
+        label_names, label_column, feature_names: as in ``wassloss.data.read``.
+        label_count: where neither the files nor ``label_names`` say; labels are then ids.
 
     >>> import tempfile, wassloss as wl
     >>> data = wl.data.Dataset(torch.rand(10, 3), torch.arange(10))
@@ -79,6 +80,7 @@ class ParquetStream:
         label_names: tuple[str, ...] | None = None,
         label_column: str = "label",
         label_count: int = 0,
+        feature_names: tuple[str, ...] | None = None,
     ) -> None:
         self.batch_size = size_of("batch_size", batch_size)
         self.buffer_rows = size_of("buffer_rows", buffer_rows)
@@ -87,15 +89,20 @@ class ParquetStream:
             raise ValueError(f"rank must be in 0..{world_size - 1}, got {rank}")
         if prefetch < 0:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
-        self.rank, self.shuffle, self.seed = rank, shuffle, seed
+        self.rank, self.shuffle, self.seed = rank, shuffle, seed_of("seed", seed)
         self.drop_last, self.prefetch = drop_last, prefetch
         self.part = part
         names = None if label_names is None else tuple(label_names)
-        opened = [open_source(path, names, label_column, part) for path in expanded(paths)]
-        self._files = [file for file, _ in opened]
-        self._layout = opened[0][1]
-        for file, layout in opened[1:]:
-            check_alike(self._layout, layout, self._files[0].path, file.path)
+        wanted = None if feature_names is None else tuple(feature_names)
+        first, *others = expanded(paths)
+        file, layout = open_source(first, names, label_column, part, wanted)
+        self._files, self._layouts = [file], [layout]
+        for path in others:  # whose columns may come in another order
+            file, other = open_source(path, names, label_column, part, layout.feature_names)
+            check_alike(layout, other, self._files[0].path, file.path)
+            self._files.append(file)
+            self._layouts.append(other)
+        self._layout = layout
         self.label_names = self._layout.label_names
         self.label_count = self._layout.label_count or label_count
         if self.label_count < 1:
@@ -103,6 +110,8 @@ class ParquetStream:
                 f"{self._files[0].path} does not say how many labels there are: pass label_names "
                 "or label_count"
             )
+        if self.label_names is None:
+            self._layouts = [dataclasses.replace(each, ids=True) for each in self._layouts]
         self.rows = sum(sum(file.rows) for file in self._files)
         if self.rows == 0:
             raise ValueError(f"part must be one that the files have, got {part!r}")
@@ -204,19 +213,19 @@ class ParquetStream:
         key = Piece(piece.file, piece.group, 0, 0)
         if self._cached is None or self._cached[0] != key:
             self._cached = None  # before the next one is read, not after
-            file = self._files[piece.file]
-            self._cached = (key, self._decoded(file, piece.group))
+            self._cached = (key, self._decoded(piece.file, piece.group))
         return self._cached[1]
 
-    def _decoded(self, file: Source, group: int) -> Batch:
+    def _decoded(self, number: int, group: int) -> Batch:
         pa = import_pyarrow()
+        file, layout = self._files[number], self._layouts[number]
         try:
             with pa.parquet.ParquetFile(file.path, metadata=file.metadata) as opened:
-                table = opened.read_row_group(group, self._layout.columns, use_threads=False)
+                table = opened.read_row_group(group, layout.columns, use_threads=False)
             if file.masks is not None:
                 bits = np.unpackbits(file.masks[group], count=table.num_rows)
                 table = table.filter(pa.array(bits.astype(bool)))
-            features, target, _ = self._layout.decode(table)
+            features, target, _ = layout.decode(table)
             read_target(target, self.label_count, torch.Size([len(features)]), torch.empty(0))
         except MemoryError:  # which pyarrow's is, too; the file is not to blame
             raise

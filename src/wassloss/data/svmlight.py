@@ -1,8 +1,8 @@
 """Data sets in the SVMlight format: one example a line, ``3,7 1:0.5 4:2 # remark``.
 
-Labels come first, separated by commas, as ids from 0; features follow as ``index:value``, those
-that are 0 left out. The format holds neither weights nor names nor how many features there are;
-files written here say the latter two in a remark on their first line.
+Labels come first, numbers separated by commas; features follow as ``index:value``, those that are 0
+left out. The format holds neither weights nor names nor how many features there are; files written
+here say the latter two in a remark on their first line, and their labels are ids from 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from wassloss._files import replacing
-from wassloss.data.labels import agreed_names
+from wassloss._precision import overflowed, too_large
+from wassloss.data.labels import agreed_names, number, read_labels
 from wassloss.data.record import Dataset
 from wassloss.data.tags import as_sparse, from_lists, to_lists
 from wassloss.targets import SparseTarget
@@ -28,17 +29,20 @@ def read(
     path: str | os.PathLike[str],
     label_names: tuple[str, ...] | None = None,
     zero_based: bool | Literal["auto"] = "auto",
+    feature_names: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Read a data set; its features become dense.
 
     Args:
         path: the file.
-        label_names: the labels' names.
+        label_names: the labels in their order; otherwise the numbers that occur, in theirs.
         zero_based: whether the first feature has index 0; ``"auto"`` takes it to be 0 where
             the file has an index of 0, otherwise 1. Say which when reading several files.
+        feature_names: which features to keep, where the file names them.
     """
     counts: list[int] = []
-    labels: list[int] = []
+    labels: list[str] = []
+    lines: list[int] = []  # of each label
     rows: list[int] = []
     columns: list[int] = []
     values: list[float] = []
@@ -47,15 +51,18 @@ def read(
     try:
         with open(path, encoding="utf-8") as file:
             for line, text in enumerate(file, start=1):
-                if line == 1 and text.startswith(_HEADER):
-                    header = _header(text.removeprefix(_HEADER))
+                if line == 1:
+                    header = _header(text)
                 words = text.split("#", 1)[0].split()
                 if not words:
                     continue
                 if ":" in words[0]:
                     raise ValueError("expected a label before the features")
-                own = [_label(word) for word in words[0].split(",")]
+                own = words[0].split(",")
+                for word in own:
+                    _check_label(word, ids="label_count" in header)
                 labels += own
+                lines += [line] * len(own)
                 for word in words[1:]:
                     index, _, value = word.partition(":")
                     rows.append(len(counts))
@@ -78,21 +85,50 @@ def read(
     if max(columns) - first >= width:
         raise ValueError(f"feature indices must be at most {width}, got {max(columns)}")
     features = np.zeros((len(counts), width), dtype=np.float32)
-    features[rows, np.array(columns) - first] = values
-    names = agreed_names(label_names, header.get("label_names"))
-    ids = np.array(labels, dtype=np.int64)
+    wide = torch.tensor(values, dtype=torch.float64)
+    narrow = wide.float()
+    if (large := overflowed(wide, narrow)) is not None:
+        (i,) = large
+        raise too_large("features", torch.float32, values[i], rows[i], columns[i] - first)
+    features[rows, np.array(columns) - first] = narrow.numpy()
+    names: tuple[str, ...] | None
+    if "label_count" in header:
+        names = agreed_names(label_names, header.get("label_names"))
+        ids = np.array([number(word) for word in labels], dtype=np.int64)
+    else:
+        ids, names = read_labels(labels, label_names, lambda i: f"line {lines[i]}")
     single = header.get("classes", max(counts) == 1)
-    return Dataset(
+    data = Dataset(
         torch.from_numpy(features),
         torch.from_numpy(ids) if single else from_lists(np.array(counts), ids),
         label_names=names,
-        label_count=0 if label_names else header.get("label_count", 0),
+        label_count=0 if names else header.get("label_count", 0),
+        feature_names=header.get("feature_names"),
     )
+    if feature_names is None or data.feature_names is None:
+        return data
+    return data.with_features(feature_names)
 
 
-def read_features(path: str | os.PathLike[str]) -> Tensor:
+def read_features(
+    path: str | os.PathLike[str], feature_names: tuple[str, ...] | None = None
+) -> Tensor:
     """The features alone; the format has no way to leave labels out."""
-    return read(path).features
+    return read(path, feature_names=feature_names).features
+
+
+def column_names(path: str | os.PathLike[str]) -> tuple[str, ...] | None:
+    """The names of the features, where the file says any."""
+    names = _first_line(path).get("feature_names")
+    return None if names is None else tuple(names)
+
+
+def declared_labels(path: str | os.PathLike[str]) -> Literal["names", "ids"] | None:
+    """Whether the file lists its labels, or says how many there are so that numbers are ids."""
+    header = _first_line(path)
+    if header.get("label_names") is not None:
+        return "names"
+    return "ids" if "label_count" in header else None
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
@@ -115,6 +151,7 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         "first": 1,
         "label_count": data.label_count,
         "label_names": data.label_names,
+        "feature_names": data.feature_names,
         "classes": not isinstance(data.target, SparseTarget) and data.target.dim() == 1,
     }
     with replacing(path) as temporary, open(temporary, "x", encoding="utf-8") as file:
@@ -124,15 +161,26 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
             file.write(" ".join([",".join(map(str, own)), *pairs]) + "\n")
 
 
+def _first_line(path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _header(file.readline())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not text: {error}") from error
+
+
 def _header(text: str) -> dict[str, Any]:
-    header = json.loads(text)
+    if not text.startswith(_HEADER):
+        return {}
+    header = json.loads(text.removeprefix(_HEADER))
     if not isinstance(header, dict):
         raise ValueError("expected a JSON object after # wassloss")
     return header
 
 
-def _label(word: str) -> int:
-    value = float(word)  # LIBSVM writes 1 as +1, some tools as 1.0
-    if not value.is_integer() or value < 0:
+def _check_label(word: str, ids: bool) -> None:
+    value = number(word)  # LIBSVM writes 1 as +1, some tools as 1.0
+    if value is None:
+        raise ValueError(f"expected a number as label, got {word!r}")
+    if ids and (value < 0 or not isinstance(value, int)):
         raise ValueError(f"expected label ids from 0, got {word!r}")
-    return int(value)

@@ -9,7 +9,7 @@ from torch import Tensor
 from wassloss.data.noise import flip_labels
 from wassloss.data.record import Dataset
 from wassloss.ground import Embedding, Grid
-from wassloss.ground._inputs import size_of
+from wassloss.ground._inputs import seed_of, size_of
 
 
 def lattice(
@@ -48,7 +48,7 @@ def lattice(
     if not 0 < spread < np.inf:
         raise ValueError(f"spread must be positive, got {spread}")
     metric = Grid((side, side))
-    positions, flips = np.random.SeedSequence(seed).spawn(2)
+    positions, flips = np.random.SeedSequence(seed_of("seed", seed)).spawn(2)
     true = torch.arange(side * side).repeat_interleave(train + test)
     vertices = torch.stack([true // side, true % side], 1)  # (examples, 2)
     rng = np.random.default_rng(positions)
@@ -82,7 +82,7 @@ def random_histograms(n: int, size: int, *, seed: int = 0) -> Tensor:
     """
     n, size = size_of("n", n), size_of("size", size)
     # Exponential variables divided by their sum are uniform on the simplex.
-    masses = np.random.default_rng(seed).standard_exponential((n, size))
+    masses = np.random.default_rng(seed_of("seed", seed)).standard_exponential((n, size))
     return torch.from_numpy(masses / masses.sum(1, keepdims=True))
 
 
@@ -100,7 +100,9 @@ def random_metric(size: int, *, seed: int = 0) -> Embedding:
     1.0
     """
     size = size_of("size", size)
-    points = np.random.default_rng(seed).standard_normal((size, max(1, size // 10)))
+    points = np.random.default_rng(seed_of("seed", seed)).standard_normal(
+        (size, max(1, size // 10))
+    )
     distances = Embedding(points, normalize=False).distance().numpy()
     median = float(np.median(distances))
     return Embedding(points, normalize=False, scale=median if median > 0 else None)

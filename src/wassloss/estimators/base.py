@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from wassloss._checks import check_strength
+from wassloss._precision import narrowed
 from wassloss.estimators.fitting import FitPlan, Objective
 from wassloss.estimators.target import cast
 from wassloss.ground import GroundMetric
@@ -170,7 +171,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Target, ...]:
         """What the training takes: standardised features, target, weights."""
         dtype = next(self.model_.parameters()).dtype
-        columns = (self._features(X), cast(target, dtype))
+        features = self._features(X)
+        _check_squares(features)
+        columns = (features, cast(target, dtype))
         return columns if weight is None else (*columns, torch.from_numpy(weight).to(dtype))
 
     def _standardize(self, X: NDArray[Any], weight: NDArray[np.float64] | None) -> None:
@@ -179,13 +182,24 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             self.scaler_ = None
             return
         scaler = getattr(self, "scaler_", None) or StandardScaler()
-        self.scaler_ = scaler.partial_fit(X, sample_weight=weight)
+        with np.errstate(over="ignore", invalid="ignore"):  # looked for below
+            scaler.partial_fit(X, sample_weight=weight)
+        wrong = np.flatnonzero(~np.isfinite(scaler.var_))
+        if len(wrong):
+            column, largest = wrong[0], np.abs(X[:, wrong[0]]).max()
+            raise ValueError(
+                f"X must have a finite variance in {X.dtype}, got numbers up to {largest:g} in "
+                f"column {column}; divide that column by its size"
+            )
+        self.scaler_ = scaler
 
     def _features(self, X: NDArray[Any]) -> Tensor:
         scaled = X if self.scaler_ is None else self.scaler_.transform(X)
         # Copied into torch's memory, which is aligned: on NumPy's, matrix products may end on
         # other last bits from one call to the next, and a fit would not repeat exactly.
-        return torch.tensor(scaled, dtype=next(self.model_.parameters()).dtype)
+        name = "X" if self.scaler_ is None else "X, standardized,"
+        own = torch.tensor(scaled)
+        return narrowed(name, own, next(self.model_.parameters()).dtype)
 
     @torch.no_grad()
     def _outputs(self, X: Any) -> Tensor:
@@ -205,6 +219,18 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"device must be one that torch has, got {self.device!r}: {reason}"
             ) from error
+
+
+def _check_squares(features: Tensor) -> None:
+    """Gradients are products with the features, and optimisers square them."""
+    wrong = features.abs() > torch.finfo(features.dtype).max ** 0.5
+    if wrong.any():
+        row, column = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"X must have features whose squares fit {features.dtype}, got "
+            f"{features[row, column].item():g} in row {row}, column {column}; pass "
+            "standardize=True, or divide that column by its size"
+        )
 
 
 def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:

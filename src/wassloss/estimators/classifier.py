@@ -55,9 +55,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             that are numbers, as far apart as their values (or, named by `classes` in their order,
             evenly spaced); or None for the 0-1 metric.
         classes: the class of each label of the metric, in its order. Where left out, classes are
-            matched to the metric's `labels` by name if it has any; otherwise integers in 0..K-1
-            are labels by number, and other classes, which must all be present, are the labels in
-            sorted order.
+            matched to the metric's `labels` by name if it has any; otherwise they are numbers of
+            labels in 0..K-1, the 0 among them. Anything else is an error rather than a guess, which
+            would depend on the classes that a fold of the data happens to hold.
         kl_weight: α, in units of the cost; by default a tenth of the median cost.
         epsilon: entropic strength, by default a fifth of the median cost; 0 is exact.
         power: exponent of the cost; None for the metric's own.

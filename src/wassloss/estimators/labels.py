@@ -1,4 +1,18 @@
-"""Which class is which label of the ground metric."""
+"""Which class is which label of the ground metric.
+
+A part of the data may lack classes, as a fold of cross-validation often does. So what a class is
+must follow from the metric, or from what the user says, and never from which classes are there:
+
+==================================  ==============================================================
+`classes` are given                 the class of each label, in the metric's order
+the metric has names                classes are names
+it has none                         classes are numbers of labels, 0..K-1. The 0 must be among them:
+                                    1, 2, 3 may be numbers of labels, or classes counted from 1.
+                                    Nor may they be positions of other labels on a line
+``"ordinal"``, or None              the classes make the metric, by their values; so two of them are
+                                    as far apart whatever others there are
+==================================  ==============================================================
+"""
 
 from __future__ import annotations
 
@@ -39,9 +53,9 @@ class Labels:
         """
         found, inverse = np.unique(y, return_inverse=True)
         _check_known("y", found, self.classes, "the classes")
-        order = np.argsort(self.classes, kind="stable")
-        place = order[np.searchsorted(self.classes, found, sorter=order)]
-        return self.places[place][inverse]
+        # As Python objects: NumPy compares integers of different types as floats.
+        place = {each: i for i, each in enumerate(self.classes.tolist())}
+        return self.places[[place[each] for each in found.tolist()]][inverse]
 
     def state(self) -> dict[str, Any]:
         """Classes and places as JSON holds them.
@@ -75,7 +89,7 @@ class Labels:
 def labels_of_classes(
     found: NDArray[Any], metric: Metric, classes: Classes, power: float | None
 ) -> Labels:
-    """Match class ids, sorted, to a metric: by `classes`, by name, by number, or in order."""
+    """Match class ids, sorted, to a metric: see the table above."""
     if classes is not None:
         every = read_classes(classes)
         _check_known("y", found, every, "classes")
@@ -83,7 +97,7 @@ def labels_of_classes(
     if metric is None:
         return _sorted(_resolved(None, found, power), found)
     if isinstance(metric, str):
-        if _is_ordinal(metric) and found.dtype.kind not in "iuf":
+        if _is_ordinal(metric) and found.dtype.kind not in "biuf":
             raise ValueError(
                 'metric="ordinal" takes numbers as classes, got '
                 f"{found[0]!r}; pass classes=[...] in their order"
@@ -99,15 +113,20 @@ def labels_of_classes(
             )
         _check_known("y", found, names, "the ground metric's labels")
         return _sorted(ground, names.astype(found.dtype) if found.dtype == object else names)
-    if found.dtype.kind in "iu" and found[0] >= 0 and found[-1] < ground.size:
-        return _sorted(ground, np.arange(ground.size, dtype=found.dtype))
-    if len(found) != ground.size:
+    if not _are_label_numbers(found, ground.size):
         raise ValueError(
-            f"y must hold {ground.size} classes, as the ground metric has labels, or ids in "
-            f"0..{ground.size - 1}, got the {len(found)} classes of {_shown(found)}; name them all "
-            "with classes=[...]"
+            f"y must hold numbers of labels, 0 and others in 0..{ground.size - 1}, where the "
+            f"ground metric has no names, got {_shown(found)}; say which class is which label with "
+            "classes=[...], in the metric's order, or name the metric's labels with labels=[...]"
         )
-    return _sorted(ground, found)
+    if _could_be_positions(found, ground):
+        raise ValueError(
+            f"y could hold numbers of labels or positions of {ground!r}, got {_shown(found)}; say "
+            "which class is which label with classes=[...], in the metric's order"
+        )
+    numbers = np.arange(ground.size)
+    own = numbers.astype(found.dtype)
+    return _sorted(ground, own if np.array_equal(own, numbers) else numbers)
 
 
 def labels_of_columns(
@@ -155,8 +174,8 @@ def _resolved(
         ground = Discrete(len(classes))
     elif isinstance(metric, str):
         _is_ordinal(metric)
-        numbers = classes.dtype.kind in "iuf"
-        ground = Ordinal(classes.astype(np.float64)) if numbers else Ordinal(len(classes))
+        numbers = classes.dtype.kind in "biuf"
+        ground = Ordinal(_positions(classes)) if numbers else Ordinal(len(classes))
     else:
         ground = _fixed(metric)
         if ground.size != len(classes):
@@ -165,6 +184,46 @@ def _resolved(
                 f"{len(classes)}"
             )
     return _with_power(ground, power)
+
+
+def _are_label_numbers(found: NDArray[Any], size: int) -> bool:
+    """Whether sorted classes can only be labels by their number."""
+    if found.dtype.kind == "b":
+        return size == 2
+    if found.dtype.kind not in "iuf" or (found != np.floor(found)).any():
+        return False
+    return bool(found[0] == 0 and found[-1] < size)
+
+
+def _could_be_positions(found: NDArray[Any], ground: GroundMetric) -> bool:
+    """Whether numbers of labels are also positions on a line, but of other labels."""
+    if not isinstance(ground, Ordinal):
+        return False
+    place = {position: i for i, position in enumerate(ground.positions.tolist())}
+    return all(each in place for each in found.tolist()) and any(
+        place[each] != each for each in found.tolist()
+    )
+
+
+def _positions(classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Different numbers as positions on a line, none of their distances lost.
+
+    Raises:
+        ValueError: some are so far apart that double precision cannot hold all distances.
+    """
+    if classes.dtype.kind != "f" and max(map(abs, classes.tolist())) > 2**53:
+        least = int(classes.min())  # beyond, neighbours are one number in double precision
+        places = np.array([float(each - least) for each in classes.tolist()])
+    else:
+        places = classes.astype(np.float64)
+    with np.errstate(over="ignore"):
+        span = places.max() - places.min()
+    if len(np.unique(places)) < len(classes) or not np.isfinite(span):
+        raise ValueError(
+            'metric="ordinal" takes numbers whose differences float64 can hold, got '
+            f"{classes.min()!r} to {classes.max()!r}; pass a ground metric with classes=[...]"
+        )
+    return places
 
 
 def _is_ordinal(metric: str) -> bool:

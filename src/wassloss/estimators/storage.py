@@ -14,6 +14,8 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from wassloss._files import pack_npz, replacing, unpack_npz
+from wassloss._safetensors import import_safetensors
 from wassloss.ground import GroundMetric
 from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build
@@ -38,7 +41,7 @@ Estimator = TypeVar("Estimator", bound="TransportEstimator")
 
 def save(estimator: TransportEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to `path`, all or nothing: an old file stays until this is whole."""
-    pack = _safetensors().torch.save
+    pack = import_safetensors().torch.save
     tensors = {f"model.{name}": t for name, t in estimator.model_.state_dict().items()}
     scaler = estimator.scaler_
     if scaler is not None:
@@ -69,14 +72,33 @@ def save(estimator: TransportEstimator, path: str | os.PathLike[str]) -> None:
 
 def load(cls: type[Estimator], path: str | os.PathLike[str], device: str) -> Estimator:
     """Read what `save` wrote, of one class."""
-    failure = _safetensors().SafetensorError
-    try:
+    with _one_line(path, cls.__name__):
         state, tensors = _read(path)
-        if state["format"] != _FORMAT:
-            raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
         if state["kind"] != cls.__name__:
             raise ValueError(f"it holds a {state['kind']}: use {state['kind']}.load")
         return _restored(cls, state, tensors, device)
+
+
+def load_any(path: str | os.PathLike[str], device: str) -> TransportEstimator:
+    """Read what `save` wrote, of whichever class."""
+    from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
+
+    kinds: dict[str, type[TransportEstimator]] = {
+        kind.__name__: kind for kind in (WassersteinClassifier, WassersteinMeasureRegressor)
+    }
+    with _one_line(path, "estimator"):
+        state, tensors = _read(path)
+        if state["kind"] not in kinds:
+            raise ValueError(f"it holds a {state['kind']}, expected one of {', '.join(kinds)}")
+        return _restored(kinds[state["kind"]], state, tensors, device)
+
+
+@contextmanager
+def _one_line(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Errors that name the file and what it should have been."""
+    failure = import_safetensors().SafetensorError
+    try:
+        yield
     except (
         ValueError,
         TypeError,
@@ -87,13 +109,13 @@ def load(cls: type[Estimator], path: str | os.PathLike[str], device: str) -> Est
         failure,
     ) as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{os.fspath(path)} is not a saved {cls.__name__}: {reason}") from error
+        raise ValueError(f"{os.fspath(path)} is not a saved {what}: {reason}") from error
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     with open(path, "rb"):  # a missing file is said to be missing, by name
         pass
-    with _safetensors().safe_open(os.fspath(path), "pt") as file:
+    with import_safetensors().safe_open(os.fspath(path), "pt") as file:
         metadata = file.metadata() or {}
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     text = metadata.get("wassloss")
@@ -101,7 +123,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tenso
         raise ValueError("it holds no estimator")
     if metadata.get("sha256") != _digest(text, tensors):
         raise ValueError("it is not as it was written")
-    return json.loads(text), tensors
+    state: dict[str, Any] = json.loads(text)
+    if state["format"] != _FORMAT:
+        raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
+    return state, tensors
 
 
 def _restored(
@@ -121,16 +146,6 @@ def _restored(
     estimator.epsilon_, estimator.kl_weight_ = state["epsilon"], state["kl_weight"]
     estimator._set_own_state(state["own"])
     return estimator
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise ImportError(
-            'files of estimators need safetensors: pip install "wassloss[train]"'
-        ) from error
-    return safetensors
 
 
 def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> nn.Module:

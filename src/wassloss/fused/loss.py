@@ -20,7 +20,7 @@ from wassloss.fused import cpu, gpu
 from wassloss.fused.rule import Costs, Fused, LossRule
 from wassloss.ground import GroundMetric
 from wassloss.recipe import LossSpec
-from wassloss.targets import SparseTarget, Target, dtype_of
+from wassloss.targets import SparseTarget, Target, dtype_of, is_class_ids
 from wassloss.transport import newton_cpu, newton_gpu
 from wassloss.transport.entropic import rounding_of
 from wassloss.transport.solve import largest_block
@@ -59,12 +59,12 @@ def _kernels(logits: Tensor, spec: LossSpec) -> ModuleType | None:
 
 
 def _class_ids(target: Target, logits: Tensor, batch_shape: torch.Size) -> Tensor | None:
-    """The target as `(batch,)` if it is class ids where and as they should be, by its type."""
-    if not isinstance(target, Tensor) or target.layout != torch.strided:
+    """The target as `(batch,)` if it is class ids of any integer type; None where it is odd."""
+    if not is_class_ids(target) or target.dtype == torch.bool or target.is_complex():
         return None
-    if target.dtype != torch.long or target.shape != batch_shape or target.device != logits.device:
+    if target.shape != batch_shape or target.device != logits.device:
         return None
-    return target.flatten().contiguous()
+    return target.flatten().long().contiguous()
 
 
 def _few(target: SparseTarget, logits: Tensor, batch_shape: torch.Size) -> SparseTarget | None:

@@ -7,6 +7,7 @@ Ordinal(10, power=2, scale=9)
 
 from wassloss.ground.axioms import AxiomReport
 from wassloss.ground.base import GroundMetric
+from wassloss.ground.cost import Cost
 from wassloss.ground.discrete import Discrete
 from wassloss.ground.embedding import Embedding
 from wassloss.ground.graph import Graph
@@ -18,6 +19,7 @@ from wassloss.ground.tree import Tree
 
 __all__ = [
     "AxiomReport",
+    "Cost",
     "Discrete",
     "Embedding",
     "Graph",

@@ -33,6 +33,47 @@ def cost_of(distance: Tensor, power: float, scale: float) -> Tensor:
     return torch.where(apart, torch.pow(ratio, power), 0.0)
 
 
+def held_cost(distance: Tensor, power: float, scale: float) -> float:
+    """The cost of one distance, for numbers that are derived from it.
+
+    Raises:
+        ValueError: it overflows, or vanishes although the distance does not.
+    """
+    d = float(distance)
+    if not math.isfinite(d):
+        raise infinite_distance(distance.dtype, d)
+    cost = float(cost_of(distance, power, scale))
+    if not math.isfinite(cost):
+        raise overflow(distance.dtype, power, scale, d)
+    if cost == 0 < d:
+        raise ValueError(
+            f"metric must have costs above 0 in {distance.dtype}, but (d / scale) ** power is "
+            f"rounded to 0 for d = {d:g}, power = {power:g}, scale = {scale:g}; pass "
+            "scale='median', which makes the median cost 1, or a smaller power"
+        )
+    return cost
+
+
+def overflow(
+    dtype: torch.dtype, power: float, scale: float, distance: float | None = None
+) -> ValueError:
+    """The error for costs that are too large for a dtype."""
+    of = "" if distance is None else f"d = {distance:g}, "
+    return ValueError(
+        f"metric must have finite costs in {dtype}, but (d / scale) ** power overflows for {of}"
+        f"power = {power:g}, scale = {scale:g}; pass scale='max', which keeps costs in [0, 1], or "
+        "a smaller power"
+    )
+
+
+def infinite_distance(dtype: torch.dtype, got: float) -> ValueError:
+    """The error for distances that are too large for a dtype."""
+    return ValueError(
+        f"distances must be finite in {dtype}, got {got}; divide what the metric is built from, or "
+        "pass it in float64"
+    )
+
+
 def check_power(power: float) -> float:
     """A finite, non-negative power."""
     if isinstance(power, bool) or not isinstance(power, Real):

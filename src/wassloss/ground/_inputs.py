@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._precision import overflowed
+
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 
 
@@ -22,6 +24,16 @@ def size_of(name: str, value: SupportsIndex) -> int:
     if size < 1:
         raise ValueError(f"{name} must be at least 1, got {size}")
     return size
+
+
+def seed_of(name: str, value: SupportsIndex) -> int:
+    """A seed that every generator takes, or an error that names the argument and the range."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer in 0..2**63 - 1, got {value!r}")
+    seed = operator.index(value)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"{name} must be in 0..2**63 - 1, got {seed}")
+    return seed
 
 
 def first_index(mask: Tensor) -> tuple[int, ...]:
@@ -59,6 +71,15 @@ def float_tensor(name: str, value: Numbers, *, shape: str, differentiable: bool 
         where = ", ".join(map(str, index))
         raise ValueError(f"{name} must be finite, got {name}[{where}] = {tensor[index].item()}")
     return tensor
+
+
+def holds_integers(value: Numbers) -> bool:
+    """Whether numbers are integers by their type, so that none of them was rounded."""
+    if isinstance(value, Tensor):
+        return not value.is_floating_point()
+    if isinstance(value, Sequence) and len(value) > 0 and isinstance(value[0], Tensor):
+        return all(holds_integers(row) for row in value)
+    return np.asarray(value).dtype.kind in "iub"
 
 
 def int_array(name: str, value: Numbers) -> NDArray[np.int64]:
@@ -109,7 +130,16 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
     # longdouble, which torch lacks, comes down to float64; torch also wants native byte order.
     native = f"f{min(array.dtype.itemsize, 8)}" if keep else "f8"
     tensor = torch.from_numpy(np.array(array, dtype=native, order="C"))
-    return tensor if keep else tensor.to(torch.get_default_dtype())
+    if keep:
+        return tensor
+    narrow = tensor.to(torch.get_default_dtype())
+    if (index := overflowed(tensor, narrow)) is not None:
+        where = ", ".join(map(str, index))
+        raise ValueError(
+            f"{name} must fit {narrow.dtype}, got {name}[{where}] = {tensor[index].item():g}; pass "
+            "an array of float64, or divide by the largest"
+        )
+    return narrow
 
 
 def _real_array(name: str, value: object) -> NDArray[Any]:

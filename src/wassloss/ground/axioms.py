@@ -79,7 +79,7 @@ def axiom_report(metric: GroundMetric, samples: int | None = None) -> AxiomRepor
     with torch.no_grad():
         columns = torch.cat([metric.distance_columns(block) for block in blocks(chosen, size)])
     chosen = chosen.to(columns.device)
-    among = columns[:, chosen].double().cpu()  # (count, count)
+    among = columns[:, chosen].T.double().cpu().contiguous()  # (count, count), from row to column
     tolerance = _TOLERANCE * torch.finfo(metric.dtype).eps * float(among.abs().max())
 
     # (count, K): each chosen label against all, for a twin may lie outside the sample.

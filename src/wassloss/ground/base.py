@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground._cost import Scale, check_power, check_scale, cost_of
+from wassloss.ground._cost import (
+    Scale,
+    check_power,
+    check_scale,
+    cost_of,
+    held_cost,
+    infinite_distance,
+    overflow,
+)
 from wassloss.ground._inputs import Numbers, label_indices, size_of
 from wassloss.ground._labels import check_labels, find_label
 from wassloss.ground._spread import blocks, max_distance, median_distance
@@ -33,7 +42,10 @@ class GroundMetric(ABC):
 
     so that ``power=0`` is the 0-1 metric whatever the distances. The first operation is
     :meth:`cost_columns`, the costs from every label to a few: all that sparse targets need, and
-    for every metric but ``Matrix`` it never builds a K x K matrix.
+    for every metric but ``Matrix`` and ``Cost`` it never builds a K x K matrix.
+
+    Mass moves from label i of the prediction to label j of the target. Only ``Cost`` depends on
+    that direction: all others are distances, symmetric and 0 from a label to itself.
 
     A ground metric does not change: :meth:`to` and :meth:`with_cost` return another. It copies
     what it is built from, except tensors that require grad. Treat the tensors it hands out as
@@ -50,7 +62,9 @@ class GroundMetric(ABC):
 
     # The constructor's array arguments: what a saved file must hold.
     _FIELDS: ClassVar[tuple[str, ...]]
-    _known_costs: Tensor | None = None  # (K, K), see tabulated
+    is_distance: ClassVar[bool] = True
+    """Whether costs are symmetric, and 0 from a label to itself."""
+    _known_costs: Tensor | None = None  # (K, K), see known_costs
     _recast_costs: Tensor | None = None  # the same in another dtype
     _largest_known_cost: float | None = None
 
@@ -106,14 +120,14 @@ class GroundMetric(ABC):
         return any(t.requires_grad for t in vars(self).values() if isinstance(t, Tensor))
 
     def distance_columns(self, indices: int | Numbers) -> Tensor:
-        """Distances between every label and a few chosen ones.
+        """Distances from every label to a few chosen ones.
 
         Args:
             indices: integers of any shape, each in 0..K-1.
 
         Returns:
             Tensor of shape ``(*indices.shape, K)``, whose entry ``[..., i]`` is the distance
-            between label ``i`` and label ``indices[...]``.
+            from label ``i`` to label ``indices[...]``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(4).distance_columns([3, 1])
@@ -125,7 +139,7 @@ class GroundMetric(ABC):
         return columns.reshape(*checked.shape, self._size)
 
     def cost_columns(self, indices: int | Numbers) -> Tensor:
-        """Costs between every label and a few chosen ones; shapes as in ``distance_columns``.
+        """Costs from every label to a few chosen ones; shapes as in ``distance_columns``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(4, power=2, scale="max").cost_columns(3)
@@ -140,12 +154,30 @@ class GroundMetric(ABC):
         columns = self._cost_columns(indices.reshape(-1))
         return columns.reshape(*indices.shape, self._size)
 
+    def cost_rows(self, indices: int | Numbers) -> Tensor:
+        """Costs from a few chosen labels to every one: what a decision costs, by the true label.
+
+        The same as ``cost_columns`` for distances.
+
+        >>> from wassloss.ground import Cost
+        >>> matrix = Cost([[0, 9], [1, 0]])
+        >>> matrix.cost_rows(0), matrix.cost_columns(0)
+        (tensor([0., 9.]), tensor([0., 1.]))
+        """
+        checked = label_indices(indices, self._size, self.device)
+        flat, table = checked.reshape(-1), self._known_costs
+        if table is None:
+            rows = self._cost_rows(flat)
+        else:
+            rows = (table if self.is_distance else table.T)[flat]
+        return rows.reshape(*checked.shape, self._size)
+
     def distance_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
         """Distances of chosen pairs of labels, for when whole columns are more than is needed.
 
         Args:
-            first: integers of any shape, each in 0..K-1.
-            second: the same, of a shape that broadcasts against that of ``first``.
+            first: where from, integers of any shape, each in 0..K-1.
+            second: where to, of a shape that broadcasts against that of ``first``.
 
         Returns:
             Tensor of the shape they broadcast to.
@@ -166,7 +198,8 @@ class GroundMetric(ABC):
                 [1., 4.]])
         """
         if self._known_costs is not None:
-            return self._known_costs[self._pairs(first, second)]
+            one, other = self._pairs(first, second)
+            return self._known_costs[other, one]
         return cost_of(self.distance_between(first, second), self._power, self._scale)
 
     def costs_among(self, indices: Numbers) -> Tensor:
@@ -176,7 +209,8 @@ class GroundMetric(ABC):
             indices: integers of shape ``(..., n)``, each in 0..K-1.
 
         Returns:
-            Tensor of shape ``(..., n, n)``.
+            Tensor of shape ``(..., n, n)``, whose entry ``[..., a, b]`` is the cost from label
+            ``indices[..., a]`` to label ``indices[..., b]``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(9).costs_among([0, 5, 8])
@@ -187,7 +221,7 @@ class GroundMetric(ABC):
         checked = label_indices(indices, self._size, self.device)
         groups = checked.reshape(-1, checked.shape[-1])
         if self._known_costs is not None:
-            among = self._known_costs[groups.unsqueeze(2), groups.unsqueeze(1)]
+            among = self._known_costs[groups.unsqueeze(1), groups.unsqueeze(2)]
         else:
             # Whole columns are K long: a few groups at a time.
             at_once = max(1, LARGEST_BLOCK // max(1, groups.shape[1] * self._size))
@@ -197,15 +231,15 @@ class GroundMetric(ABC):
                 )
                 for group in groups.split(at_once)
             ]
-            among = torch.cat(parts)
+            among = torch.cat(parts).transpose(1, 2)
         return among.reshape(*checked.shape, checked.shape[-1])
 
     def distance(self) -> Tensor:
-        """All distances, shape (K, K)."""
+        """All distances, shape (K, K): entry ``[i, j]`` is that from label i to label j."""
         return self._distance_columns(torch.arange(self._size, device=self.device))
 
     def cost(self) -> Tensor:
-        """All costs, shape (K, K)."""
+        """All costs, shape (K, K): entry ``[i, j]`` is that from label i to label j."""
         return cost_of(self.distance(), self._power, self._scale)
 
     def axis_costs(self) -> tuple[Tensor, ...] | None:
@@ -219,21 +253,21 @@ class GroundMetric(ABC):
 
     def max_cost(self) -> float:
         """The largest cost."""
-        return float(cost_of(self._max_distance(), self._power, self._scale))
+        return held_cost(self._max_distance(), self._power, self._scale)
 
     def median_cost(self) -> float:
         """The (lower) median cost between two different labels; 0 where there is one label.
 
         Exact up to 2048 labels, beyond that estimated as for ``scale="median"``.
         """
-        return float(cost_of(median_distance(self), self._power, self._scale))
+        return held_cost(median_distance(self), self._power, self._scale)
 
     def index(self, label: SupportsIndex | str) -> int:
         """The index of a label given by its name (or, checked, by its index)."""
         return find_label(label, self._labels, self._size)
 
     def nearest(self, label: SupportsIndex | str, k: int) -> list[tuple[str | int, float]]:
-        """The ``k`` labels nearest to ``label`` with their distances, itself left out.
+        """The ``k`` labels nearest to ``label`` with their distances to it, itself left out.
 
         Ties go to the smaller index; the list is shorter where there are fewer labels.
 
@@ -293,12 +327,19 @@ class GroundMetric(ABC):
         """
         other = copy.copy(self)
         other._forget_costs()
-        other._known_costs = self.cost().detach()
+        every = self._distance_columns(torch.arange(self._size, device=self.device))
+        costs = cost_of(every, self._power, self._scale).detach()
+        if not torch.isfinite(costs).all():
+            raise overflow(costs.dtype, self._power, self._scale, float(self._max_distance()))
+        other._known_costs = costs
         return other
 
     @property
     def known_costs(self) -> Tensor | None:
-        """All costs, shape (K, K), where ``tabulated`` keeps them."""
+        """All costs by target, where ``tabulated`` keeps them.
+
+        Shape (K, K): row j has the costs from every label to label j, as ``cost_columns(j)``.
+        """
         return self._known_costs
 
     def known_costs_in(self, dtype: torch.dtype) -> Tensor | None:
@@ -358,6 +399,16 @@ class GroundMetric(ABC):
         """Costs of shape (n, K); overridden where they come cheaper than distances."""
         return cost_of(self._distance_columns(indices), self._power, self._scale)
 
+    def _distance_rows(self, indices: Tensor) -> Tensor:
+        """Distances of shape (n, K) from checked labels to every one; overridden by ``Cost``."""
+        return self._distance_columns(indices)
+
+    def _cost_rows(self, indices: Tensor) -> Tensor:
+        """Costs of shape (n, K) from checked labels to every one."""
+        if self.is_distance:
+            return self._cost_columns(indices)
+        return cost_of(self._distance_rows(indices), self._power, self._scale)
+
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
         """Distances (n,) of checked pairs; overridden where a pair needs less than a column."""
         chosen, place = second.unique(return_inverse=True)
@@ -404,6 +455,8 @@ class GroundMetric(ABC):
         if not isinstance(scale, str):
             return scale
         value = float(self._max_distance() if scale == "max" else median_distance(self))
+        if not math.isfinite(value):
+            raise infinite_distance(self.dtype, value)
         if value > 0:
             return value
         advice = "pass scale='max' or a number" if scale == "median" else "pass scale=None"

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import Numbers, first_index, float_tensor
+from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
+from wassloss.ground._rounding import check_distances, cleaned
 from wassloss.ground.base import GroundMetric
-
-_ASYMMETRY = 32  # forgiven, in rounding units of the largest distance, up to a hundredth of it
 
 
 class Matrix(GroundMetric):
@@ -22,11 +20,15 @@ class Matrix(GroundMetric):
 
     .. math:: d(i, j) = D_{ij}
 
-    The triangle inequality is not required: any symmetric dissimilarity will do.
+    The triangle inequality is not required: any symmetric dissimilarity will do. For costs that are
+    not symmetric, or not 0 on the diagonal, see :class:`Cost`.
+
+    Rounding, such as that of ``torch.cdist``, is cleaned: entries ``D[i, j]`` and ``D[j, i]`` are
+    averaged, the diagonal is set to 0, and so are entries below 0, all where they are within
+    rounding of it (√eps of the largest distance, and as much in its square). Integers have none.
 
     To learn the distances, pass a tensor that requires grad; it is then used as it stands, and
-    keeping it symmetric is up to its owner. Otherwise a copy is kept, with rounding differences
-    between ``D[i, j]`` and ``D[j, i]`` averaged away.
+    keeping it symmetric is up to its owner.
 
     Args:
         distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K).
@@ -47,19 +49,25 @@ class Matrix(GroundMetric):
         labels: Sequence[str] | None = None,
     ) -> None:
         given = float_tensor("distance", distance, shape="(labels, labels)", differentiable=True)
-        _check(given.detach())
-        self._distance = given if given.requires_grad else given / 2 + given.T / 2
+        rows, columns = given.shape
+        if rows != columns:
+            raise ValueError(f"distance must be square, got shape ({rows}, {columns})")
+        check_distances("distance", given.detach(), holds_integers(distance))
+        self._distance = given if given.requires_grad else cleaned(given)
         super().__init__(len(given), like=given, power=power, scale=scale, labels=labels)
 
     def distance(self) -> Tensor:
         """All distances, shape (K, K)."""
-        return self._distance
+        # A parameter may leave the range: it is then at its end.
+        return self._distance.clamp(min=0) if self._distance.requires_grad else self._distance
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
+        if self._distance.requires_grad:  # its owner may leave it asymmetric for a while
+            return self.distance()[:, indices].T
         return self._distance[indices]  # rows are columns, by symmetry, and contiguous
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        return self._distance[second, first]
+        return self.distance()[first, second]
 
     def _max_distance(self) -> Tensor:
         return self._distance.detach().max()
@@ -82,22 +90,3 @@ def as_ground_metric(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetr
         "metric must be a GroundMetric, or a tensor or array of distances of shape "
         f"(labels, labels), got {type(metric).__name__}"
     )
-
-
-def _check(distance: Tensor) -> None:
-    rows, columns = distance.shape
-    if rows != columns:
-        raise ValueError(f"distance must be square, got shape ({rows}, {columns})")
-    tolerance = min(_ASYMMETRY * torch.finfo(distance.dtype).eps, 0.01) * distance.abs().max()
-    _refuse("not be negative", distance, distance < 0)
-    _refuse("be 0 on the diagonal", distance, torch.diag(distance.diagonal() != 0))
-    _refuse("be symmetric", distance, (distance - distance.T).abs() > tolerance)
-
-
-def _refuse(expected: str, distance: Tensor, wrong: Tensor) -> None:
-    if wrong.any():
-        i, j = first_index(wrong)
-        got = f"distance[{i}, {j}] = {float(distance[i, j]):g}"
-        if expected == "be symmetric":
-            got += f" and distance[{j}, {i}] = {float(distance[j, i]):g}"
-        raise ValueError(f"distance must {expected}, got {got}")

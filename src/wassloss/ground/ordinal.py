@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import Numbers, float_tensor, size_of
+from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, size_of
 from wassloss.ground.base import GroundMetric
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Ordinal(GroundMetric):
@@ -25,7 +28,8 @@ class Ordinal(GroundMetric):
 
     Args:
         positions: the number of labels K, for positions 0..K-1, or the positions, shape (K,), in
-            any order. Equal positions are allowed; a tensor may require grad.
+            any order. Equal positions are allowed; a tensor may require grad. Integers and lists
+            take torch's default dtype, arrays and tensors keep theirs.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> Ordinal(10, power=2, scale=10).cost_columns(0)[[1, 9]]
@@ -51,6 +55,8 @@ class Ordinal(GroundMetric):
             self._positions = float_tensor(
                 "positions", positions, shape="(labels)", differentiable=True
             )
+            if holds_integers(positions):
+                _check_apart(positions, self._positions)
         super().__init__(
             len(self._positions), like=self._positions, power=power, scale=scale, labels=labels
         )
@@ -59,6 +65,17 @@ class Ordinal(GroundMetric):
     def positions(self) -> Tensor:
         """The labels' positions on the line, shape (K,)."""
         return self._positions
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
+        """The same metric on another device or in another floating dtype; itself if neither."""
+        other = super().to(device, dtype)
+        if other.dtype != self.dtype:
+            before, after = self._positions.detach(), other._positions.detach()
+            if len(after.unique()) < len(before.unique()):
+                raise ValueError(f"dtype {dtype} is too narrow: positions of {self!r} coincide")
+        return other
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         return (self._positions[indices][:, None] - self._positions).abs()  # (n, K)
@@ -79,3 +96,13 @@ class Ordinal(GroundMetric):
             return str(self.size)
         shown = [f"{p:g}" for p in places.tolist()]
         return f"[{', '.join(shown if self.size <= 6 else [*shown[:2], '...', shown[-1]])}]"
+
+
+def _check_apart(given: Numbers, kept: Tensor) -> None:
+    """Refuse different integers that are one number in the dtype they are kept in."""
+    wide = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    if len(np.unique(wide)) > len(kept.unique()):
+        raise ValueError(
+            f"positions must stay apart in {kept.dtype}, but some of {wide.min()} to {wide.max()} "
+            "coincide there: subtract the smallest, or pass float64"
+        )

@@ -1,4 +1,4 @@
-"""Ground metrics from the files people have: taxonomies, tables of distances."""
+"""Ground metrics from the files people have: taxonomies, tables of distances or costs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wassloss._files import read_npz
 from wassloss.ground._cost import Scale
+from wassloss.ground.cost import Cost
 from wassloss.ground.matrix import Matrix
 from wassloss.ground.tree import Tree
 
@@ -86,20 +87,42 @@ def matrix_from_file(
     A CSV file has the labels in its first line, then one line of numbers for each label, which may
     begin with the label's name.
     """
-    path = Path(path)
+    distance, names = _table(Path(path), labels, "distance")
+    return Matrix(distance, power=power, scale=scale, labels=names)
+
+
+def cost_from_file(
+    path: str | os.PathLike[str],
+    labels: Sequence[str] | None = None,
+    *,
+    power: float = 1.0,
+    scale: Scale = None,
+) -> Cost:
+    """A table of costs, as ``matrix_from_file``, whose .npz holds ``cost``.
+
+    A line is for what was predicted, a column for the truth.
+    """
+    cost, names = _table(Path(path), labels, "cost")
+    return Cost(cost, power=power, scale=scale, labels=names)
+
+
+def _table(
+    path: Path, labels: Sequence[str] | None, member: str
+) -> tuple[NDArray[Any], Sequence[str] | None]:
+    """The table of a file, of the labels asked for if it names its own, and their names."""
     own: tuple[str, ...] | None = None
     if path.suffix == ".npy":
-        distance = _array(path)
+        table = _array(path)
     elif path.suffix == ".npz":
         arrays = read_npz(path)
-        distance = _member(arrays, ("distance", "matrix"), path)
+        table = _member(arrays, (member, "matrix"), path)
         own = _strings(arrays, ("labels", "words"))
     else:
-        own, distance = _matrix_csv(path)
+        own, table = _matrix_csv(path)
     if labels is not None and own is not None:
         place = _places(own, labels, str(path))
-        distance = distance[np.ix_(place, place)]
-    return Matrix(distance, power=power, scale=scale, labels=labels or own)
+        table = table[np.ix_(place, place)]
+    return table, labels or own
 
 
 def _matrix_csv(path: Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:

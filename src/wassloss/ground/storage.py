@@ -12,6 +12,7 @@ from torch import Tensor
 
 from wassloss._files import read_npz, write_npz
 from wassloss.ground.base import GroundMetric
+from wassloss.ground.cost import Cost
 from wassloss.ground.discrete import Discrete
 from wassloss.ground.embedding import Embedding
 from wassloss.ground.graph import Graph
@@ -22,7 +23,7 @@ from wassloss.ground.tree import Tree
 
 _FORMAT = 1
 _KINDS: dict[str, type[GroundMetric]] = {
-    kind.__name__: kind for kind in (Discrete, Ordinal, Grid, Embedding, Tree, Graph, Matrix)
+    kind.__name__: kind for kind in (Discrete, Ordinal, Grid, Embedding, Tree, Graph, Matrix, Cost)
 }
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype

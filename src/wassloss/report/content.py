@@ -11,13 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wassloss.data._parts import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
+from wassloss.ground._inputs import seed_of
 from wassloss.report.mass import MassByDistance, mass_by_distance
 from wassloss.runs import ExampleScores, Inputs, TrainedRun, evaluate, inputs_for
-from wassloss.runs.evaluation import Difference, nearest_true, paired_difference
+from wassloss.runs.evaluation import nearest_true, run_difference
 from wassloss.scores import top_labels
 from wassloss.scores._inputs import read_labels
+from wassloss.scores.differences import Difference
 from wassloss.training import Record
 
 GUESSES = 5  # of each example that is shown
@@ -108,9 +111,10 @@ def build_report(
         raise ValueError("runs must hold a run, got none")
     first = runs[0]
     _check_alike(runs, data)
-    inputs = inputs_for(first.settings, first.metric, first.features, data)
+    inputs = inputs_for(first, data)
     if part is None and (inputs.parts or data is None):
         part = inputs.held_out()
+    part = None if part is None else part_name(part)
     _check_held_out(runs, data, part)
     batches = list(inputs.batches(part))
     scores = [evaluate(run, batches, first.metric) for run in runs]
@@ -118,7 +122,7 @@ def build_report(
     differences = {}
     if len(runs) == 2:
         differences = {
-            name: paired_difference(scores[0], scores[1], name, groups) for name in scores[0].values
+            name: run_difference(scores[:1], scores[1:2], name, groups) for name in scores[0].values
         }
     return Report(
         names=_names(runs),
@@ -147,6 +151,12 @@ def _check_alike(runs: Sequence[TrainedRun], data: str | None) -> None:
             raise ValueError(
                 f"runs must take the same features to be compared, but {first.path} takes "
                 f"{first.features} and {other.path} {other.features}"
+            )
+        names = {run.feature_names for run in (first, other)} - {None}
+        if len(names) > 1:
+            raise ValueError(
+                f"runs must take the same columns in the same order to be compared, but those of "
+                f"{first.path} and {other.path} differ"
             )
         if data is None and other.settings.data != first.settings.data:
             raise ValueError(
@@ -193,7 +203,7 @@ def _examples(
 ) -> list[Example]:
     sizes = [len(features) for features, _ in batches]
     total = sum(sizes)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed_of("seed", seed))
     chosen = np.sort(generator.permutation(total)[: min(count, total)])
     starts = np.cumsum([0, *sizes])
     found: list[Example] = []

@@ -26,7 +26,7 @@ class MassByDistance:
     """Shares of the predicted mass.
 
     Attributes:
-        ticks: the distances; the first is 0, a true label.
+        ticks: the distances; the first is 0, a true label, where the metric is a distance.
         shares: of each run, `(runs, ticks)`; rows sum to 1.
         even: of mass spread evenly over all labels.
     """
@@ -68,9 +68,12 @@ def _bins(metric: GroundMetric) -> tuple[Tensor, list[str]]:
     values = found[torch.cat([torch.tensor([True]), found.diff() > 1e-6 * float(found.max())])]
     if len(values) <= _MOST_VALUES:
         return (values[1:] + values[:-1]) / 2, [f"{value:.3g}" for value in values.tolist()]
-    # A true label is at 0, and stands apart; the bins are for the others.
-    low, high = float(values[1]), float(values[-1])
+    apart = float(values[0]) == 0  # a true label is at 0, unless costs say otherwise
+    low, high = float(values[int(apart)]), float(values[-1])
     bounds = torch.linspace(low, high, _BINS + 1, dtype=torch.float64)
-    edges = torch.cat([bounds[:1] / 2, bounds[1:-1]])
     words = [f"{bound:.2f}" if high < 10 else f"{bound:.3g}" for bound in bounds.tolist()]
-    return edges, ["true label", *(f"{a}–{b}" for a, b in pairwise(words))]
+    ranges = [f"{a}–{b}" for a, b in pairwise(words)]
+    if not apart:
+        return bounds[1:-1], ranges
+    # It stands apart, and the bins are for the others.
+    return torch.cat([bounds[:1] / 2, bounds[1:-1]]), ["true label", *ranges]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wassloss.reproduce.families import Budget, draw_trials
 from wassloss.reproduce.labelled import LabelledSet
 from wassloss.reproduce.trials import Scores, Trial, train_trials
+from wassloss.scores.differences import paired_difference
 
 AUC_SLACK = 0.002  # how much less AUC than KL's a choice may have
 
@@ -141,31 +142,16 @@ def difference(
     name: str,
     groups: NDArray[np.int64] | None = None,
 ) -> dict[str, float]:
-    """The mean paired difference `own − other` with its 95 % interval.
-
-    The interval adds the variance over examples (groups of variants counted as one) to that over
-    seeds, for both would differ if all were done again.
+    """The mean paired difference `own − other` with its 95 % interval over examples and seeds.
 
     Args:
         own: scores, one object for each seed, with a number for each example.
         other: those of the same seeds on the same examples.
         name: which score.
-        groups: of the examples.
+        groups: of the examples, variants of one another.
     """
-    gaps = np.array(
-        [getattr(a, name) - getattr(b, name) for a, b in zip(own, other, strict=True)]
-    )  # (seeds, examples)
-    gaps = gaps[:, ~np.isnan(gaps).any(0)] if np.isnan(gaps).any() else gaps
-    by_seed, by_example = gaps.mean(1), gaps.mean(0)
-    if groups is not None and len(groups) == len(by_example):
-        _, place = np.unique(groups, return_inverse=True)
-        sums = np.bincount(place, by_example - by_example.mean())
-        of_examples = float(np.sqrt((sums**2).sum())) / len(by_example)
-    else:
-        of_examples = float(by_example.std()) / len(by_example) ** 0.5
-    of_seeds = float(by_seed.std(ddof=1)) / len(by_seed) ** 0.5 if len(by_seed) > 1 else 0.0
-    mean, half = float(gaps.mean()), 1.96 * float(np.hypot(of_examples, of_seeds))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+    gaps = [getattr(a, name) - getattr(b, name) for a, b in zip(own, other, strict=True)]
+    return asdict(paired_difference(gaps, groups))
 
 
 def compare(

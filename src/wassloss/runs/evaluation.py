@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ from torch import Tensor
 from wassloss import scores
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
-from wassloss.runs.directory import TrainedRun
+from wassloss.runs.trained import TrainedRun
 from wassloss.scores._inputs import read_labels
+from wassloss.scores.differences import Difference, paired_difference
 
 CURVE = 20  # guesses up to which the top-k cost is computed
 
@@ -69,44 +70,15 @@ class ExampleScores:
         }
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How much two runs differ in a score on the same examples, with a 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def verdict(self, more_is_better: bool) -> str:
-        """What that says of the second run: better, worse, or unclear where 0 is inside."""
-        if not (self.low > 0 or self.high < 0):
-            return "unclear"
-        return "better" if (self.mean > 0) == more_is_better else "worse"
-
-
-def paired_difference(
-    first: ExampleScores,
-    second: ExampleScores,
+def run_difference(
+    first: Sequence[ExampleScores],
+    second: Sequence[ExampleScores],
     name: str,
     groups: NDArray[np.int64] | None = None,
 ) -> Difference:
-    r"""The mean of second less first over the examples that have the score in both.
-
-    The interval is the mean ± 1.96 standard errors. Examples of one group, variants of each other,
-    are not independent: deviations are added up within groups before they are squared,
-    :math:`\frac1n \sqrt{\sum_g (\sum_{i \in g} d_i - \bar d)^2}`.
-    """
-    gaps = second.values[name] - first.values[name]
-    known = ~np.isnan(gaps)
-    gaps = gaps[known]
-    if not len(gaps):
-        return Difference(float("nan"), float("nan"), float("nan"))
-    owners = np.arange(len(gaps)) if groups is None else groups[known]
-    _, place = np.unique(owners, return_inverse=True)
-    mean = float(gaps.mean())
-    sums = np.bincount(place.reshape(-1), weights=gaps - mean)
-    half = 1.96 * float(np.sqrt((sums**2).sum())) / len(gaps)
-    return Difference(mean, mean - half, mean + half)
+    """How much two settings differ in a score on the same examples, each in several runs."""
+    pairs = zip(first, second, strict=True)
+    return paired_difference([b.values[name] - a.values[name] for a, b in pairs], groups)
 
 
 def evaluate(

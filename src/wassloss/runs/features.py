@@ -9,60 +9,80 @@ import torch
 from torch import Tensor
 
 from wassloss import data as data_sets
+from wassloss._precision import narrowed
 from wassloss.data import Dataset
+from wassloss.data._parts import part_name
 from wassloss.data._sources import expanded
 from wassloss.data.parquet import feature_batches, row_count
+from wassloss.runs.columns import Columns, columns_for
+from wassloss.runs.inputs import rows_at_once
+from wassloss.runs.trained import TrainedRun
 
 BUILT_IN: dict[str, Callable[[], Dataset]] = {"clipart": data_sets.clipart}
 _PARQUET = (".parquet", ".pq")
 
 
 def features_to_predict(
-    source: str, rows: int, part: str | None = None, label_column: str | None = None
+    run: TrainedRun, source: str, part: str | None = None, label_column: str | None = None
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """The numbers of some rows and their features, for all rows of a part in turn.
+    """The numbers of some rows and their features as a run takes them, for all rows in turn.
 
     Parquet is read a piece at a time: a folder need not fit into memory. Its rows are numbered
     through all files, which come in the order of their names.
 
     Args:
+        run: which columns are wanted.
         source: a file, a folder of Parquet files, or a data set that ships.
-        rows: how many at a time.
         part: of the data; by default all rows.
-        label_column: of a table, which is no feature.
+        label_column: of a table, which is no feature; by default as in training.
     """
-    if Path(source).is_dir() or Path(source).suffix.lower() in _PARQUET:
-        yield from _from_parquet(source, rows, part)
-        return
-    if source in BUILT_IN or part is not None:
-        known = (
-            BUILT_IN[source]()
-            if source in BUILT_IN
-            else data_sets.read(source, label_column=label_column)
-        )
-        numbers = list(range(len(known)))
-        if part is not None:
-            known.part(part)  # for its error
-            numbers = known.parts[part].tolist()
-        features = known.features
+    rows = rows_at_once(run.metric.size)
+    if source in BUILT_IN:
+        features, numbers = _of_part(BUILT_IN[source](), part)
     else:
-        features = data_sets.read_features(source, label_column=label_column)
-        numbers = list(range(len(features)))
+        columns = columns_for(run, source, label_column, labelled=part is not None)
+        if Path(source).is_dir() or Path(source).suffix.lower() in _PARQUET:
+            yield from _from_parquet(source, rows, part, columns)
+            return
+        features, numbers = _from_file(source, part, columns)
+    features = padded_features(features, run.features, source)
+    features = narrowed("features", features, torch.float32)
     for start in range(0, len(numbers), rows):
         chosen = numbers[start : start + rows]
         yield chosen, features[chosen]
 
 
-def _from_parquet(source: str, rows: int, part: str | None) -> Iterator[tuple[list[int], Tensor]]:
+def _from_file(source: str, part: str | None, columns: Columns) -> tuple[Tensor, list[int]]:
+    wanted, label = columns
+    table = Path(source).suffix.lower() == ".csv"
+    if part is not None:
+        label = label if table else None
+        return _of_part(data_sets.read(source, label_column=label, feature_names=wanted), part)
+    features = data_sets.read_features(source, label_column=label, feature_names=wanted)
+    return features, list(range(len(features)))
+
+
+def _of_part(data: Dataset, part: str | None) -> tuple[Tensor, list[int]]:
+    if part is None:
+        return data.features, list(range(len(data)))
+    data.part(part)  # for its error
+    return data.features, data.parts[part_name(part)].tolist()
+
+
+def _from_parquet(
+    source: str, rows: int, part: str | None, columns: Columns
+) -> Iterator[tuple[list[int], Tensor]]:
     before, found = 0, False
+    wanted, label = columns
     for path in expanded(source):
-        for numbers, features in feature_batches(path, rows, part):
+        for numbers, features in feature_batches(path, rows, part, label, wanted):
             found = True
-            yield [before + number for number in numbers], features
+            own = [before + number for number in numbers]
+            yield own, narrowed("features", features, torch.float32, own)
         before += row_count(path)
     if not found:
-        wanted = "rows" if part is None else f"rows of the part {part!r}"
-        raise ValueError(f"{source} must have {wanted}, got none")
+        which = "rows" if part is None else f"rows of the part {part!r}"
+        raise ValueError(f"{source} must have {which}, got none")
 
 
 def padded_features(features: Tensor, width: int, source: str) -> Tensor:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import platform
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,27 +18,37 @@ import torch
 from torch import Tensor, nn
 
 from wassloss import scores
-from wassloss.ground import GroundMetric, load
+from wassloss._files import pack_npz
+from wassloss.ground import GroundMetric
+from wassloss.ground.storage import to_arrays
 from wassloss.losses import WassersteinLoss
 from wassloss.runs.directory import (
     CONFIG,
     FORMAT,
+    LOG,
     METRIC,
     MODEL,
     SCORES,
     STANDARDIZATION,
-    open_run,
+    checksum,
+    json_bytes,
+    model_bytes,
+    read_checked,
     read_config,
-    write_json,
-    write_model,
+    write_checked,
+    write_config,
 )
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.inputs import Inputs
+from wassloss.runs.parts import check_trainable, warn_of_unused
 from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.standardization import Standardization
-from wassloss.training import TrainingResult, train
+from wassloss.runs.trained import TrainedRun, read_metric, read_standardization
+from wassloss.training import TrainingResult
 from wassloss.training.checkpoints import has_checkpoints
+from wassloss.training.directory_lock import check_not_in_use, owned
+from wassloss.training.loop import train_in
 
 # What may change when a run goes on; the plan's own checks say the same of the rest.
 FREE_ON_RESUME = {"iterations", "log_every", "evaluate_every", "patience", "checkpoint_every"}
@@ -78,6 +90,7 @@ def fit(
 
     Raises:
         ValueError: settings, data and metric do not fit together, or not the run that is there.
+        DirectoryInUseError: another process is training there.
         KeyboardInterrupt: on Ctrl-C, once the run is saved so far.
 
     >>> import tempfile, wassloss as wl
@@ -89,56 +102,54 @@ def fit(
     """
     path = Path(directory)
     first = is_first_process()
-    # Without a checkpoint nothing is lost: what was there failed at its beginning.
-    if (has_checkpoints(path) or (path / MODEL).exists()) and not resume and first:
-        raise ValueError(
-            f"{path} holds a run already: pass resume (--resume) to go on with it, or choose "
-            "another directory"
-        )
+    if first:
+        _check_free(path, resume)
+    old = read_config(path) if resume and (path / CONFIG).exists() else None
     if inputs is None:
-        own = load(path / METRIC) if resume and (path / METRIC).exists() else None
-        inputs = read_inputs(settings, own)
+        inputs = _inputs(settings, path, old)
+    check_trainable(inputs.parts)
+    if first:
+        warn_of_unused(inputs.parts)
     watched = "validation" if "validation" in inputs.parts else None
     if settings.patience is not None and watched is None:
         raise ValueError(
             "patience needs a validation part: pass validation (--validation 0.2), or data with one"
         )
-    standardization = _standardization(inputs) if settings.standardize else None
+    standardization = _standardization(settings, inputs, path, old)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = settings.model(inputs.features, inputs.metric.size)
     loss_fn = settings.loss_fn(inputs.metric)
     config = _config(settings, inputs, model, loss_fn)
-    if (path / CONFIG).exists() and resume:
-        config = _continued(read_config(path), config, path)
-    if first:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / MODEL).unlink(missing_ok=True)  # not of this run until it ends
-        inputs.metric.save(path / METRIC)
-        if standardization is not None:
-            standardization.save(path / STANDARDIZATION)
-        write_json(path / CONFIG, config)
-
-    score, higher = _score(settings.score, inputs.metric.to(device))
-    result = train(
-        model.to(device),
-        loss_fn,
-        _training_data(inputs, standardization),
-        settings.plan(),
-        validation=None
-        if watched is None
-        else _standardized(inputs.in_memory(watched), standardization),
-        score=score,
-        higher_is_better=higher,
-        directory=path,
-        resume=resume,
-        progress=progress,
-    )
-    model.cpu().eval()
-    if not first:
-        return Outcome(result, None, None)
-    write_model(path / MODEL, model)
-    return _judged(path, inputs, result)
+    if old is not None:
+        config = _continued(old, config, path)
+    if old is not None and LOG in old["files"] and (path / LOG).exists():
+        read_checked(path, LOG, old)  # the run's own lines follow those that are there
+    run = TrainedRun(path, settings, config, inputs.metric, model, standardization, finished=False)
+    sums: dict[str, str] = {}
+    with owned(path) if first else nullcontext():
+        if first:
+            _check_unchanged(path, resume, old)
+        score, higher = _score(settings.score, inputs.metric.to(device))
+        result = train_in(
+            path,
+            model.to(device),
+            loss_fn,
+            _training_data(inputs, standardization),
+            settings.plan(),
+            validation=None
+            if watched is None
+            else _standardized(inputs.in_memory(watched), standardization),
+            score=score,
+            higher_is_better=higher,
+            resume=resume,
+            progress=progress,
+            begin=lambda: sums.update(_begin(run, old)),
+        )
+        model.cpu().eval()
+        if not first:
+            return Outcome(result, None, None)
+        return _finish(run, sums, inputs, result)
 
 
 def is_first_process() -> bool:
@@ -146,22 +157,77 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK", 0)) == 0
 
 
-def _judged(path: Path, inputs: Inputs, result: TrainingResult) -> Outcome:
-    """Score what was held out, and write it down."""
+def _check_free(path: Path, resume: bool) -> None:
+    """Refuse to train over a run, or to go on with checkpoints of who knows what.
+
+    Without a checkpoint there is no run that could be lost.
+    """
+    if (has_checkpoints(path) or (path / MODEL).exists()) and not resume:
+        check_not_in_use(path)  # which says more
+        raise ValueError(
+            f"{path} holds a run already: pass resume (--resume) to go on with it, or choose "
+            "another directory"
+        )
+    if has_checkpoints(path) and not (path / CONFIG).exists():
+        raise ValueError(
+            f"{path} has checkpoints but no {CONFIG}, so nothing says what they are of: restore "
+            "it, or choose another directory"
+        )
+
+
+def _check_unchanged(path: Path, resume: bool, old: dict[str, Any] | None) -> None:
+    """Look again, now that no other process can write: one may have since this run began."""
+    _check_free(path, resume)
+    if old is not None and read_config(path) != old:
+        raise ValueError(f"{path} was changed by another run while this one was starting")
+
+
+def _inputs(settings: Settings, path: Path, old: dict[str, Any] | None) -> Inputs:
+    if old is None:
+        return read_inputs(settings)
+    names = old["features"]["names"]
+    wanted = None if names is None else tuple(names)
+    return read_inputs(settings, read_metric(path, old), wanted)
+
+
+def _begin(run: TrainedRun, old: dict[str, Any] | None) -> dict[str, str]:
+    """Write what a run depends on, the first thing that it writes at all; the files' sums."""
+    path = run.path
+    if old is not None:
+        sums = {name: old["files"][name] for name in _dependencies(run)}
+    else:
+        (path / CONFIG).unlink(missing_ok=True)  # of a run that failed at its beginning
+        sums = write_checked(path, METRIC, pack_npz(to_arrays(run.metric)))
+        if run.standardization is not None:
+            sums |= write_checked(path, STANDARDIZATION, pack_npz(run.standardization.to_arrays()))
+    write_config(path, run.config, sums)
+    for name in (MODEL, SCORES):  # of a run that goes on after its end
+        (path / name).unlink(missing_ok=True)
+    return sums
+
+
+def _finish(
+    run: TrainedRun, sums: dict[str, str], inputs: Inputs, result: TrainingResult
+) -> Outcome:
+    """Write what came of a run, with its scores on what was held out."""
+    path = run.path
+    sums |= write_checked(path, MODEL, model_bytes(run.model))
+    parts = [name for name in ("validation", "test") if name in inputs.parts]
+    found = {part: evaluate(run, inputs.batches(part)) for part in parts}
     summary = {
         field.name: getattr(result, field.name)
         for field in dataclasses.fields(result)
         if field.name != "log"
     }
-    parts = [name for name in ("validation", "test") if name in inputs.parts]
-    if not parts:
-        write_json(path / SCORES, {"training": summary, "parts": {}})
-        return Outcome(result, None, None)
-    run = open_run(path)
-    found = {part: evaluate(run, inputs.batches(part)) for part in parts}
     by_part = {part: own.to_json() for part, own in found.items()}
-    write_json(path / SCORES, {"training": summary, "parts": by_part})
-    return Outcome(result, parts[-1], found[parts[-1]])
+    sums |= write_checked(path, SCORES, json_bytes({"training": summary, "parts": by_part}))
+    sums |= {LOG: checksum((path / LOG).read_bytes())}
+    write_config(path, run.config, sums)
+    return Outcome(result, parts[-1], found[parts[-1]]) if parts else Outcome(result, None, None)
+
+
+def _dependencies(run: TrainedRun) -> list[str]:
+    return [METRIC, *([] if run.standardization is None else [STANDARDIZATION])]
 
 
 def _training_data(inputs: Inputs, standardization: Standardization | None) -> Any:
@@ -170,7 +236,14 @@ def _training_data(inputs: Inputs, standardization: Standardization | None) -> A
     return _standardized(given, standardization) if isinstance(given, tuple) else given
 
 
-def _standardization(inputs: Inputs) -> Standardization:
+def _standardization(
+    settings: Settings, inputs: Inputs, path: Path, old: dict[str, Any] | None
+) -> Standardization | None:
+    """Means and scales of the training examples, or those that the run began with."""
+    if not settings.standardize:
+        return None
+    if old is not None:
+        return read_standardization(path, old)
     given = inputs.training()
     if not isinstance(given, tuple):
         raise ValueError("standardize needs data in memory: leave it out for a stream")
@@ -210,14 +283,15 @@ def _config(
     return {
         "format": FORMAT,
         "settings": {**settings.to_json(), "data": source},
+        "features": {"count": inputs.features, "names": inputs.feature_names},
+        "labels": inputs.metric.labels or list(range(inputs.metric.size)),
+        "preprocessing": {"standardize": STANDARDIZATION} if settings.standardize else {},
         "model": model.config(),  # type: ignore[operator]
         "epsilon": resolved,
         "metric": repr(inputs.metric),
         "data": {
             "name": (inputs.data.name if inputs.data is not None else "") or Path(source).name,
             "parts": list(inputs.parts),
-            "features": inputs.features,
-            "labels": inputs.metric.size,
             "fingerprint": inputs.fingerprint(),
         },
         "versions": {
@@ -240,10 +314,15 @@ def _continued(old: dict[str, Any], new: dict[str, Any], path: Path) -> dict[str
             raise ValueError(
                 f"{path} was trained with {name} {was!r}, and cannot go on with {value!r}"
             )
-    for name in ("fingerprint", "features", "labels"):
-        if old["data"].get(name) != new["data"][name]:
-            raise ValueError(
-                f"{path} cannot go on: its training data have changed since it began; restore "
-                "them, or train anew in another directory"
-            )
+    same = old["data"]["fingerprint"] == new["data"]["fingerprint"]
+    if not same or any(_plain(new[name]) != old[name] for name in ("features", "labels")):
+        raise ValueError(
+            f"{path} cannot go on: its training data have changed since it began; restore them, "
+            "or train anew in another directory"
+        )
     return {**old, "settings": new["settings"], "versions": new["versions"]}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON gives it back."""
+    return json.loads(json.dumps(value))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wassloss.data import Dataset, ParquetStream
+from wassloss.data._parts import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.runs.streams import SinglePrecision
@@ -28,6 +29,9 @@ class Inputs:
         stream_paths: the folder or file to stream from; None where data are in memory.
         parts: what the data can be asked for.
         features: how many an example has.
+        feature_names: what they are called, where the data say.
+        label_column: of a table that is streamed.
+        own: whether these are the data that a run was trained on, as they were then.
     """
 
     metric: GroundMetric
@@ -37,6 +41,9 @@ class Inputs:
     features: int
     batch_size: int
     seed: int
+    feature_names: tuple[str, ...] | None = None
+    label_column: str | None = None
+    own: bool = False
 
     def training(self, rank: int = 0, world_size: int = 1) -> Batch | SinglePrecision:
         """The examples to train on, as :func:`wassloss.train` takes them."""
@@ -51,13 +58,15 @@ class Inputs:
         for name in ("test", "validation"):
             if name in self.parts:
                 return name
+        others = f"name another ({', '.join(self.parts)}) with --part, " if self.parts else ""
         raise ValueError(
-            "the data have no part 'test' or 'validation' that was held out: give other data "
-            "(--data), or train with --validation 0.2"
+            f"the data have no part 'test' or 'validation' that was held out: {others}give other "
+            "DATA, or hold some out with `wassloss train --validation 0.2`"
         )
 
     def batches(self, part: str | None) -> Iterator[Batch]:
         """The examples of a part, or all of them, in order and in pieces."""
+        part = None if part is None else part_name(part)
         if part is not None and part not in self.parts:
             known = ", ".join(self.parts) or "none"
             raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
@@ -113,6 +122,8 @@ class Inputs:
             world_size=world_size,
             label_names=self.metric.labels,
             label_count=self.metric.size,
+            label_column=self.label_column or "label",
+            feature_names=self.feature_names,
             prefetch=2 if shuffle else 0,
         )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-
-from wassloss._files import read_npz, write_npz
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,15 @@ class Standardization:
     def __call__(self, features: Tensor) -> Tensor:
         return (features - self.mean) / self.scale
 
-    def save(self, path: Path) -> None:
-        write_npz(path, {"mean": self.mean.numpy(), "scale": self.scale.numpy()})
+    def to(self, device: str) -> Standardization:
+        """The same on another device."""
+        return Standardization(self.mean.to(device), self.scale.to(device))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Mean and scale by name, for a file."""
+        return {"mean": self.mean.numpy(), "scale": self.scale.numpy()}
 
     @classmethod
-    def load(cls, path: Path) -> Standardization:
-        arrays = read_npz(path)
-        if {"mean", "scale"} - arrays.keys():
-            raise ValueError(f"{path} must hold mean and scale, got {sorted(arrays)}")
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Standardization:
+        """What `to_arrays` was taken of."""
         return cls(torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["scale"]))

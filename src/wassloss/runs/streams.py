@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
+
+from wassloss._precision import narrowed
 from wassloss.data import ParquetStream
 from wassloss.data._layout import Layout, import_pyarrow, one_line
+from wassloss.data._parts import part_name
 from wassloss.data._sources import expanded
+from wassloss.data.labels import found_labels
+from wassloss.data.parquet import label_values
 from wassloss.data.streaming import Batch
 
 
@@ -19,7 +25,7 @@ class SinglePrecision:
 
     def __iter__(self) -> Iterator[Batch]:
         for features, target in self.stream:
-            yield features.float(), target
+            yield narrowed("features", features, torch.float32, shuffled=True), target
 
     def state_dict(self) -> dict[str, Any]:
         return self.stream.state_dict()
@@ -32,19 +38,28 @@ class Peek(NamedTuple):
     """What one file tells."""
 
     features: int
+    feature_names: tuple[str, ...] | None
     label_count: int  # 0 where it does not say
     label_names: tuple[str, ...] | None
+    ids: bool  # whether whole numbers are ids of labels, rather than values
+    dense: bool  # whether there is a weight for every label
 
 
-def peek(source: str, label_names: tuple[str, ...] | None) -> Peek:
-    """Number of features and labels, from the first file and its first row."""
+def peek(
+    source: str,
+    label_names: tuple[str, ...] | None,
+    label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Peek:
+    """Features and labels, from the first file and its first row."""
     pa = import_pyarrow()
     path = expanded(source)[0]
     try:
         with pa.parquet.ParquetFile(path) as file:
-            layout = Layout.of(file.schema_arrow, label_names)
-            width = len(layout.feature_columns)
-            if layout.feature_columns == ("features",):
+            schema = file.schema_arrow
+            layout = Layout.of(schema, label_names, label_column or "label", feature_names)
+            width = len(layout.feature_names or ())
+            if layout.feature_names is None:
                 row = next(file.iter_batches(1, columns=["features"]), None)
                 if row is None or not row.num_rows:
                     raise ValueError("it has no rows")
@@ -53,7 +68,22 @@ def peek(source: str, label_names: tuple[str, ...] | None) -> Peek:
         raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise ValueError(f"{path} cannot be read as data: {one_line(error)}") from error
-    return Peek(width, layout.label_count, layout.label_names)
+    return Peek(
+        width,
+        layout.feature_names,
+        layout.label_count,
+        layout.label_names,
+        layout.ids,
+        dense=layout.target_column == "weights",
+    )
+
+
+def values_in(source: str, label_column: str | None = None) -> tuple[str, ...]:
+    """The labels that occur in the files, in their order."""
+    found: dict[str, None] = {}
+    for path in expanded(source):
+        found |= dict.fromkeys(label_values(path, label_column))
+    return found_labels(list(found)).names
 
 
 def parts_of(source: str) -> tuple[str, ...]:
@@ -66,5 +96,5 @@ def parts_of(source: str) -> tuple[str, ...]:
                 continue
             for group in range(file.num_row_groups):
                 values = file.read_row_group(group, ["part"])["part"].unique().to_pylist()
-                found |= dict.fromkeys(value for value in values if value)
+                found |= dict.fromkeys(part_name(value) for value in values if value)
     return tuple(found)

@@ -156,11 +156,13 @@ class MeanWasserstein(_GroundScore):
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
         *,
+        epsilon: float = 0.0,
         charge: Charge = "distance",
         normalize_target: bool = False,
         **keywords: Unpack[TransportKeywords],
     ) -> None:
         super().__init__(metric, charge)
+        self.epsilon = epsilon
         self.normalize_target = normalize_target
         self.keywords = keywords
 
@@ -170,6 +172,7 @@ class MeanWasserstein(_GroundScore):
             scores,
             target,
             self.metric,
+            epsilon=self.epsilon,
             charge="cost",
             normalize_target=self.normalize_target,
             **self.keywords,

@@ -140,6 +140,7 @@ def mean_wasserstein(
     target: AnyTarget,
     metric: GroundMetric | Tensor | NDArray[Any],
     *,
+    epsilon: float = 0.0,
     charge: Charge = "distance",
     normalize_target: bool = False,
     sample_weight: Numbers | None = None,
@@ -155,11 +156,12 @@ def mean_wasserstein(
         probabilities: masses, `(batch, labels)`.
         target: in any form (see :mod:`wassloss.scores`), of the same mass as the prediction.
         metric: the ground metric, or a matrix of distances.
+        epsilon: entropic strength; 0 is exact.
         charge: ``"distance"``, or the metric's ``"cost"``.
         normalize_target: divide each target by its sum, for several labels of weight 1 each.
         sample_weight: a weight for each example in the mean, `(batch,)`.
         reduction: ``"mean"`` over examples, or ``"none"``.
-        **keywords: `epsilon` and the others of :mod:`wassloss.functional`.
+        **keywords: the others of :mod:`wassloss.functional`.
 
     >>> import numpy as np, wassloss as wl
     >>> h = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
@@ -172,7 +174,7 @@ def mean_wasserstein(
     form = _normalized(target, h) if normalize_target else as_target(target, h)
     if isinstance(probabilities, Tensor):
         h = probabilities.detach()  # whose precision says how much rounding to forgive
-    values = wasserstein(h, form, metric, **keywords)
+    values = wasserstein(h, form, metric, epsilon=epsilon, **keywords)
     return given_back(reduced(values, sample_weight, reduction), probabilities)
 
 

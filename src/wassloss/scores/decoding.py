@@ -74,13 +74,13 @@ def least_cost_label(
 ) -> Any:
     r"""The label of least expected cost, the Bayes decision under the ground metric.
 
-    .. math:: \hat\kappa = \arg\min_j \sum_i p_i M_{ij}
+    .. math:: \hat\kappa = \arg\min_i \sum_j p_j M_{ij}
 
     Under the 0-1 metric it is the most probable label; on a line it is the median for ``power=1``
     and the label nearest to the mean for ``power=2``. Among labels of equal expected cost (up to
     rounding) any may be returned.
 
-    Costs are computed a block of columns at a time, in memory of the order of `probabilities` and
+    Costs are computed a block of rows at a time, in memory of the order of `probabilities` and
     time `batch × labels²`; on a line with ``power=1``, in time `batch × labels`.
 
     Args:
@@ -113,7 +113,7 @@ def least_cost_labels(
 ) -> Any:
     r"""A set of `k` labels with a small expected cost to the nearest of them.
 
-    .. math:: E(S) = \sum_i p_i \min_{j \in S} M_{ij}
+    .. math:: E(S) = \sum_j p_j \min_{i \in S} M_{ij}
 
     Labels are chosen greedily, each the one that lowers :math:`E` the most. Finding the best set is
     hard (k-medoids); the saving :math:`\max M - E(S)`, for probabilities that sum to 1, is monotone
@@ -143,11 +143,11 @@ def least_cost_labels(
     metric = charged(metric, "cost", pairs=count * metric.size**2)  # each step reads every cost
     p = p.to(common_dtype(p, metric))
     chosen = [_first_label(p, metric)]
-    nearest = metric.cost_columns(chosen[0]).to(p.dtype)  # (batch, labels)
+    nearest = metric.cost_rows(chosen[0]).to(p.dtype)  # (batch, labels)
     while len(chosen) < count:
         taken = torch.stack(chosen, dim=1)
         chosen.append(_next_label(p, nearest, taken, metric))
-        nearest = torch.minimum(nearest, metric.cost_columns(chosen[-1]).to(p.dtype))
+        nearest = torch.minimum(nearest, metric.cost_rows(chosen[-1]).to(p.dtype))
     return given_back(torch.stack(chosen, dim=1), probabilities)
 
 
@@ -162,7 +162,7 @@ def _first_label(p: Tensor, metric: GroundMetric) -> Tensor:
     least = p.new_full((len(p),), torch.inf)
     label = torch.zeros(len(p), dtype=torch.long, device=p.device)
     for block in blocks(torch.arange(metric.size, device=p.device), metric.size):
-        expected = p @ metric.cost_columns(block).to(p.dtype).T  # (batch, block)
+        expected = p @ metric.cost_rows(block).to(p.dtype).T  # (batch, block)
         least, label = _better(least, label, expected, block)
     return label
 
@@ -172,13 +172,13 @@ def _next_label(p: Tensor, nearest: Tensor, taken: Tensor, metric: GroundMetric)
     least = p.new_full((len(p),), torch.inf)
     label = torch.zeros(len(p), dtype=torch.long, device=p.device)
     for block in blocks(torch.arange(metric.size, device=p.device), metric.size):
-        columns = metric.cost_columns(block).to(p.dtype)  # (block, labels)
+        costs = metric.cost_rows(block).to(p.dtype)  # (block, labels)
         expected = torch.cat(
             [
                 p.new_empty(0, len(block)),
                 *(
-                    torch.minimum(nearest[rows, None], columns).matmul(p[rows, :, None]).squeeze(2)
-                    for rows in blocks(torch.arange(len(p), device=p.device), columns.numel())
+                    torch.minimum(nearest[rows, None], costs).matmul(p[rows, :, None]).squeeze(2)
+                    for rows in blocks(torch.arange(len(p), device=p.device), costs.numel())
                 ),
             ]
         )  # (batch, block)

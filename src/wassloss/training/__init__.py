@@ -14,6 +14,7 @@ from wassloss.training.checkpoints import (
     load_checkpoint,
     load_newest,
 )
+from wassloss.training.directory_lock import DirectoryInUseError
 from wassloss.training.lbfgs import Convergence, train_full_batch
 from wassloss.training.log import Record, read_log
 from wassloss.training.loop import TrainingResult, train
@@ -35,6 +36,7 @@ __all__ = [
     "Constant",
     "Convergence",
     "Cosine",
+    "DirectoryInUseError",
     "DivergedError",
     "ManyResult",
     "Record",

@@ -4,7 +4,7 @@ A checkpoint is a directory, `checkpoint-00001000` after 1000 iterations, with t
 
 ==========================  ======================================================================
 ``tensors.safetensors``     weights, optimiser, random-number generators, loss meter
-``state.json``              everything else, the SHA-256 of the tensors, and that of itself
+``state.json``              everything else, the SHA-256 sum of the tensors, and its own
 ==========================  ======================================================================
 
 It is written under a temporary name, flushed to the disk and renamed: whatever happens meanwhile,
@@ -14,7 +14,6 @@ the one before it stays whole. Nothing is ever unpickled.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -26,7 +25,11 @@ from typing import Any
 
 from torch import Tensor
 
-_FORMAT = 1
+from wassloss._safetensors import import_safetensors
+from wassloss._sealed import sealed, unsealed
+from wassloss.training.directory_lock import check_not_in_use
+
+_FORMAT = 2
 _NAME = re.compile(r"checkpoint-(\d{8,})")
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 
@@ -69,8 +72,7 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int = 2) -> P
     Raises:
         OSError: the disk is full, say; earlier checkpoints are as they were.
     """
-    from safetensors.torch import save
-
+    save = import_safetensors().torch.save
     # Copies of their own: safetensors refuses tensors that share memory, as tied weights do.
     tensors = {
         name: tensor.detach().cpu().clone().contiguous()
@@ -83,14 +85,12 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int = 2) -> P
         "tensors_sha256": hashlib.sha256(packed).hexdigest(),
         **checkpoint.state,
     }
-    state["sha256"] = _digest(state)
-
     target = directory / f"checkpoint-{checkpoint.iteration:08d}"
     temporary = directory / f".{target.name}.{secrets.token_hex(4)}.tmp"
     try:
         temporary.mkdir(parents=True)
         _write(temporary / _TENSORS, packed)
-        _write(temporary / _STATE, json.dumps(state, indent=1).encode())
+        _write(temporary / _STATE, sealed(state))
         _sync_directory(temporary)
         if target.exists():  # of a run that was taken up again before it
             shutil.rmtree(target)
@@ -109,21 +109,17 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     Raises:
         CheckpointError: it is cut short, was tampered with, or is something else.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
+    safetensors = import_safetensors()
     path = Path(path)
     try:
-        state = json.loads((path / _STATE).read_bytes())
+        state = _read_state(path / _STATE)
         packed = (path / _TENSORS).read_bytes()
-        if not isinstance(state, dict) or state.pop("sha256", None) != _digest(state):
-            raise ValueError(f"{_STATE} is not as it was written")
         if state["format"] != _FORMAT:
             raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
         if hashlib.sha256(packed).hexdigest() != state["tensors_sha256"]:
             raise ValueError(f"{_TENSORS} is not as it was written")
-        return Checkpoint(state["iteration"], load(packed), state)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        return Checkpoint(state["iteration"], safetensors.torch.load(packed), state)
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{path} is not a whole checkpoint: {error}") from error
 
 
@@ -169,6 +165,16 @@ def has_checkpoints(directory: Path) -> bool:
     return bool(_paths(directory))
 
 
+def check_new(directory: Path, resume: bool) -> None:
+    """Refuse to begin a run where there is one already."""
+    if has_checkpoints(directory) and not resume:
+        check_not_in_use(directory)  # which says more
+        raise ValueError(
+            f"directory must be new, or resume=True, got {directory} with checkpoints of a run in "
+            "it"
+        )
+
+
 def _paths(directory: Path) -> list[Path]:
     """Checkpoints, whole or not, oldest first."""
     found = [path for path in directory.glob("checkpoint-*") if _NAME.fullmatch(path.name)]
@@ -179,8 +185,11 @@ def _iteration(path: Path) -> int:
     return int(path.name.removeprefix("checkpoint-"))
 
 
-def _digest(state: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+def _read_state(path: Path) -> dict[str, Any]:
+    try:
+        return unsealed(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -35,7 +35,12 @@ class Examples:
             raise ValueError(f"{name} must hold examples, got none")
         features = self.columns[0]
         if isinstance(features, Tensor) and not _finite(features):
-            raise ValueError(f"{name} must have finite features, got NaN or infinity among them")
+            index = tuple((~features.isfinite()).nonzero()[0].tolist())
+            column = f", column {index[1]}" if len(index) == 2 else ""
+            raise ValueError(
+                f"{name} must have finite features, got {features[index].item()} in row "
+                f"{index[0]}{column}"
+            )
         self._widths = [_widths(column) for column in self.columns]
 
     def __len__(self) -> int:

@@ -83,8 +83,13 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
     path = Path(path)
     if path.is_dir():
         path = path / LOG_NAME
+    return parse_log(path.read_bytes(), path)
+
+
+def parse_log(content: bytes, path: Path) -> list[Record]:
+    """The records in the content of a log; `path` is for error messages."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = content.decode("utf-8").splitlines(keepends=True)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a log of a run: {error}") from error
     if lines and not lines[-1].endswith("\n"):

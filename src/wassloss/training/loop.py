@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +16,13 @@ from torch import nn
 
 from wassloss.training.batches import Batches, Data, MemoryBatches, StreamBatches, is_in_memory
 from wassloss.training.checkpoints import (
+    check_new,
     discard_after,
-    has_checkpoints,
     load_newest,
     save_checkpoint,
 )
 from wassloss.training.cuda_graph import GraphSteps, check_graph
+from wassloss.training.directory_lock import owned
 from wassloss.training.examples import Examples
 from wassloss.training.interrupt import waiting_for_interrupt
 from wassloss.training.log import LOG_NAME, Record, RunLog
@@ -99,6 +102,7 @@ def train(
     Raises:
         DivergedError: the loss or the score is not finite.
         CheckpointError: every checkpoint to resume from is damaged.
+        DirectoryInUseError: another process is training in `directory`.
         KeyboardInterrupt: on Ctrl-C, once the step is done and, where there is a directory, saved.
 
     >>> import wassloss as wl
@@ -109,6 +113,43 @@ def train(
     >>> result = train(model, loss_fn, (x, y), TrainingPlan(iterations=200))
     >>> result.log[-1].loss < result.log[0].loss
     True
+    """
+    return train_in(
+        directory,
+        model,
+        loss_fn,
+        data,
+        plan,
+        validation=validation,
+        score=score,
+        higher_is_better=higher_is_better,
+        resume=resume,
+        fabric=fabric,
+        cuda_graph=cuda_graph,
+        progress=progress,
+    )
+
+
+def train_in(
+    directory: str | os.PathLike[str] | None,
+    model: nn.Module,
+    loss_fn: Loss,
+    data: Data,
+    plan: TrainingPlan | None = None,
+    *,
+    validation: Data | None = None,
+    score: Score | None = None,
+    higher_is_better: bool = False,
+    resume: bool = False,
+    fabric: Fabric | None = None,
+    cuda_graph: bool = False,
+    progress: bool | None = None,
+    begin: Callable[[], None] = lambda: None,
+) -> TrainingResult:
+    """`train` for those who keep files of their own in the directory.
+
+    `begin` is called once, in the process that writes, when all has been checked and the directory
+    is this run's: nothing has been written by then.
     """
     plan = TrainingPlan() if plan is None else plan
     folder = None if directory is None else Path(directory)
@@ -124,7 +165,7 @@ def train(
     if validation is not None:
         watch = _validation(validation, score or loss_fn, higher_is_better, device)
 
-    with own_random_numbers(device, plan.seed, fabric.global_rank):
+    with own_random_numbers(device, plan.seed, fabric.global_rank), ExitStack() as stack:
         batches, meter = _batches(data, plan, fabric), LossMeter(device)
         optimizer = plan.optimizer.build(model.parameters(), plan.weight_penalty, cuda_graph)
         run = Run(plan, fabric, model, optimizer, batches, meter)
@@ -135,7 +176,11 @@ def train(
         else:
             steps = EagerSteps(fabric, model, optimizer, loss_fn, batches, plan, meter)
         if folder is not None:
-            _open(folder, run, resume)
+            batches.state_dict()  # a stream that cannot be resumed is better refused now than later
+            check_new(folder, resume)
+            if fabric.is_global_zero:
+                stack.enter_context(owned(folder))
+            _open(folder, run, resume, begin)
         log = _follow(run, steps, watch, folder, progress)
 
     if plan.patience is not None and run.best.weights:
@@ -228,19 +273,15 @@ def _save(folder: Path, run: Run) -> None:
     run.fabric.barrier()
 
 
-def _open(folder: Path, run: Run, resume: bool) -> None:
+def _open(folder: Path, run: Run, resume: bool, begin: Callable[[], None]) -> None:
     """Begin a run in a directory, or take up the one that is there."""
-    if has_checkpoints(folder) and not resume:
-        raise ValueError(
-            f"directory must be new, or resume=True, got {folder} with checkpoints of a run in it"
-        )
-    run.batches.state_dict()  # a stream that cannot be resumed is better refused now than later
-    folder.mkdir(parents=True, exist_ok=True)
+    check_new(folder, resume)  # again: another run may have ended there before this one owned it
     checkpoint = load_newest(folder) if resume else None
     if checkpoint is not None:
         run.restore(checkpoint)
     run.fabric.barrier()
     if run.fabric.is_global_zero:
+        begin()
         discard_after(folder, run.iteration)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from wassloss._checks import check_strength
-from wassloss.ground._inputs import size_of
+from wassloss.ground._inputs import seed_of, size_of
 from wassloss.training.optimizers import SGD, OptimizerPlan
 from wassloss.training.schedules import Constant, Schedule
 
@@ -65,8 +65,7 @@ class TrainingPlan:
         if self.patience is not None:
             size_of("patience", self.patience)
         check_strength("weight_penalty", self.weight_penalty)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed must be an integer, at least 0, got {self.seed!r}")
+        object.__setattr__(self, "seed", seed_of("seed", self.seed))  # plain, as JSON wants it
         for name, method in (("optimizer", "build"), ("schedule", "factor")):
             value = getattr(self, name)
             if isinstance(value, type) or not hasattr(value, method):

@@ -6,6 +6,7 @@ import math
 import os
 import platform
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,8 @@ from wassloss.training.validation import Best
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+RUN_CONFIG = "config.json"  # of wassloss.runs, in directories that are theirs
 
 
 @dataclass
@@ -124,18 +127,33 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 
 def load_model(directory: str | os.PathLike[str]) -> nn.Module:
-    """The model of a run in `directory`, as its newest checkpoint has it, in evaluation mode.
+    """The model that :func:`~wassloss.training.train` left in `directory`, in evaluation mode.
 
-    Its best weights, where the plan has `patience`; its last ones otherwise. For models of
-    :mod:`wassloss.models`; others are built by their owner and loaded from
+    Of its newest checkpoint: the best weights, where the plan has `patience`; otherwise the last
+    ones. For models of :mod:`wassloss.models`; others are built by their owner and loaded from
     :func:`~wassloss.training.load_newest`.
+
+    A run of ``wassloss train`` is more than its model, which takes its features in a certain order
+    and perhaps standardised: use :func:`wassloss.load`.
 
     Raises:
         CheckpointError: there is no whole checkpoint, or it is of a model of the user's own.
+        ValueError: the directory holds a run of ``wassloss train``.
     """
+    if (Path(directory) / RUN_CONFIG).exists():
+        raise ValueError(
+            f"{os.fspath(directory)} holds a run, whose model is not all there is to it: "
+            "wassloss.load gives the model with the preprocessing of its features, and its "
+            "attribute model the model alone"
+        )
     checkpoint = load_newest(directory)
     if checkpoint is None:
         raise CheckpointError(f"{os.fspath(directory)} holds no checkpoint")
+    return model_of(checkpoint, directory)
+
+
+def model_of(checkpoint: Checkpoint, directory: str | os.PathLike[str]) -> nn.Module:
+    """The model of a checkpoint in `directory`, built anew."""
     config = checkpoint.state["model"]
     if config is None:
         raise CheckpointError(f"{os.fspath(directory)} is a run of a model not of wassloss.models")

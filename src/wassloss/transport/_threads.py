@@ -1,19 +1,19 @@
-"""Examples of a batch shared out among threads, for compiled code that lets go of Python's lock."""
+"""Examples of a batch shared out among threads, for compiled code that releases Python's lock."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import count
+from queue import SimpleQueue
 from typing import TypeVar
 
 import torch
 
 S = TypeVar("S")
 
-PORTIONS = 8  # for each thread: examples differ in iterations, and so do portions in time
+PORTIONS = 8  # per thread: examples differ in iterations, and so do portions in time
 
 
 def spread(
@@ -24,9 +24,10 @@ def spread(
 ) -> None:
     """Call `work(first, last, scratch)` for all examples, on as many threads as torch may use.
 
-    The calling thread does its share, and waits for no helper that has not begun: on a busy
-    machine that would take longer than the work. Numba's own threads would come on top of torch's,
-    and their simplest kind aborts the process when two Python threads solve at once.
+    The calling thread does its share, and does not wait for helpers that have not begun: on a busy
+    machine that would take longer than the work. Where no helper can be had it does everything.
+    Numba's own threads would come on top of torch's, and their simplest kind aborts the process
+    when two Python threads solve at once.
 
     Args:
         work: what to do with the examples `first` to `last − 1`.
@@ -43,17 +44,97 @@ def spread(
 
     def run() -> None:
         scratch = new_scratch()
-        while (first := next(starts)) < batch:
+        while not task.failed and (first := next(starts)) < batch:
             work(first, min(batch, first + size), scratch)
 
-    helpers = [_pool(os.getpid()).submit(run) for _ in range(threads - 1)]
-    run()
-    for helper in helpers:
-        if not helper.cancel():
-            helper.result()
+    task = _Task(run)
+    _helpers().offer(task, threads - 1)
+    try:
+        run()
+    except BaseException as error:
+        task.failed = error  # the others stop after their portion
+    task.close()
+    if task.failed:
+        raise task.failed
 
 
-@cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Helpers of one process: a fork inherits the memory of threads but not the threads."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="wassloss")
+class _Task:
+    """Work that helpers may join until it is closed; those that have joined are waited for.
+
+    Attributes:
+        failed: the last error of whoever took part.
+    """
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self.failed: BaseException | None = None
+        self._run: Callable[[], None] | None = run
+        self._inside = 0
+        self._changed = threading.Condition()
+
+    def help(self) -> None:
+        """Take part, unless it is too late."""
+        with self._changed:
+            run = self._run
+            if run is None:
+                return
+            self._inside += 1
+        try:
+            run()
+        except BaseException as error:
+            self.failed = error
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody else begin, and wait for those who have."""
+        with self._changed:
+            self._run = None  # offers that nobody has taken yet keep no batch in memory
+            self._changed.wait_for(lambda: not self._inside)
+
+
+class _Helpers:
+    """Threads that wait for tasks.
+
+    Not an executor of `concurrent.futures`: those refuse work once the main thread has ended, but
+    threads that outlive it and hooks at exit may go on training. They are daemons, so that nothing
+    has to end them; no task leaves one working.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[_Task] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._threads = 0
+
+    def offer(self, task: _Task, wanted: int) -> None:
+        """Ask so many helpers, or as many as there are, to take part in a task."""
+        self._start(min(wanted, os.cpu_count() or 1))
+        for _ in range(min(wanted, self._threads)):
+            self._tasks.put(task)
+
+    def _start(self, wanted: int) -> None:
+        if self._threads >= wanted or not self._starting.acquire(blocking=False):
+            return  # another caller is at it, and this one goes on with what there is
+        try:
+            while self._threads < wanted:
+                name = f"wassloss-{self._threads}"
+                threading.Thread(target=self._serve, name=name, daemon=True).start()
+                self._threads += 1
+        except RuntimeError:
+            pass  # at the end of the interpreter, or at the system's limit
+        finally:
+            self._starting.release()
+
+    def _serve(self) -> None:
+        while True:
+            self._tasks.get().help()
+
+
+_by_process: dict[int, _Helpers] = {}
+
+
+def _helpers() -> _Helpers:
+    """Those of this process: a fork inherits the memory of threads but not the threads."""
+    process = os.getpid()
+    return _by_process.get(process) or _by_process.setdefault(process, _Helpers())

@@ -83,7 +83,9 @@ class LineQuantiles:
 def _positions(problem: Problem) -> Tensor:
     if not isinstance(problem.metric, Ordinal):
         raise TypeError(f"metric must be Ordinal for a problem on a line, got {problem.metric!r}")
-    return problem.metric.positions.detach().to(problem.log_h.dtype)
+    places = problem.metric.positions.detach()
+    # From the first, in the metric's own precision: the problem's may not tell large ones apart.
+    return (places - places.min()).to(problem.log_h.dtype)
 
 
 def _after_zero(x: Tensor) -> Tensor:

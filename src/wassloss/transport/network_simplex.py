@@ -1,11 +1,9 @@
-"""Exact transport for any cost: POT's network simplex, one example a thread."""
+"""Exact transport for any cost: POT's network simplex, examples spread over threads."""
 
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.transport._threads import spread
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 
@@ -20,6 +19,7 @@ from wassloss.transport.solution import Solution
 SMALLEST_SHARE = 1e-15
 
 Array = NDArray[np.float64]
+Answer = tuple[Array, float, Array, NDArray[np.bool_], bool]  # plan, cost, g, support, optimal?
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,16 @@ class NetworkSimplex:
         cost = problem.cost()
         given = (problem.log_h.exp(), problem.log_y.exp(), cost)
         examples = list(zip(*(x.to("cpu", torch.float64).numpy() for x in given), strict=True))
-        workers = min(len(examples), os.cpu_count() or 1)
-        with ThreadPoolExecutor(workers) as pool, warnings.catch_warnings():
+        found: list[Answer] = [None] * len(examples)  # type: ignore[list-item]
+
+        def work(first: int, last: int, scratch: None) -> None:
+            found[first:last] = [self._solve_one(example) for example in examples[first:last]]
+
+        with warnings.catch_warnings():
             # Ours says more, and which examples it is about.
             warnings.filterwarnings("ignore", "numItermax reached before optimality")
-            plans, paid, potentials, supports, optimal = zip(
-                *pool.map(self._solve_one, examples), strict=True
-            )
+            spread(work, len(examples), lambda: None, len(examples))
+        plans, paid, potentials, supports, optimal = zip(*found, strict=True)
 
         plan = torch.from_numpy(np.stack(plans)).to(problem.log_h)
         g = torch.from_numpy(np.stack(potentials)).to(problem.log_h)
@@ -61,9 +64,7 @@ class NetworkSimplex:
             solution = solution.unfinished(torch.tensor(optimal, device=g.device))
         return solution
 
-    def _solve_one(
-        self, example: tuple[Array, Array, Array]
-    ) -> tuple[Array, float, Array, NDArray[np.bool_], bool]:
+    def _solve_one(self, example: tuple[Array, Array, Array]) -> Answer:
         import ot  # slow to import, and only exact problems without a closed form need it
 
         h, y, cost = example

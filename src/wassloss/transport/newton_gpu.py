@@ -59,9 +59,8 @@ class NewtonGPU:
             problem, start, tol, self.max_iterations
         )
         status = Status.CONVERGED
-        if not checking():  # nobody can be told while a CUDA graph is captured: nobody must miss it
-            value = value.where(converged, math.nan)
-        elif not bool(converged.all()):  # the one time the host waits for the GPU
+        # The one time the host waits for the GPU, which it cannot while a graph is captured.
+        if checking() and not bool(converged.all()):
             reach = float(problem.cost().max()) + problem.largest_shift()
             status = unfinished(reach, problem.objective.epsilon, problem.log_h.dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status)

@@ -31,7 +31,6 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-
 # The log of no mass to a relaxed plan: beyond any difference of costs over ε.
 NO_LOG_MASS = -1e9
 
@@ -176,6 +175,6 @@ class Objective:
 
     @property
     def _reference_moves(self) -> bool:
-        # The product reference h yᵀ changes with h. When balanced that only adds a constant to
-        # the potential, which is centred away; when relaxed it is part of the gradient.
-        return self.regularizer is Regularizer.PRODUCT and not (self.exact or self.balanced)
+        # The product reference h yᵀ changes with h. At balanced masses of 1 that adds nothing, but
+        # where both masses grow together the reference grows with their product.
+        return self.regularizer is Regularizer.PRODUCT and not self.exact

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from wassloss._checks import checking
 from wassloss.ground import GroundMetric
+from wassloss.ground._cost import overflow
 from wassloss.transport.objective import Objective
 
 
@@ -103,10 +104,7 @@ class Problem:
     def checked(self, costs: Tensor) -> Tensor:
         """The costs as they are, if they are finite."""
         if checking() and costs.numel() and not costs.amax() < math.inf:
-            raise ValueError(
-                f"metric must have finite costs in {costs.dtype}, got {float(costs.amax())} "
-                f"from {self.metric!r}; scale='max' keeps them in [0, 1]"
-            )
+            raise overflow(costs.dtype, self.metric.power, self.metric.scale)
         return costs
 
     def masses(self) -> tuple[Tensor, Tensor]:

@@ -78,13 +78,27 @@ def choose_solver(
 
 
 @torch.no_grad()
-def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None) -> Solution:
-    """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`."""
+def solve_problem(
+    problem: Problem,
+    solver: Solver,
+    start: Tensor | None = None,
+    unsolved: Tensor | None = None,
+) -> Solution:
+    """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`.
+
+    Args:
+        problem: what is asked.
+        solver: how to answer it.
+        start: target potentials to start from.
+        unsolved: an integer to which a CUDA graph adds, at each replay, the examples that went
+            wrong. Without it they have a value of NaN.
+    """
     if not solver.applies(problem) or problem.objective.free_target != isinstance(solver, Nearest):
         raise ValueError(
             f"solver must fit the problem, got {solver} for {problem.objective} on "
             f"{problem.metric!r}"
         )
+    _check_strengths(problem)
     if not problem.batch:
         value = problem.log_h.sum(1)
         plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])
@@ -92,18 +106,35 @@ def solve_problem(problem: Problem, solver: Solver, start: Tensor | None = None)
     # Mixed precision is for networks: a product in half precision has too few digits for a solver.
     with torch.autocast(problem.log_h.device.type, enabled=False):
         if isinstance(solver, TRACEABLE):
-            return _checked(solver.solve(problem, start))
+            return _checked(solver.solve(problem, start), unsolved)
         run = _solve_in_pieces
         if torch.compiler.is_compiling():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
             run = torch.compiler.disable(run)
-        return _checked(run(problem, solver, start))
+        return run(problem, solver, start, unsolved)
 
 
-def _checked(solution: Solution) -> Solution:
+def _check_strengths(problem: Problem) -> None:
+    """Refuse strengths that the dtype of the problem cannot hold: solvers compute in it."""
+    objective, dtype = problem.objective, problem.log_h.dtype
+    given = {
+        "epsilon": objective.epsilon,
+        "gamma": max(g for g in (0.0, *objective.gamma) if g < math.inf),
+    }
+    for name, value in given.items():
+        if value > torch.finfo(dtype).max:
+            raise ValueError(
+                f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or "
+                "divide the costs by their maximum (scale='max')"
+            )
+
+
+def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
     """The solution as it is, if the dtype can hold it: masses times costs may be too much."""
-    if not checking():
+    if torch.compiler.is_compiling():
         return solution
+    if not checking():
+        return _accounted_for(solution, unsolved)
     value, f = solution.value, solution.f
     # Sums, for they are not finite where a summand is not, and need no second pass.
     if math.isfinite(value.sum() + f.sum()):
@@ -119,11 +150,26 @@ def _checked(solution: Solution) -> Solution:
     )
 
 
-def _solve_in_pieces(problem: Problem, solver: Solver, start: Tensor | None) -> Solution:
+def _accounted_for(solution: Solution, unsolved: Tensor | None) -> Solution:
+    """A CUDA graph can neither raise nor warn: count the examples that went wrong, or mark them."""
+    value = solution.value
+    wrong = value.isnan()
+    if solution.status is not Status.FIXED_ITERATIONS:  # which do not ask for convergence
+        wrong = wrong | ~solution.converged
+    if unsolved is None:
+        return replace(solution, value=value.masked_fill(wrong, math.nan))
+    unsolved += wrong.sum()
+    return solution
+
+
+def _solve_in_pieces(
+    problem: Problem, solver: Solver, start: Tensor | None, unsolved: Tensor | None
+) -> Solution:
     size = max(1, largest_block(problem.log_h.device) // _elements_per_example(problem, solver))
     pieces = [slice(i, i + size) for i in range(0, problem.batch, size)]
     parts = [_solve_piece(problem[p], solver, None if start is None else start[p]) for p in pieces]
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
+    solution = _checked(solution, unsolved)
     if solution.status not in (Status.CONVERGED, Status.EXACT):
         warnings.warn(f"{solution}", ConvergenceWarning, stacklevel=2)
     return solution

@@ -26,6 +26,7 @@ from wassloss.data.tagging.walk import Progress, walk
 from wassloss.data.word_vectors import WordVectors, read_word_vectors
 from wassloss.data.word_vectors.table import Missing
 from wassloss.data.wordnet import WordNet, read_wordnet
+from wassloss.ground._inputs import seed_of
 
 PathLike = str | os.PathLike[str]
 
@@ -93,6 +94,7 @@ def yfcc_tags(
     absent = [str(path) for path in paths if not path.is_file()]
     if absent or not paths:
         raise FileNotFoundError(f"metadata must be files, got {absent[0] if absent else 'none'}")
+    seed = seed_of("seed", seed)
     net = wordnet if isinstance(wordnet, WordNet) else read_wordnet(wordnet)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -121,7 +123,7 @@ def yfcc_tags(
 
     numbers = {tag: i for i, tag in enumerate(chosen.tags)}
     drawing = DrawPhotos(numbers, net if merge_plurals else None, train + test, seed)
-    identity |= {"tags": _digest(chosen.tags), "photos": train + test, "seed": int(seed)}
+    identity |= {"tags": _digest(chosen.tags), "photos": train + test, "seed": seed}
     half = _half(progress, 1)
     walk(paths, drawing, place / "sample.npz", identity, progress=half, **options)
 

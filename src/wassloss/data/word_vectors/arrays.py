@@ -20,8 +20,7 @@ def read_npy(path: Path, names: str | os.PathLike[str] | None, rows: Rows) -> No
     listed = path.with_name("words.txt") if names is None else Path(names)
     if names is None and path.exists() and not listed.exists():
         raise ValueError(
-            f"it does not say which word each row is of: put them into {listed}, one a line, or "
-            "pass such a file (names, or --words)"
+            f"it does not say which word each row is of: put them into {listed}, one a line"
         )
     vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     _take(vectors, _lines(listed), str(listed), rows)

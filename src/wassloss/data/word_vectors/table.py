@@ -59,13 +59,17 @@ class WordVectors:
             )
         if len(words) != len(vectors):
             raise ValueError(f"words must be as many as vectors, {len(vectors)}, got {len(words)}")
-        vectors = vectors.astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):  # looked for below
+            vectors = vectors.astype(np.float32, copy=False)
         # One sum over everything instead of a mask as large as the table; large numbers may make
         # it overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             suspect = not np.isfinite(np.sum(vectors))
         if suspect and len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
-            raise ValueError(f"vectors must be finite, got others for the word {words[bad[0]]!r}")
+            got = next(value for value in vectors[bad[0]] if not np.isfinite(value))
+            raise ValueError(
+                f"vectors must be finite in float32, got {got} for the word {words[bad[0]]!r}"
+            )
         for name, value in {"words": words, "vectors": vectors, "_row": row}.items():
             object.__setattr__(self, name, value)
 

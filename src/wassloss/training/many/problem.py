@@ -129,7 +129,8 @@ def one_label_loss(loss: Loss) -> OneLabelLoss | None:
         return None
     plan = recipe.objective.regularizer is Regularizer.PLAN
     epsilon = recipe.objective.epsilon if plan else 0.0
-    return OneLabelLoss(metric.cost(), epsilon, loss.kl_weight)
+    cost = metric.cost_columns(torch.arange(metric.size))
+    return OneLabelLoss(cost, epsilon, loss.kl_weight)
 
 
 def _plain(data: ManyData) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from torch import Tensor, nn
 
 from wassloss._checks import check_strength
 from wassloss.ground import GroundMetric
+from wassloss.ground._inputs import seed_of
 from wassloss.losses import LARGEST_TABLE
 from wassloss.training.checkpoints import (
+    check_new,
     discard_after,
-    has_checkpoints,
     load_newest,
     save_checkpoint,
 )
+from wassloss.training.directory_lock import owned
 from wassloss.training.interrupt import waiting_for_interrupt
 from wassloss.training.many.closed_form import LinearSteps
 from wassloss.training.many.compiled import CompiledSteps
@@ -125,6 +128,7 @@ def train_many(
     Raises:
         DivergedError: the loss of a model is not finite; the message names it. No model is changed.
         CheckpointError: every checkpoint to resume from is damaged.
+        DirectoryInUseError: another process is training in `directory`.
         KeyboardInterrupt: on Ctrl-C, once some steps are done and, with a directory, saved.
 
     >>> import wassloss as wl
@@ -153,7 +157,7 @@ def train_many(
     if not bool(((rates > 0) & rates.isfinite()).all()):
         raise ValueError(f"learning_rates must be positive, got {float(rates.min())}")
 
-    with own_random_numbers(device, plan.seed, 0):
+    with own_random_numbers(device, plan.seed, 0), ExitStack() as stack:
         run = ManyRun(
             plan=plan,
             steps=choose_steps(models, each_loss, read, plan, penalties.to(device), cuda_graph),
@@ -164,6 +168,8 @@ def train_many(
             fingerprint="" if folder is None else _fingerprint(read, each_loss),
         )
         if folder is not None:
+            check_new(folder, resume)
+            stack.enter_context(owned(folder))
             _open(folder, run, resume)
         with counting_unconverged(list({id(loss): loss for loss in each_loss}.values())):
             _follow(run, folder, observe, progress)
@@ -246,11 +252,7 @@ def _save(folder: Path, run: ManyRun) -> None:
 
 def _open(folder: Path, run: ManyRun, resume: bool) -> None:
     """Begin in a directory, or take up what is there."""
-    if has_checkpoints(folder) and not resume:
-        raise ValueError(
-            f"directory must be new, or resume=True, got {folder} with checkpoints of a run in it"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
+    check_new(folder, resume)  # again: another run may have ended there before this one owned it
     checkpoint = load_newest(folder) if resume else None
     if checkpoint is not None:
         run.restore(checkpoint)
@@ -293,10 +295,7 @@ def _seeds(seeds: Sequence[int] | None, plan: TrainingPlan, count: int) -> list[
     if seeds is None:
         return [plan.seed] * count
     each = _one_each("seeds", list(seeds), count)
-    for seed in each:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"seeds must be integers, at least 0, got {seed!r}")
-    return each
+    return [seed_of("seeds", seed) for seed in each]
 
 
 def _strengths(name: str, given: Sequence[float] | None, plain: float, count: int) -> Tensor:

@@ -1,0 +1,94 @@
+"""One process at a time to a directory: a lock that names its owner and ends with its process."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from wassloss._files import replacing
+
+LOCK, OWNER = ".lock", ".owner.json"
+_PATIENCE = 1.0  # seconds for a new owner to write down who it is
+
+_held: ContextVar[frozenset[Path]] = ContextVar("_held", default=frozenset())
+
+
+class DirectoryInUseError(OSError):
+    """Another process, or another thread of this one, is writing to the directory."""
+
+
+@contextmanager
+def owned(directory: Path) -> Iterator[None]:
+    """Own a directory, which is made if there is none, until the block ends.
+
+    The lock is the operating system's: it ends with its process, however that ends, so the lock of
+    a dead process needs no cleaning up. Blocks may be nested: a function that owns a directory can
+    call another that wants to. The empty file ``.lock`` stays behind, because removing it could let
+    two processes lock two files of the same name.
+
+    Raises:
+        DirectoryInUseError: the directory has an owner; the message says who.
+    """
+    place = directory.resolve()
+    if place in _held.get():
+        yield
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    lock = _locked(directory)
+    token = _held.set(_held.get() | {place})
+    try:
+        _sign(place)
+        yield
+    finally:
+        _held.reset(token)
+        (place / OWNER).unlink(missing_ok=True)
+        lock.release()
+
+
+def check_not_in_use(directory: Path) -> None:
+    """Raise the error of `owned` if another process owns a directory; nothing is written."""
+    place = directory.resolve()
+    if place not in _held.get() and (place / LOCK).exists():
+        _locked(directory).release()
+
+
+def _locked(directory: Path) -> Any:
+    from filelock import FileLock, Timeout
+
+    place = directory.resolve()
+    lock = FileLock(place / LOCK, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise DirectoryInUseError(
+            f"{directory} is in use by {_owner(place)}: wait until it ends, or choose another "
+            "directory"
+        ) from None
+    return lock
+
+
+def _sign(place: Path) -> None:
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    with replacing(place / OWNER) as temporary:
+        temporary.write_text(
+            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+        )
+
+
+def _owner(place: Path) -> str:
+    deadline = time.monotonic() + _PATIENCE
+    while not (place / OWNER).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    try:
+        owner = json.loads((place / OWNER).read_text())
+        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+    except (OSError, ValueError, KeyError, TypeError):  # it has just ended, or is not ours
+        return "another process"

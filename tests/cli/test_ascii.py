@@ -1,0 +1,118 @@
+"""Terminals that hold ASCII only: every command still says what it has to say."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+import wassloss as wl
+from tests.cli.commands import process, saved
+from wassloss.cli.app import app
+
+NAMES = ("blé", "Ö", "λ", "x")
+QUICK = ("--iterations", 20, "--batch-size", 20)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("ascii")
+    x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+    data = wl.data.Dataset(
+        x, x.argmax(1), metric=wl.ground.Ordinal(4, labels=NAMES), label_names=NAMES
+    )
+    saved(data.split({"train": 0.6, "test": 0.4}), place / "data.npz")
+    wl.ground.Ordinal(4, labels=NAMES).save(place / "metric.npz")
+    (place / "taxonomy.csv").write_text("name,parent\nblé,\nÖ,blé\nλ,blé\n", encoding="utf-8")
+    (place / "wrong.csv").write_text("u,label\n1,blé\nÖ,λ\n", encoding="utf-8")
+    assert ascii_only("train", place / "data.npz", "--out", place / "run", *QUICK).exit_code == 0
+    return place
+
+
+def ascii_only(*words: object) -> Result:
+    """A command in this process whose output is ASCII."""
+    runner = CliRunner(charset="ascii")
+    return runner.invoke(app, [str(word) for word in words], prog_name="wassloss")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train {0}/data.npz --out {0}/other --iterations 20 --batch-size 20",
+        "evaluate {0}/run",
+        "evaluate {0}/run --json",
+        "predict {0}/run {0}/data.npz --top 4",
+        "report {0}/run --out {0}/report.html",
+        "metric build --tree {0}/taxonomy.csv --out {0}/tree.npz",
+        "metric show {0}/metric.npz --near blé",
+        "metric show clipart",
+        "data show {0}/data.npz",
+        "demo --quick --seeds 2 --out {0}/demo",
+        "reproduce",
+        "--help",
+        "train --help",
+        "metric show --help",
+        "data tags --help",
+    ],
+)
+def test_commands(line: str, folder: Path) -> None:
+    done = ascii_only(*(word.format(folder) for word in line.split()))
+    assert done.exit_code == 0, done.output
+    assert done.stdout.isascii()
+    assert done.stdout
+    assert done.stderr.isascii()
+
+
+def test_errors(folder: Path) -> None:
+    for words in (("metric", "show", folder / "metric.npz", "--near", "é"), ("train", "Ö.csv")):
+        done = ascii_only(*words)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("error: ")
+        assert done.stderr.isascii()
+
+
+def test_what_stands_for_what(folder: Path) -> None:
+    said = ascii_only("evaluate", folder / "run").stdout
+    assert "+- s.e." in said
+    assert "accuracy ^" in said
+    shown = ascii_only("metric", "show", folder / "metric.npz").stdout
+    assert "exp(-M/eps)" in shown
+    assert "###" in shown
+    assert r"bl\xe9" in shown
+
+
+def test_predictions_are_not_respelled(folder: Path) -> None:
+    """They are data: what ASCII lacks is escaped, never replaced by something alike."""
+    said = ascii_only("predict", folder / "run", folder / "data.npz", "-k", 4).stdout
+    assert {r"bl\xe9", r"\xd6", r"\u03bb"} <= set(said.replace("\n", ",").split(","))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ],
+    ids=["PYTHONIOENCODING", "LC_ALL"],
+)
+def test_processes(settings: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    commands = [
+        ("metric", "show", folder / "metric.npz"),
+        ("report", folder / "run", "--out", folder / "page.html"),
+        ("evaluate", folder / "run"),
+    ]
+    for words in commands:
+        started = process(*words)
+        out, said = started.communicate(timeout=100)
+        assert started.returncode == 0, said
+        assert said == ""
+        assert out.isascii()
+    assert "±" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_terminal_that_holds_more_is_left_as_it_is(folder: Path) -> None:
+    said = CliRunner().invoke(app, ["evaluate", str(folder / "run")]).stdout
+    assert "± s.e." in said
+    assert "accuracy ↑" in said

@@ -1,0 +1,204 @@
+"""Tables: columns by name in any order, by position where there are no names."""
+
+import csv
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import Result
+
+import wassloss as wl
+from tests.cli.commands import failed, ok, wassloss
+
+NAMES = ["age", "height", "weight", "pulse"]
+TRAIN = ("--metric", "ordinal", "--iterations", 60, "--batch-size", 20)
+
+
+def table(seed: int = 0, count: int = 120) -> tuple[np.ndarray, np.ndarray]:
+    """Features whose columns matter differently, and grades 0 to 2 that depend on them."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((count, 4))
+    score = x @ [3.0, -2.0, 0.5, 0.0] + 0.1 * rng.standard_normal(count)
+    return x, np.digitize(score, [-1.0, 1.0])
+
+
+def written(path: Path, columns: dict[str, Any], header: bool = True) -> Path:
+    """A CSV file with these columns."""
+    rows = list(zip(*columns.values(), strict=True))
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([list(columns), *rows] if header else rows)
+    return path
+
+
+def columns(seed: int = 0) -> dict[str, Any]:
+    x, y = table(seed)
+    return {**{name: x[:, i] for i, name in enumerate(NAMES)}, "label": y}
+
+
+def shuffled(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in ("label", "pulse", "weight", "height", "age")}
+
+
+def said(*words: object) -> Result:
+    """A command that must succeed, with its warnings shown as a user sees them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = wassloss(*words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def answers(run: Path, data: Path, *words: object) -> list[str]:
+    text = said("predict", run, data, "--top", 1, *words).stdout
+    return [row["label_1"] for row in csv.DictReader(text.splitlines())]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Trained on columns in their order."""
+    data = written(tmp_path / "train.csv", columns())
+    ok("train", data, "--out", tmp_path / "run", *TRAIN)
+    return tmp_path / "run"
+
+
+# --- by name -------------------------------------------------------------------------------------
+
+
+def test_columns_in_any_order_give_the_same_answers(run: Path, tmp_path: Path) -> None:
+    new = columns(1)
+    straight = written(tmp_path / "straight.csv", new)
+    other = written(tmp_path / "other.csv", shuffled(new))
+    assert answers(run, straight) == answers(run, other)
+    scores = [
+        json.loads(ok("evaluate", run, f, "--json").stdout)["scores"] for f in (straight, other)
+    ]
+    assert scores[0] == scores[1]
+    assert scores[0]["accuracy"] > 0.5
+
+
+def test_parquet_columns_in_any_order_too(run: Path, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    new = columns(1)
+    expected = answers(run, written(tmp_path / "new.csv", new))
+    pq.write_table(pa.table(shuffled(new)), tmp_path / "new.parquet")
+    assert answers(run, tmp_path / "new.parquet") == expected
+    ok("evaluate", run, tmp_path / "new.parquet")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    pq.write_table(pa.table(new).slice(0, 50), folder / "a.parquet")
+    pq.write_table(pa.table(shuffled(new)).slice(50), folder / "b.parquet")
+    assert answers(run, folder) == expected
+    told = json.loads(ok("evaluate", run, folder, "--json").stdout)["scores"]
+    filed = json.loads(ok("evaluate", run, tmp_path / "new.csv", "--json").stdout)["scores"]
+    assert told == pytest.approx(filed)
+
+
+def test_missing_columns_are_named(run: Path, tmp_path: Path) -> None:
+    given = columns(1)
+    few = {"pulse": given["pulse"], "age": given["age"], "label": given["label"]}
+    data = written(tmp_path / "few.csv", few)
+    for command in ("predict", "evaluate"):
+        message = failed(command, run, data)
+        assert "few.csv lacks the columns 'height', 'weight' that" in message
+        assert "run was trained on; it has 'pulse', 'age'" in message
+    said_by_report = failed("report", run, "--data", data, "--out", tmp_path / "report.html")
+    assert "lacks the columns 'height', 'weight'" in said_by_report
+
+
+def test_extra_columns_are_ignored_in_one_line(run: Path, tmp_path: Path) -> None:
+    given = columns(1)
+    expected = answers(run, written(tmp_path / "plain.csv", given))
+    more = {"name": ["Ann"] * 120, **shuffled(given), "city": ["Ulm"] * 120}  # not even numbers
+    data = written(tmp_path / "more.csv", more)
+    assert answers(run, data) == expected
+    for command in (("predict", run, data), ("evaluate", run, data)):
+        (line,) = said(*command).stderr.splitlines()
+        assert line.startswith("warning: ")
+        assert "more.csv: ignoring the columns 'name', 'city', which" in line
+
+
+def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
+    """Written from a table in another order, a file without named columns still says its names."""
+    pytest.importorskip("pyarrow")
+    new = columns(1)
+    expected = answers(run, written(tmp_path / "new.csv", new))
+    other = wl.data.read(written(tmp_path / "other.csv", shuffled(new)))
+    assert other.feature_names == ("pulse", "weight", "height", "age")
+    for suffix in ("npz", "parquet", "svm", "csv"):
+        path = tmp_path / f"data.{suffix}"
+        wl.data.write(other, path)
+        assert wl.data.read(path).feature_names == other.feature_names
+        assert answers(run, path) == expected
+
+
+def test_files_without_names_go_by_position_and_their_width_is_checked(
+    run: Path, tmp_path: Path
+) -> None:
+    x, y = table(1)
+    expected = answers(run, written(tmp_path / "new.csv", columns(1)))
+    np.savez(tmp_path / "plain.npz", features=x.astype(np.float32), target=y)
+    assert answers(run, tmp_path / "plain.npz") == expected
+    np.savez(tmp_path / "wide.npz", features=np.ones((3, 5), np.float32), target=y[:3])
+    for command in ("predict", "evaluate"):
+        assert "must have 4 features" in failed(command, run, tmp_path / "wide.npz")
+
+
+# --- without a header ----------------------------------------------------------------------------
+
+
+def test_a_file_without_a_header_goes_by_position_and_says_so(tmp_path: Path) -> None:
+    x, y = table()
+    by_place = {str(i): x[:, i] for i in range(4)} | {"4": y}
+    data = written(tmp_path / "train.csv", by_place, header=False)
+    run, first = tmp_path / "run", tmp_path / "first"
+    result = said("train", data, "--out", run, *TRAIN)
+    assert "train.csv has no header: columns go by position, and the last, 4, is the label" in (
+        result.stderr
+    )
+    # The label may be another column: positions count from 0, as everywhere in Python.
+    moved = written(tmp_path / "moved.csv", {"y": y, **{str(i): x[:, i] for i in range(4)}}, False)
+    said("train", moved, "--label-column", 0, "--out", first, *TRAIN)
+    assert torch.equal(*(wl.load(r).model.linear.weight for r in (run, first)))
+
+    new, truth = table(1)
+    features = {str(i): new[:, i] for i in range(4)}
+    bare = written(tmp_path / "bare.csv", features, header=False)
+    last = written(tmp_path / "last.csv", features | {"4": truth}, header=False)
+    front = written(tmp_path / "front.csv", {"y": truth, **features}, header=False)
+    named = written(tmp_path / "named.csv", columns(1))
+    expected = answers(run, bare)
+    assert answers(run, last) == expected
+    assert answers(first, front) == expected  # where the run found the label
+    assert answers(run, front, "--label-column", 0) == expected
+    assert answers(run, named) == expected  # by position, for the run knows no names
+    for path in (bare, last, named):
+        assert "by position" in said("predict", run, path).stderr
+    told = [
+        json.loads(said("evaluate", r, path, "--json").stdout)["scores"]
+        for r, path in ((run, last), (first, front), (run, named))
+    ]
+    assert told[0] == told[1] == told[2]
+    with_names = written(tmp_path / "train_named.csv", columns())
+    ok("train", with_names, "--out", tmp_path / "with_names", *TRAIN)
+    assert answers(tmp_path / "with_names", bare) == expected
+
+
+def test_what_a_file_without_a_header_cannot_be(tmp_path: Path) -> None:
+    x, y = table()
+    data = written(tmp_path / "d.csv", {"a": x[:, 0], "b": x[:, 1], "y": y}, header=False)
+    out = tmp_path / "run"
+    message = failed("train", data, "--label-column", "grade", "--out", out, *TRAIN)
+    assert "it has no header: label_column must be a position in 0..2" in message
+    message = failed("train", data, "--label-column", 3, "--out", out, *TRAIN)
+    assert "it has no header: label_column must be a position in 0..2" in message
+    # Which pandas writes over columns that were never named.
+    numbered = tmp_path / "numbered.csv"
+    numbered.write_text("0,1,2\n" + data.read_text())
+    message = failed("train", numbered, "--out", out, *TRAIN)
+    assert "line 1 is 0, 1, 2: are these names of columns or data?" in message
+    assert not out.exists()

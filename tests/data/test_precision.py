@@ -1,0 +1,91 @@
+"""Numbers that float32 cannot hold: errors name the place and the dtype, in every reader."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+
+X = np.ones((6, 2))
+X[2, 1] = 1e200
+Y = np.arange(6) % 5
+NAMES = ("awful", "bad", "fair", "good", "superb")
+FITS = r"must fit torch.float32, got 1e\+200 in row 2, column 1"
+
+
+def text_files(folder: Path) -> None:
+    rows = [(*x, NAMES[y], y) for x, y in zip(X.tolist(), Y, strict=True)]
+    (folder / "x.csv").write_text("u,v,label\n" + "".join(f"{a},{b},{n}\n" for a, b, n, _ in rows))
+    (folder / "x.svm").write_text("".join(f"{y} 1:{a} 2:{b}\n" for a, b, _, y in rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("x.csv", r"line 4, column 'v': expected a number that fits float32, got '1e\+200'"),
+        ("x.svm", f"features {FITS}"),
+    ],
+)
+def test_text_files(name: str, expected: str, tmp_path: Path) -> None:
+    text_files(tmp_path)
+    for read in (wl.data.read, wl.data.read_features):
+        with pytest.raises(ValueError, match=expected):
+            read(tmp_path / name)
+
+
+def test_numbers_that_are_not_finite_are_told_from_large_ones(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("u,label\n1,a\ninf,b\n")
+    with pytest.raises(ValueError, match="line 3, column 'u': expected a finite number, got 'inf'"):
+        wl.data.read(tmp_path / "x.csv")
+
+
+def test_arff(tmp_path: Path) -> None:
+    (tmp_path / "x.arff").write_text(
+        "@relation r\n@attribute u numeric\n@attribute v numeric\n@attribute t {0,1}\n"
+        "@data\n1,2,1\n1,1e200,1\n"
+    )
+    (tmp_path / "x.xml").write_text('<labels><label name="t"></label></labels>')
+    with pytest.raises(
+        ValueError, match=r"line 7: attribute 1: expected a number that fits float32, got '1e200'"
+    ):
+        wl.data.read_mulan(tmp_path / "x.arff", tmp_path / "x.xml")
+
+
+def test_matlab(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    savemat(tmp_path / "x.mat", {"features": X, "labels": np.full((6, 2), 0.5)})
+    with pytest.raises(ValueError, match=f"features {FITS}"):
+        wl.data.read_distributions(tmp_path / "x.mat")
+
+
+def test_word_vectors(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("dog 1 2\ncat 1e200 3\n")
+    with pytest.raises(
+        ValueError, match=r"vectors must be finite in float32, got inf for the word 'cat'"
+    ):
+        wl.data.read_word_vectors(tmp_path / "v.txt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            ValueError, match=r"vectors must be finite in float32, got inf for .*'cat'"
+        ):
+            wl.data.WordVectors(("dog", "cat"), np.array([[1.0, 2.0], [1e200, 3.0]]))
+
+
+def test_lists() -> None:
+    with pytest.raises(ValueError, match=f"features {FITS}"):
+        wl.data.Dataset(X.tolist(), Y)
+    assert wl.data.Dataset(X, Y).features.dtype == torch.float64  # arrays say what they are
+    for make in (wl.ground.Ordinal, lambda p: wl.ground.Matrix([[0, p[1]], [p[1], 0]])):
+        with pytest.raises(ValueError, match=r"must fit torch.float32, got .*\[.*1\] = 1e\+200"):
+            make([0, 1e200])
+
+
+def test_training_says_where() -> None:
+    model, loss = wl.models.LinearSoftmax(2, 5), wl.WassersteinLoss(wl.ground.Ordinal(5))
+    with pytest.raises(ValueError, match="finite features, got inf in row 2, column 1"):
+        wl.train(model, loss, (torch.tensor(X).float(), torch.tensor(Y)))

@@ -1,0 +1,310 @@
+"""`wassloss train` killed at random moments of its life, and resumed: the same run in the end.
+
+`WASSLOSS_KILLS` says how many kills (100), `WASSLOSS_KILL_SEED` which moments (0). Half fall
+anywhere in the life of a process, most of which is imports, half after its training has begun. A
+table of them is printed.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("WASSLOSS_KILLS", "100"))
+SEED = int(os.environ.get("WASSLOSS_KILL_SEED", "0"))
+AT_ONCE = 2
+STEPS = 900
+OPTIONS = (
+    *("--validation", 0.2, "--patience", 1000, "--evaluate-every", 25, "--standardize"),
+    *("--hidden", 32, "--dropout", 0.2, "--schedule", "cosine", "--kl-weight", 0.1),
+    *("--iterations", STEPS, "--batch-size", 64, "--log-every", 10, "--checkpoint-every", 15),
+)
+PHASES = (
+    "imports",
+    "reading data, setting up",
+    "training, before the first checkpoint",
+    "training",
+    "writing a checkpoint",
+    "scoring",
+    "at the end",
+)
+
+
+@dataclass
+class Killed:
+    """One run: where it was killed, and what became of it."""
+
+    number: int
+    moments: list[float] = field(default_factory=list)  # shares of the process's life
+    phases: list[str] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)  # of the newest checkpoint at the kill
+    starts: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        for i, (moment, phase, steps) in enumerate(
+            zip(self.moments, self.phases, self.steps, strict=True)
+        ):
+            last = i == len(self.moments) - 1
+            same = f"{self.starts - 1:7}  {', '.join(self.wrong) or 'yes'}" if last else ""
+            yield f"{self.number:4} {100 * moment:6.1f} %  {phase:38} {steps:5}  {same}"
+
+
+@dataclass
+class Times:
+    """Seconds of a process."""
+
+    life: float
+    training: float  # from the first line of the log to the end
+
+    def after(self, steps: int) -> "Times":
+        """Those of a process that goes on after so many steps."""
+        saved = 0.8 * self.training * steps / STEPS  # a part of it is scoring and the end
+        return Times(self.life - saved, self.training - saved)
+
+
+class Clock:
+    """How long processes live, which changes with what else the machine does."""
+
+    def __init__(self, times: Times) -> None:
+        self._times, self._lock, self._paces = times, threading.Lock(), [1.0]
+
+    def expected(self, steps: int) -> Times:
+        """What a process may need that goes on after so many steps."""
+        with self._lock:
+            pace, times = statistics.median(self._paces[-5:]), self._times.after(steps)
+        return Times(pace * times.life, pace * times.training)
+
+    def learn(self, life: float, steps: int) -> None:
+        """One has taken so long."""
+        with self._lock:
+            self._paces.append(life / self._times.after(steps).life)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="kills processes")
+def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("typer")
+    pytest.importorskip("lightning_fabric")
+    data = write_data(tmp_path)
+    # Numba's code rounds otherwise in the process that compiles it than from the disk.
+    whole(data, tmp_path / "warm")
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        times = list(pool.map(lambda i: whole(data, tmp_path / f"whole{i}"), range(AT_ONCE)))
+    expected = outcome(tmp_path / "whole0")
+    assert differences(outcome(tmp_path / "whole1"), expected) == []
+    clock = Clock(times[0])
+
+    drawn = random.Random(SEED)
+    wanted = []  # kills of each run: most are killed once, some several times
+    while sum(wanted) < KILLS:
+        wanted.append(min(KILLS - sum(wanted), drawn.choice([1, 1, 1, 2, 3])))
+    moments = [[(drawn.random(), drawn.random() < 0.5) for _ in range(kills)] for kills in wanted]
+
+    def one(number: int) -> Killed:
+        found = kill_and_resume(number, moments[number], clock, data, tmp_path / f"run{number}")
+        if not found.wrong:
+            shutil.rmtree(tmp_path / f"run{number}")
+        return found
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = list(pool.map(one, range(len(wanted))))
+    with capsys.disabled():
+        sys.stdout.write("\n".join(table(runs, times[0].life, time.monotonic() - begun)) + "\n")
+    assert sum(len(run.moments) for run in runs) == KILLS
+    assert [run.number for run in runs if run.wrong] == []
+
+
+def kill_and_resume(
+    number: int, moments: list[tuple[float, bool]], clock: Clock, data: Path, run: Path
+) -> Killed:
+    """Kill a run at each of these moments (of its training, if true), and let it end."""
+    told, left = Killed(number), list(moments)
+    mark, copy = run.with_name(f"{run.name}.reading"), run.with_name(f"{run.name}.copy")
+    while True:
+        mark.unlink(missing_ok=True)
+        shutil.rmtree(copy, ignore_errors=True)
+        if run.exists():
+            shutil.copytree(run, copy)
+        before, steps = written(run), newest(run)
+        begun, times = time.monotonic(), clock.expected(steps)
+        process = start(mark, data, run)
+        share, of_training = left[0] if left else (1.0, False)
+        while of_training and process.poll() is None and written(run)["log"] == before["log"]:
+            time.sleep(0.002)
+        length = times.training if of_training else times.life
+        try:
+            process.wait(length * share if left else 600)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        moment = (time.monotonic() - begun) / times.life
+        _, said = process.communicate()
+        if process.returncode not in (0, -signal.SIGKILL):
+            told.wrong.append(f"failed: {said.strip()}")
+            return told
+        if process.returncode == 0:
+            clock.learn(time.monotonic() - begun, steps)
+        if process.returncode == 0 and left:  # too late for the kill: as it was, and once more
+            shutil.rmtree(run)
+            if copy.exists():
+                copy.rename(run)
+            left[0] = (0.8 * share, of_training)
+            continue
+        told.starts += 1
+        if not left:
+            break
+        left.pop(0)
+        told.moments.append(min(1.0, moment))
+        told.phases.append(phase(run, mark, before))
+        told.steps.append(newest(run))
+    shutil.rmtree(copy, ignore_errors=True)
+    if process.returncode != 0:
+        told.wrong.append("did not end")
+    else:
+        told.wrong += differences(outcome(run), outcome(data.parent / "whole0"))
+    return told
+
+
+def start(mark: Path, data: Path, run: Path) -> subprocess.Popen[str]:
+    """The command; `--resume` begins a run where there is none."""
+    words = (*OPTIONS, "--metric", data.with_name("metric.npz"), "--out", run, "--resume")
+    program = Path(__file__).with_name("killed_train.py")
+    return subprocess.Popen(
+        [sys.executable, str(program), str(mark), str(data), *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"},
+    )
+
+
+def whole(data: Path, run: Path) -> Times:
+    """An undisturbed run."""
+    begun = time.monotonic()
+    process = start(run.with_name(f"{run.name}.reading"), data, run)
+    while process.poll() is None and not (run / "log.jsonl").exists():
+        time.sleep(0.002)
+    training = time.monotonic()
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    return Times(time.monotonic() - begun, time.monotonic() - training)
+
+
+def write_data(folder: Path) -> Path:
+    """A table of examples with one to three of ten labels, and a metric of the labels."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(600, 12, generator=generator)
+    scores = features @ torch.randn(12, 10, generator=generator)
+    indices = scores.topk(3).indices
+    used = torch.rand(600, 3, generator=generator) < torch.tensor([1.0, 0.6, 0.3])
+    weights = used / used.sum(1, keepdim=True)
+    names = tuple(f"grade {i}" for i in range(10))
+    given = wl.data.Dataset(features, wl.SparseTarget(indices, weights), label_names=names)
+    wl.data.write(given.split({"train": 0.8, "test": 0.2}), folder / "data.csv")
+    wl.ground.Ordinal(10, labels=names).save(folder / "metric.npz")
+    return folder / "data.csv"
+
+
+def written(run: Path) -> dict[str, tuple[int, int] | None]:
+    """What changes when a file of a run is written, or written anew."""
+    return {"log": identity(run / "log.jsonl"), "scores": identity(run / "scores.json")}
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def phase(run: Path, mark: Path, before: dict[str, tuple[int, int] | None]) -> str:
+    """Where a process was, by the files that it had written."""
+    if not mark.exists():
+        return "imports"
+    now = written(run)
+    if now["log"] == before["log"]:
+        return "reading data, setting up"
+    if now["scores"] != before["scores"]:
+        return "at the end"
+    if (run / "model.safetensors").exists():
+        return "scoring"
+    if list(run.glob(".checkpoint-*")):
+        return "writing a checkpoint"
+    return "training" if newest(run) else "training, before the first checkpoint"
+
+
+def newest(run: Path) -> int:
+    """The steps of the newest checkpoint."""
+    return max((int(p.name.split("-")[1]) for p in run.glob("checkpoint-*")), default=0)
+
+
+def outcome(run: Path) -> dict[str, Any]:
+    """All that a run leaves behind, without when it was and how long it took."""
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    for record in log:
+        record.pop("seconds")
+    scores = json.loads((run / "scores.json").read_text())
+    scores["training"].pop("seconds")
+    config = json.loads((run / "config.json").read_text())
+    config.pop("started")
+    arrays = {}
+    for name in ("metric.npz", "standardization.npz"):
+        with np.load(run / name, allow_pickle=False) as archive:
+            arrays[name] = {key: archive[key].tolist() for key in archive}
+    return {
+        "model.safetensors": (run / "model.safetensors").read_bytes(),
+        "log.jsonl": log,
+        "scores.json": scores,
+        "config.json": config,
+        **arrays,
+        "names of files": sorted(path.name for path in run.iterdir()),
+    }
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """What is not the same in two runs."""
+    return [f"other {name}" for name in expected if found[name] != expected[name]]
+
+
+def table(runs: list[Killed], length: float, seconds: float) -> Iterator[str]:
+    """Every kill, and how many there were of each kind."""
+    yield f"\n{' run  moment    where it was':49}  saved  resumes  same bits, log and scores"
+    for run in runs:
+        yield from run.lines()
+    kills: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for run in runs:
+        kills.update(run.phases)
+        failed.update(run.phases if run.wrong else ())
+    yield f"\n{'where it was':40} kills  of runs that ended otherwise"
+    for name in PHASES:
+        yield f"{name:40} {kills[name]:5}  {failed[name]:5}"
+    several = sum(len(run.moments) > 1 for run in runs)
+    same = sum(not run.wrong for run in runs)
+    yield (
+        f"{kills.total()} kills (seed {SEED}) of {len(runs)} runs, {several} of them killed more "
+        f"than once; {same} runs ended with the same bits, log and scores. An undisturbed run of "
+        f"{STEPS} steps took {length:.1f} s, all of them {seconds:.0f} s."
+    )

@@ -1,0 +1,197 @@
+"""Every file of a run has a sum that every read checks, and a crash leaves a run to go on with."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wassloss as wl
+from tests.runs.files import NAMES, data_file, settings
+from tests.training.problems import same
+from wassloss.runs import fit, open_run
+from wassloss.training import load_checkpoint, read_log
+
+pytest.importorskip("lightning_fabric")
+pytest.importorskip("safetensors")
+
+FILES = [
+    "config.json",
+    "metric.npz",
+    "standardization.npz",
+    "model.safetensors",
+    "scores.json",
+    "log.jsonl",
+]
+PLACES = 400  # at which a bit is flipped, of each file
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    data_file(tmp_path)
+    fit(settings(tmp_path, checkpoint_every=10), tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_run_describes_itself(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    assert config["features"] == {"count": 6, "names": None}
+    assert tuple(config["labels"]) == NAMES
+    assert config["preprocessing"] == {"standardize": "standardization.npz"}
+    assert config["metric"] == "Ordinal(5)"
+    assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()
+    # Every file is summed: those of the run here, those of a checkpoint in its own state.
+    written = {path.name for path in run.iterdir()} - {".lock"}
+    checkpoints = {name for name in written if name.startswith("checkpoint-")}
+    assert {*config["files"], "config.json"} | checkpoints == written == set(FILES) | checkpoints
+    assert len(checkpoints) == 2
+
+
+def flipped(file: Path, read: Callable[[], object], places: int = PLACES) -> list[str]:
+    """What is said of one file with a bit flipped at random places, each time another."""
+    whole = file.read_bytes()
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(len(whole), size=min(len(whole), places), replace=False)
+    said = []
+    for at in sorted({0, len(whole) - 1, *chosen.tolist()}):
+        changed = bytearray(whole)
+        changed[at] ^= 1 << int(rng.integers(8))
+        file.write_bytes(changed)
+        with pytest.raises(ValueError, match=file.name) as caught:
+            read()
+        said.append(str(caught.value))
+    file.write_bytes(whole)
+    read()
+    return said
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_flipped_bit_anywhere_is_refused(run: Path, name: str) -> None:
+    for message in flipped(run / name, lambda: open_run(run)):
+        assert str(run / name) in message
+        assert "restore it" in message or "delete it" in message
+        assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["state.json", "tensors.safetensors"])
+def test_one_flipped_bit_anywhere_in_a_checkpoint_is_refused(run: Path, name: str) -> None:
+    for checkpoint in run.glob("checkpoint-*"):
+        flipped(checkpoint / name, lambda path=checkpoint: load_checkpoint(path))  # type: ignore[misc]
+
+
+def test_what_to_do_about_damage(run: Path, tmp_path: Path) -> None:
+    """The advice of the errors works."""
+    expected = open_run(run)
+    for name in ("model.safetensors", "scores.json", "log.jsonl"):
+        content = (run / name).read_bytes()
+        (run / name).write_bytes(content[:-1])
+        with pytest.raises(ValueError, match=r"is damaged, .*delete it"):
+            open_run(run)
+        (run / name).unlink()
+        opened = open_run(run)
+        assert same(opened.model, expected.model)
+        assert not opened.finished  # without its own file, the model is that of a checkpoint
+    assert open_run(run).log() == []
+    fit(settings(tmp_path, checkpoint_every=10), run, resume=True)
+    assert open_run(run).finished
+    assert {"model.safetensors", "scores.json"} <= {path.name for path in run.iterdir()}
+
+
+def test_a_log_that_changes_after_a_run_was_opened_is_refused(run: Path) -> None:
+    opened = open_run(run)
+    assert [record.iteration for record in opened.log()] == [5, 10, 15, 20]
+    (run / "log.jsonl").write_text((run / "log.jsonl").read_text().replace("10", "11"))
+    with pytest.raises(ValueError, match=r"log\.jsonl is damaged"):
+        opened.log()
+
+
+@pytest.mark.parametrize("name", ["config.json", "metric.npz", "standardization.npz", "log.jsonl"])
+def test_a_damaged_run_does_not_go_on(run: Path, name: str, tmp_path: Path) -> None:
+    """It would end with new sums over the damage."""
+    content = bytearray((run / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (run / name).write_bytes(content)
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    with pytest.raises(ValueError, match=name):
+        fit(settings(tmp_path, checkpoint_every=10, iterations=40), run, resume=True)
+    assert before == {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+
+
+def test_a_run_without_sums_is_refused(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    del config["sha256"]
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="it is not as it was written; restore it"):
+        wl.load(run)
+
+
+# --- crashes -------------------------------------------------------------------------------------
+
+
+def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None:
+    """End this process at the given call of a function, as a kill does: no finally, no flush."""
+    original: Callable[..., Any] = getattr(where, name)
+    calls = 0
+
+    def deadly(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == count:
+            os._exit(9)
+        return original(*arguments, **keywords)
+
+    patch.setattr(where, name, deadly)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize(("where", "name"), [(os, "replace"), (os, "fsync"), (Path, "unlink")])
+@pytest.mark.parametrize("begun", [False, True], ids=["new", "finished before"])
+def test_killed_between_any_two_files(
+    begun: bool, where: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run can be read from its checkpoint, or had none yet, and goes on to the same end."""
+    data_file(tmp_path)
+    short = settings(tmp_path, checkpoint_every=10)
+    wanted = settings(tmp_path, checkpoint_every=10, iterations=40) if begun else short
+    before, whole = tmp_path / "before", tmp_path / "whole"
+    fit(short, before)
+    fit(wanted, whole)
+    expected = open_run(whole)
+    count = 0
+    while True:
+        count += 1
+        run = tmp_path / f"killed-{count}"
+        if begun:
+            shutil.copytree(before, run)
+        child = os.fork()
+        if child == 0:
+            try:
+                die_at(count, where, name, monkeypatch)
+                fit(wanted, run, resume=begun)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        assert code in (0, 9)
+        if list(run.glob("checkpoint-*")):
+            open_run(run)  # nothing is lost that there was
+        fit(wanted, run, resume=True)
+        opened = open_run(run)
+        assert opened.finished
+        assert same(opened.model, expected.model)
+        ours, theirs = (
+            [(r.iteration, r.loss, r.score, r.lr) for r in read_log(path)] for path in (run, whole)
+        )
+        assert ours == theirs
+        scores = [json.loads((path / "scores.json").read_text())["parts"] for path in (run, whole)]
+        assert scores[0] == scores[1]
+        shutil.rmtree(run)
+        if code == 0:
+            break
+    assert count > 3

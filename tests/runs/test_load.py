@@ -1,0 +1,173 @@
+"""One loader gives back the whole way from columns to labels, preprocessing included."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+from tests.training.problems import grades, linear, same, wasserstein
+from wassloss.data import DataWarning
+from wassloss.runs import Settings, TrainedRun, fit
+from wassloss.training import TrainingPlan, load_model, train
+
+pytest.importorskip("lightning_fabric")
+pytest.importorskip("safetensors")
+
+COLUMNS = ("age", "height", "weight", "pulse", "sleep", "steps")
+VALUES = np.array([10, 20, 40, 80, 160])
+
+
+def examples() -> tuple[np.ndarray, np.ndarray]:
+    """Features in units that differ by orders of magnitude, and labels that are numbers."""
+    x, y = grades(400)
+    scale = 10.0 ** np.arange(6)
+    return (x.numpy() * scale + 7 * scale).astype(np.float32), VALUES[y.numpy()]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+    folder = tmp_path_factory.mktemp("load")
+    x, y = examples()
+    lines = [",".join([*COLUMNS, "label"])]
+    lines += [",".join([*map(str, row), str(label)]) for row, label in zip(x, y, strict=True)]
+    (folder / "data.csv").write_text("\n".join(lines))
+    settings = Settings(
+        str(folder / "data.csv"), metric="ordinal", standardize=True, kl_weight=1.0, iterations=300
+    )
+    fit(settings, folder / "run")
+    loaded = wl.load(folder / "run")
+    assert isinstance(loaded, TrainedRun)
+    return loaded
+
+
+def test_what_was_trained_is_what_is_loaded(run: TrainedRun) -> None:
+    x, y = examples()
+    assert run.labels == tuple(VALUES)
+    assert run.feature_names == COLUMNS
+    assert run.metric.positions.tolist() == VALUES.tolist()  # type: ignore[attr-defined]
+    assert run.standardization is not None
+    accuracy = (run.predict(x) == y).mean()
+    assert accuracy > 0.6
+    p = run.predict_proba(x)
+    assert isinstance(p, np.ndarray)
+    assert p.shape == (400, 5)
+    scaled = run.standardization(torch.from_numpy(x))
+    expected = run.model(scaled).softmax(1).detach()
+    np.testing.assert_allclose(p, expected.numpy(), rtol=1e-5, atol=1e-7)
+    # The model alone, on features as they come, is another thing altogether.
+    raw = run.model(torch.from_numpy(x)).argmax(1).detach()
+    assert (VALUES[raw.numpy()] == y).mean() < accuracy - 0.2
+
+
+def test_predictions_of_every_kind(run: TrainedRun) -> None:
+    x, _ = examples()
+    p = run.predict_proba(torch.from_numpy(x))
+    assert isinstance(p, torch.Tensor)
+    assert torch.equal(run.logits(x).softmax(1), p)
+    assert torch.equal(run.logits(x.tolist()), run.logits(x.astype(np.float64)))
+    top = run.predict_top(x, 3)
+    assert top.shape == (400, 3)
+    assert (top[:, 0] == run.predict(x)).all()
+    assert (VALUES[wl.scores.top_labels(p, 3)] == top).all()
+    cheapest = wl.scores.least_cost_label(p, run.metric)
+    assert (run.predict(x, "least_cost") == VALUES[cheapest]).all()
+    several = wl.scores.least_cost_labels(p, run.metric, 2)
+    assert (run.predict_top(x, 2, "least_cost") == VALUES[several]).all()
+    with pytest.raises(ValueError, match="decision must be one of probable, least_cost, got 'max'"):
+        run.predict(x, "max")
+
+
+def test_rows_are_predicted_in_pieces(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = examples()
+    whole = run.logits(x)
+    monkeypatch.setattr("wassloss.runs.inputs.ROWS_AT_ONCE", 7)
+    torch.testing.assert_close(run.logits(x), whole)
+
+
+def test_data_frames_are_matched_by_name(run: TrainedRun) -> None:
+    pd = pytest.importorskip("pandas")
+    x, y = examples()
+    frame = pd.DataFrame(x, columns=list(COLUMNS))
+    frame["label"] = y  # which is no feature
+    expected = run.predict_proba(x)
+    for order in (COLUMNS, COLUMNS[::-1], (*COLUMNS[3:], "label", *COLUMNS[:3])):
+        np.testing.assert_array_equal(run.predict_proba(frame[list(order)]), expected)
+    with pytest.raises(ValueError, match=r"X lacks the columns 'age', 'sleep' that .* trained on"):
+        run.predict(frame[["pulse", "height", "steps", "weight"]])
+    with pytest.warns(DataWarning, match="X: ignoring the column 'city', which"):
+        same_again = run.predict_proba(frame.assign(city="Ulm"))
+    np.testing.assert_array_equal(same_again, expected)
+    with pytest.raises(ValueError, match="X lacks the columns"):
+        run.predict(pd.DataFrame(x))
+
+
+def bad_inputs() -> dict[str, tuple[Any, str]]:
+    x, _ = examples()
+    nan = x.copy()
+    nan[3, 1] = np.nan
+    return {
+        "width": (x[:, :5], "data must have 6 features, as .* was trained on, got 5"),
+        "one row": (x[0], r"features must have shape \(examples, features\)"),
+        "nan": (nan, "features must be finite, got nan in row 3, column 1"),
+        "range": (np.full((1, 6), 1e200), "features must fit torch.float32, got 1e"),
+        "text": (x.astype(str), "features must hold real numbers"),
+    }
+
+
+@pytest.mark.parametrize("case", ["width", "one row", "nan", "range", "text"])
+def test_what_cannot_be_predicted_for(case: str, run: TrainedRun) -> None:
+    given, message = bad_inputs()[case]
+    with pytest.raises((ValueError, TypeError), match=message):
+        run.predict(given)
+
+
+# --- other things that can be loaded --------------------------------------------------------------
+
+
+def test_a_model_alone_is_not_taken_for_a_run(run: TrainedRun, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"holds a run, .*: wassloss\.load gives the model with"):
+        load_model(run.path)
+    model = linear()
+    train(model, wasserstein(), grades(), TrainingPlan(iterations=3), directory=tmp_path)
+    assert same(load_model(tmp_path), model)
+    with pytest.raises(ValueError, match=r"of wassloss\.train alone: wassloss\.training\.load_mod"):
+        wl.load(tmp_path)
+
+
+def test_estimators_are_loaded_by_the_same_name(tmp_path: Path) -> None:
+    x, y = examples()
+    classifier = wl.WassersteinClassifier("ordinal", tol=0.01).fit(x, y)
+    classifier.save(tmp_path / "grades.model")
+    again = wl.load(tmp_path / "grades.model")
+    assert isinstance(again, wl.WassersteinClassifier)
+    np.testing.assert_array_equal(again.predict_proba(x), classifier.predict_proba(x))
+    regressor = wl.WassersteinMeasureRegressor("ordinal", tol=0.1).fit(
+        x, np.eye(5)[np.searchsorted(VALUES, y)]
+    )
+    regressor.save(tmp_path / "masses.model")
+    assert isinstance(wl.load(tmp_path / "masses.model"), wl.WassersteinMeasureRegressor)
+
+
+def test_what_cannot_be_loaded(run: TrainedRun, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        wl.load(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"is no run: it has no config\.json"):
+        wl.load(tmp_path)
+    for name in ("model.safetensors", "config.json", "metric.npz"):
+        with pytest.raises(ValueError, match=f"{name} is not a saved estimator: "):
+            wl.load(run.path / name)
+
+
+def test_a_hint_where_the_extra_is_missing(run: TrainedRun) -> None:
+    code = (
+        "import sys; sys.modules['safetensors'] = None\n"
+        f"import wassloss as wl\nwl.load({str(run.path)!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert 'files of models need safetensors: pip install "wassloss[train]"' in done.stderr

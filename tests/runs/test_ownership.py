@@ -1,0 +1,232 @@
+"""A directory belongs to one process at a time, and a run that is refused changes nothing in it."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wassloss as wl
+from tests.runs.files import data_file, settings
+from tests.training.problems import linear, same, tags, wasserstein
+from wassloss.runs import Settings, fit, open_run
+from wassloss.training import DirectoryInUseError, TrainingPlan, train, train_many
+from wassloss.training.directory_lock import owned
+
+pytest.importorskip("lightning_fabric")
+pytest.importorskip("safetensors")
+
+ROOT = Path(__file__).parents[2]
+
+
+def snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
+    """When each file was last written, and what it holds."""
+    return {
+        str(path.relative_to(directory)): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def started(folder: Path, out: Path, iterations: int, resume: str = "new") -> Any:
+    program = [sys.executable, "-m", "tests.runs.slow_run", folder / "data.npz"]
+    program += [folder / "metric.npz", out, str(iterations), resume]
+    return subprocess.Popen(program, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def running(folder: Path, out: Path) -> Iterator[Any]:
+    """A run in another process, halted in the middle of its steps."""
+    process = started(folder, out, 10**6)
+    try:
+        deadline = time.monotonic() + 300
+        while not (out / "log.jsonl").exists() or not (out / "log.jsonl").stat().st_size:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
+    data_file(tmp_path)
+    with running(tmp_path, tmp_path / "run") as owner:
+        again = settings(tmp_path, standardize=False, loss="kl", log_every=1)
+        owned_by = f"is in use by process {owner.pid} on {socket.gethostname()}"
+        checkpoints = list((tmp_path / "run").glob("checkpoint-*"))
+        for path in [None, *checkpoints]:  # also before its first: there is little to see it by
+            if path is not None:
+                shutil.rmtree(path)
+            before = snapshot(tmp_path / "run")
+            assert "config.json" in before
+            for resume in (False, True):
+                with pytest.raises(DirectoryInUseError, match=owned_by):
+                    fit(again, tmp_path / "run", resume=resume)
+                assert snapshot(tmp_path / "run") == before
+
+
+def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
+    data_file(tmp_path)
+    with running(tmp_path, tmp_path / "run") as owner:
+        owner.kill()  # as kill -9: nothing is cleaned up
+        owner.wait()
+        assert (tmp_path / "run" / ".owner.json").exists()
+        again = settings(tmp_path, standardize=False, loss="kl", log_every=1)
+        fit(again, tmp_path / "run", resume=True)
+    assert open_run(tmp_path / "run").finished
+    assert not (tmp_path / "run" / ".owner.json").exists()
+
+
+def test_of_two_runs_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
+    data_file(tmp_path)
+    both = [started(tmp_path, tmp_path / "run", 2000) for _ in range(2)]
+    said = [process.communicate(timeout=300)[1] for process in both]
+    codes = [process.returncode for process in both]
+    assert sorted(codes) == [0, 1], said
+    loser, winner = codes.index(1), both[codes.index(0)]
+    in_use = f"is in use by process {winner.pid} on {socket.gethostname()}" in said[loser]
+    assert in_use or "holds a run already" in said[loser]  # where the other had ended by then
+
+    alone = started(tmp_path, tmp_path / "alone", 2000)
+    reason = alone.communicate(timeout=300)[1]
+    assert alone.returncode == 0, reason
+    assert same(open_run(tmp_path / "run").model, open_run(tmp_path / "alone").model)
+
+
+# --- refused, for every reason there is -----------------------------------------------------------
+
+
+def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
+    """By case: settings, whether to resume, and the error; the case may change data or run."""
+    own = settings(folder, checkpoint_every=10)
+    return {
+        "not resumed": (own, False, "holds a run already"),
+        "other settings": (settings(folder, lr=0.5), True, "cannot go on with 0.5"),
+        "other data": (own, True, "its training data have changed"),
+        "no validation": (settings(folder, patience=2), True, "patience needs a validation part"),
+        "checkpoints damaged": (own, True, "is not a whole checkpoint"),
+        "metric damaged": (own, True, r"metric\.npz is damaged"),
+        "no config": (own, True, r"has checkpoints but no config\.json"),
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "not resumed",
+        "other settings",
+        "other data",
+        "no validation",
+        "checkpoints damaged",
+        "metric damaged",
+        "no config",
+    ],
+)
+def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
+    data, run = data_file(tmp_path), tmp_path / "run"
+    fit(settings(tmp_path, checkpoint_every=10), run)
+    chosen, resume, message = refusals(tmp_path, run)[case]
+    if case == "other data":
+        wl.data.write(wl.data.read(data).take(slice(0, 80)), data)
+    elif case == "checkpoints damaged":
+        for path in run.glob("checkpoint-*/state.json"):
+            path.write_bytes(path.read_bytes()[:-1])
+    elif case == "metric damaged":
+        (run / "metric.npz").write_bytes((run / "metric.npz").read_bytes()[:-1])
+    elif case == "no config":
+        (run / "config.json").unlink()
+    before = snapshot(run)
+    with pytest.raises(ValueError, match=message):
+        fit(chosen, run, resume=resume)
+    assert snapshot(run) == before
+
+
+def test_a_stream_of_other_rows_changes_no_file(tmp_path: Path) -> None:
+    """Which is only seen when the stream is put back to where it stood."""
+    pytest.importorskip("pyarrow")
+    data = wl.data.read(data_file(tmp_path))
+    (tmp_path / "shards").mkdir()
+    wl.data.write(data, tmp_path / "shards" / "a.parquet")
+    streamed = settings(tmp_path, data=str(tmp_path / "shards"), standardize=False)
+    fit(streamed, tmp_path / "run")
+    wl.data.write(data.take(slice(0, 80)), tmp_path / "shards" / "a.parquet")
+    before = snapshot(tmp_path / "run")
+    with pytest.raises(ValueError, match="state must come from a stream with the same rows"):
+        fit(streamed, tmp_path / "run", resume=True)
+    assert snapshot(tmp_path / "run") == before
+
+
+# --- the same for training from Python ------------------------------------------------------------
+
+PLAN = TrainingPlan(iterations=5, batch_size=20)
+
+
+def train_one(directory: Path) -> None:
+    train(linear(), wasserstein(), tags(), PLAN, directory=directory, resume=True)
+
+
+def train_two(directory: Path) -> None:
+    models = [linear(), linear(1)]
+    train_many(models, wasserstein(), tags(), PLAN, directory=directory, resume=True)
+
+
+@pytest.mark.parametrize("training", [train_one, train_two])
+def test_training_owns_its_directory(training: Any, tmp_path: Path) -> None:
+    with pytest.raises(DirectoryInUseError, match=f"process {os.getpid()} on "):
+        _elsewhere(lambda: training(tmp_path), tmp_path)
+    training(tmp_path)
+    training(tmp_path)  # it was released, also by the refused one
+
+
+def _elsewhere(action: Any, directory: Path) -> None:
+    """Do something while another thread owns a directory."""
+    has, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with owned(directory):
+                has.set()
+                done.wait()
+        finally:
+            has.set()  # also where it could not be had
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    has.wait()
+    try:
+        action()
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_directory_is_released_after_an_error(tmp_path: Path) -> None:
+    class Crash(Exception):  # noqa: N818
+        pass
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    with pytest.raises(Crash):
+        train(linear(), crash, tags(), PLAN, directory=tmp_path)  # type: ignore[arg-type]
+    assert not (tmp_path / ".owner.json").exists()
+    train_one(tmp_path)
+
+
+def test_ownership_nests(tmp_path: Path) -> None:
+    with owned(tmp_path), owned(tmp_path / ".." / tmp_path.name):
+        assert (tmp_path / ".owner.json").exists()
+    assert not (tmp_path / ".owner.json").exists()

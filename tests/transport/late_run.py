@@ -1,0 +1,58 @@
+"""Losses and a training run, early and late: `after-main`, in a thread, or `atexit`, in a hook."""
+
+import atexit
+import sys
+import threading
+import time
+
+WHEN = sys.argv[1]
+
+
+def late() -> None:
+    if WHEN == "after-main":
+        while threading.main_thread().is_alive():
+            time.sleep(0.01)
+    sys.stdout.write(f"late {answers()}\n")
+
+
+if WHEN == "atexit":
+    atexit.register(late)  # before all that the imports below register: called after it
+
+import torch  # noqa: E402
+
+import wassloss as wl  # noqa: E402
+from wassloss.transport import network_simplex  # noqa: E402
+
+torch.set_num_threads(4)
+
+
+def answers() -> str:
+    """A number for everything that is shared out among threads."""
+    generator = torch.Generator().manual_seed(0)
+    metric = wl.ground.Grid((8, 8), scale="median")
+    logits = torch.randn(20_000, 64, generator=generator, requires_grad=True)
+    ids = torch.randint(64, (20_000,), generator=generator)
+    few = wl.SparseTarget(torch.stack([ids, (ids + 7) % 64], 1), torch.full((20_000, 2), 0.5))
+    values = []
+    for loss_fn in (wl.WassersteinLoss(metric), wl.NearestWassersteinLoss(metric)):
+        for target in (ids, few):  # either is worth several threads
+            loss = loss_fn(logits, target)
+            values += [loss.detach(), *torch.autograd.grad(loss, logits)]
+    h = logits.detach()[:20].softmax(1)
+    exact = network_simplex.NetworkSimplex()
+    values += [wl.wasserstein(h, h.flip(0), metric, solver=exact)]
+    model = wl.models.LinearSoftmax(64, 64)
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
+    plan = wl.TrainingPlan(iterations=5, batch_size=1000)
+    loss_fn = wl.WassersteinLoss(metric)
+    wl.train(model, loss_fn, (logits.detach(), few), plan, progress=False)
+    values += [parameter.detach() for parameter in model.parameters()]
+    return " ".join(f"{value.double().abs().sum():.9g}" for value in values)
+
+
+sys.stdout.write(f"early {answers()}\n")
+if WHEN == "after-main":
+    threading.Thread(target=late).start()
+elif WHEN == "atexit":
+    atexit.register(late)
