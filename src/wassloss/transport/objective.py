@@ -154,12 +154,13 @@ class Objective:
         """The derivative of `D` with respect to the masses of one side; finite at zero mass."""
         gamma = self.gamma[side]
         if math.isinf(gamma):
-            slope = potential
+            slope, ratio = potential, torch.ones_like(potential)
         else:
-            largest = math.log(torch.finfo(potential.dtype).max / max(1.0, gamma)) - 1
-            slope = -gamma * torch.expm1((-potential / gamma).clamp(max=largest))
+            factor = max(1.0, gamma, self.epsilon)
+            largest = math.log(torch.finfo(potential.dtype).max / factor) - 2
+            exponent = (-potential / gamma).clamp(max=largest)
+            slope, ratio = -gamma * torch.expm1(exponent), exponent.exp()
         if self._reference_moves:
-            ratio = self.marginal(torch.zeros_like(potential), potential, side)
             slope = slope - self.epsilon * (ratio - other_mass)
         return slope
 

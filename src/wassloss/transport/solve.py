@@ -100,6 +100,9 @@ def solve_problem(
             f"{problem.metric!r}"
         )
     _check_strengths(problem)
+    if _strengths_need_double(problem):
+        wide = None if start is None else start.double()
+        return solve_problem(problem.to(torch.float64), solver, wide, unsolved).to(problem)
     if not problem.batch:
         value = problem.log_h.sum(1)
         plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])
@@ -128,6 +131,14 @@ def _check_strengths(problem: Problem) -> None:
                 f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or "
                 "divide the costs by their maximum (scale='max')"
             )
+
+
+def _strengths_need_double(problem: Problem) -> bool:
+    """Whether dividing by a strength overflows in the dtype of the problem."""
+    objective, dtype = problem.objective, problem.log_h.dtype
+    smallest = 1 / torch.finfo(dtype).max
+    tiny = any(0 < strength < smallest for strength in (objective.epsilon, *objective.gamma))
+    return tiny and dtype == torch.float32
 
 
 def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
