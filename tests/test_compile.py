@@ -1,5 +1,6 @@
 """Losses inside a compiled training step: one graph where no solve has to look at its data."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,10 @@ import torch
 from torch import Tensor
 
 import wassloss as wl
+from wassloss import _looking, functional, targets
+from wassloss.fused import loss as fused
 from wassloss.ground import Discrete, Embedding, Ordinal, Tree
+from wassloss.transport import log_sums, problem, solution, solve
 
 # Of the compiler's own making, and hidden by it where they are not errors.
 pytestmark = [
@@ -191,17 +195,157 @@ def test_a_whole_training_step() -> None:
     torch.testing.assert_close(results[1], results[0])
 
 
-@pytest.mark.parametrize("wrong", [-1, K])
-@pytest.mark.parametrize("sparse", [False, True], ids=["ids", "SparseTarget"])
-def test_a_label_out_of_range_is_noticed_though_nothing_is_checked(
-    wrong: int, sparse: bool
+# What makes no sense is refused when the compiled step runs, in the words of an uncompiled one.
+
+IDS, DENSE, SPARSE = (data(kind)[1] for kind in ("ids", "dense", "SparseTarget"))
+BY_IDS = WHOLE["class ids, weights and KL"][0]
+BY_WEIGHTS = WHOLE["exact line"][0]
+RELAXED = WHOLE["relaxed iterations, KL"][0]
+
+
+def broken(x: Tensor, value: float, place: tuple[int, ...] = (1, 2)) -> Tensor:
+    x = x.clone()
+    x[place] = value
+    return x
+
+
+def sparse(indices: Any = SPARSE.indices, weights: Any = SPARSE.weights) -> wl.SparseTarget:
+    return wl.SparseTarget(torch.as_tensor(indices), torch.as_tensor(weights))
+
+
+LOGITS = torch.linspace(-1, 1, 3 * K).reshape(3, K)
+SENSELESS: dict[str, tuple[Callable[[], torch.nn.Module], Tensor, Any]] = {
+    "id too large": (BY_IDS, LOGITS, broken(IDS, K, (1,))),
+    "id negative": (BY_IDS, LOGITS, broken(IDS, -1, (1,))),
+    "id of a pixel": (
+        WHOLE["pixels"][0],
+        torch.zeros(2, K, 2),
+        torch.tensor([[0, 1], [2, K]]),
+    ),
+    "NaN in logits": (BY_IDS, broken(LOGITS, math.nan), IDS),
+    "+inf in logits": (BY_WEIGHTS, broken(LOGITS, math.inf), DENSE),
+    "no logit possible": (BY_WEIGHTS, broken(LOGITS, -math.inf, (1,)), DENSE),
+    "mass 2": (BY_WEIGHTS, LOGITS, 2 * DENSE),
+    "mass 2 of one example": (BY_WEIGHTS, LOGITS, broken(DENSE, 1.0)),
+    "mass 2 of a few labels": (
+        WHOLE["exact line, SparseTarget"][0],
+        LOGITS,
+        sparse(weights=2 * SPARSE.weights),
+    ),
+    "negative weight": (BY_WEIGHTS, LOGITS, broken(DENSE, -0.5)),
+    "NaN weight": (BY_WEIGHTS, LOGITS, broken(DENSE, math.nan)),
+    "no weight": (WHOLE["iterations, normalized"][0], LOGITS, broken(DENSE, 0.0, (1,))),
+    "label too large": (
+        WHOLE["iterations, SparseTarget"][0],
+        LOGITS,
+        sparse([[0, 2], [K, 0], [3, 1]]),
+    ),
+    "label negative": (
+        WHOLE["iterations, SparseTarget"][0],
+        LOGITS,
+        sparse([[0, 2], [5, 0], [-1, 1]]),
+    ),
+    "label named twice": (
+        WHOLE["iterations, SparseTarget"][0],
+        LOGITS,
+        sparse([[0, 0], [5, 0], [3, 1]]),
+    ),
+    "negative weight of a label": (
+        RELAXED,
+        LOGITS,
+        sparse(weights=[[-0.5, 0.5], [1.0, 0], [1, 1]]),
+    ),
+    "NaN in log_h": (RELAXED, broken(LOGITS, math.nan), SPARSE),
+    "log_h too large": (RELAXED, broken(LOGITS, 1000.0), SPARSE),
+    "mass 2, solved outside of the graph": (BROKEN["plan"][0], LOGITS, 2 * DENSE),
+    "id too large, solved outside of the graph": (
+        BROKEN["debiased"][0],
+        LOGITS,
+        broken(IDS, K, (1,)),
+    ),
+}
+senseless = pytest.mark.parametrize("name", SENSELESS)
+
+
+def refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(ValueError, match=r" must .*, got ") as caught:
+        call()
+    return str(caught.value)
+
+
+@senseless
+def test_what_makes_no_sense_is_refused_as_without_the_compiler(name: str) -> None:
+    make, logits, target = SENSELESS[name]
+    loss_fn, logits = make(), logits.clone().requires_grad_()
+    whole = "outside" not in name
+    compiled = torch.compile(loss_fn, fullgraph=whole, backend="aot_eager")
+    assert refusal(lambda: compiled(logits, target)) == refusal(lambda: loss_fn(logits, target))
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.nan])
+def test_senseless_sample_weights_are_refused(wrong: float) -> None:
+    loss_fn = wl.WassersteinLoss(LINE)
+    compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+    given = LOGITS, IDS, torch.tensor([1.0, wrong, 1.0])
+    assert refusal(lambda: compiled(*given)) == refusal(lambda: loss_fn(*given))
+
+
+@pytest.mark.parametrize(
+    ("h", "y"),
+    [
+        (broken(DENSE, -1.0), DENSE),
+        (broken(DENSE, 0.0, (1,)), DENSE),
+        (broken(DENSE, math.nan), DENSE),
+        (2 * DENSE, DENSE),
+        (DENSE, broken(DENSE, -0.5)),
+    ],
+    ids=["negative", "empty", "NaN", "of another mass", "target"],
+)
+def test_senseless_measures_are_refused(h: Tensor, y: Tensor) -> None:
+    def distances(h: Tensor, y: Tensor) -> Tensor:
+        return wl.wasserstein(h, y, LINE)
+
+    compiled = torch.compile(distances, fullgraph=True, backend="aot_eager")
+    h = h.clone().requires_grad_()
+    assert refusal(lambda: compiled(h, y)) == refusal(lambda: distances(h, y))
+
+
+def test_a_compiled_loss_goes_on_after_a_refusal() -> None:
+    loss_fn = BY_WEIGHTS()
+    compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+    refusal(lambda: compiled(LOGITS.clone().requires_grad_(), 2 * DENSE))
+    torch.testing.assert_close(step(compiled, LOGITS, DENSE), step(loss_fn, LOGITS, DENSE))
+
+
+def test_where_nobody_can_look_senseless_examples_are_marked(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ids = torch.tensor([0, wrong, 2])
-    target: Any = wl.SparseTarget(ids[:, None], torch.ones(3, 1)) if sparse else ids
-    compiled = torch.compile(wl.WassersteinLoss(LINE), fullgraph=True, backend="eager")
-    # A graph that fails within no_grad leaves gradients disabled: enable_grad puts them back.
-    with torch.enable_grad(), pytest.raises(IndexError, match="out of bounds"):
-        compiled(torch.randn(3, K), target)
+    # As while a CUDA graph is captured: a loss of NaN in just those examples.
+    for name, (make, logits, target) in SENSELESS.items():
+        if "outside" in name:
+            continue
+        loss_fn = make()
+        loss_fn.reduction = "none"
+        with monkeypatch.context() as patch:
+            for module in (_looking, targets, functional, problem, solve, solution, log_sums):
+                patch.setattr(module, "checking", lambda: False)
+            patch.setattr(fused, "_kernels", lambda *_: None)
+            losses = loss_fn(logits, target).flatten()
+        bad = [row for row in range(len(losses)) if not losses[row].isfinite()]
+        assert bad, name
+        if name not in ("mass 2", "mass 2 of a few labels"):
+            assert len(bad) == 1, name
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's code generator has many
+@senseless
+def test_generated_code_refuses_what_makes_no_sense(name: str) -> None:
+    make, logits, target = SENSELESS[name]
+    loss_fn, logits = make(), logits.clone().requires_grad_()
+    compiled = torch.compile(loss_fn)
+    assert refusal(lambda: compiled(logits, target)) == refusal(lambda: loss_fn(logits, target))
 
 
 @pytest.mark.slow

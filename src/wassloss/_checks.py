@@ -5,25 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from functools import cache
 from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from wassloss._looking import traceable
 from wassloss.ground import GroundMetric
-
-
-def checking() -> bool:
-    """Whether values may be looked at.
-
-    While `torch.compile` traces there are only shapes, and while a CUDA graph is captured nothing
-    has been computed yet.
-    """
-    if torch.compiler.is_compiling():
-        return False
-    return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 def numbers(*scalars: Tensor) -> list[float]:
@@ -64,11 +53,16 @@ def check_prediction(name: str, x: Tensor, metric: GroundMetric, label_dim: int)
         )
 
 
-def check_logits(name: str, x: Tensor) -> None:
+def _senseless_logits(x: Tensor, name: str) -> Tensor:
+    return ~x.amax(1).isfinite()
+
+
+@traceable("check_logits(Tensor x, str name)", _senseless_logits)
+def check_logits(x: Tensor, name: str) -> None:
     """No NaN, no +inf; −inf rules a label out, but not all of them. `x` is `(batch, labels)`."""
     # One question first, for each answer makes the host wait; what is wrong is looked for after.
     # (A sum of large numbers that is not finite is no answer: then nothing is found below.)
-    if not checking() or math.isfinite(x.amax(1).sum()):
+    if math.isfinite(x.amax(1).sum()):
         return
     wrong = x.isnan() | (x == math.inf)
     row = first_row(wrong)
@@ -88,9 +82,15 @@ def are_measures(masses: Tensor) -> bool:
     return least >= 0 and smallest > 0 and largest < math.inf
 
 
-def check_masses(name: str, h: Tensor) -> None:
+def senseless_masses(h: Tensor, name: str) -> Tensor:
+    """Which rows are no measures, `(batch,)`."""
+    return ~(h.isfinite() & (h >= 0)).all(1) | ~(h.sum(1) > 0)
+
+
+@traceable("check_masses(Tensor h, str name)", senseless_masses)
+def check_masses(h: Tensor, name: str) -> None:
     """A measure: finite, non-negative, not empty. `h` is `(batch, labels)`."""
-    if not checking() or are_measures(h):
+    if are_measures(h):
         return
     for wrong, expected in ((~h.isfinite(), "finite"), (h < 0, "non-negative")):
         row = first_row(wrong)
@@ -102,12 +102,14 @@ def check_masses(name: str, h: Tensor) -> None:
         raise ValueError(f"{name} must have some mass in every example, got none in example {row}")
 
 
-def check_log_masses(name: str, log_h: Tensor) -> None:
+def _too_much_mass(log_h: Tensor, name: str) -> Tensor:
+    return log_h.logsumexp(1) >= math.log(torch.finfo(log_h.dtype).max)
+
+
+@traceable("check_log_masses(Tensor log_h, str name)", _too_much_mass)
+def check_log_masses(log_h: Tensor, name: str) -> None:
     """The masses themselves are finite numbers too. `log_h` is `(batch, labels)`."""
-    if not checking():
-        return
-    log_mass = log_h.logsumexp(1, keepdim=True)
-    row = first_row(log_mass >= math.log(torch.finfo(log_h.dtype).max))
+    row = first_row(_too_much_mass(log_h, name).unsqueeze(1))
     if row is not None:
         raise ValueError(
             f"{name} must be the log of a mass that {log_h.dtype} can hold, got "
@@ -115,25 +117,28 @@ def check_log_masses(name: str, log_h: Tensor) -> None:
         )
 
 
-@cache
 def mass_tolerance(*given: torch.dtype) -> float:
     """How far apart balanced masses may be, relatively, when computed in these dtypes."""
     rounding = [torch.finfo(dtype).eps for dtype in given if dtype.is_floating_point]
     return max(1e-6, math.sqrt(max(rounding)))
 
 
-def check_equal_mass(prediction_mass: Tensor, target_mass: Tensor, *given: torch.dtype) -> None:
+def _unequal_masses(target_mass: Tensor, prediction_mass: Tensor, tolerance: float) -> Tensor:
+    return (target_mass - prediction_mass).abs() > tolerance * prediction_mass
+
+
+@traceable("check_equal_mass(Tensor target, Tensor prediction, float tolerance)", _unequal_masses)
+def check_equal_mass(target_mass: Tensor, prediction_mass: Tensor, tolerance: float) -> None:
     """Balanced transport moves mass; it neither makes nor destroys it. Masses are `(batch,)`.
 
-    `given` are the dtypes the user computed them in, whose rounding is forgiven.
+    The `tolerance` is that of :func:`mass_tolerance`.
     """
-    if not checking() or not len(target_mass):
+    if not len(target_mass):
         return
-    tolerance = mass_tolerance(*given)
     smallest, largest = numbers(*(target_mass / prediction_mass).aminmax())
     if 1 - tolerance < smallest and largest < 1 + tolerance:
         return
-    row = first_row(((target_mass - prediction_mass).abs() > tolerance * prediction_mass)[:, None])
+    row = first_row(_unequal_masses(target_mass, prediction_mass, tolerance).unsqueeze(1))
     if row is not None:
         raise ValueError(
             f"target must have the mass of the prediction, {prediction_mass[row].item():.6g}, got "
@@ -214,11 +219,11 @@ def check_class_weights(weight: Tensor, metric: GroundMetric) -> None:
             f"weight must be on the ground metric's device ({metric.device}), got {weight.device}; "
             "move either with .to(device)"
         )
-    _check_weights("weight", weight)
+    _check_weights(weight, "weight")
 
 
-def check_sample_weight(sample_weight: Tensor, shape: torch.Size, device: torch.device) -> None:
-    """One finite, non-negative weight for each of the losses of this shape."""
+def checked_sample_weight(sample_weight: Tensor, shape: torch.Size, device: torch.device) -> Tensor:
+    """One finite, non-negative weight for each of the losses of this shape, as they are."""
     if not isinstance(sample_weight, Tensor):
         raise TypeError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
     if sample_weight.shape != shape:
@@ -230,11 +235,16 @@ def check_sample_weight(sample_weight: Tensor, shape: torch.Size, device: torch.
         raise ValueError(
             f"sample_weight must be on the logits' device ({device}), got {sample_weight.device}"
         )
-    if checking():
-        _check_weights("sample_weight", sample_weight)
+    marks = _check_weights(sample_weight.detach().flatten(), "sample_weight")
+    return sample_weight if marks is None else sample_weight + marks.reshape(shape)
 
 
-def _check_weights(name: str, weights: Tensor) -> None:
-    wrong = ~(weights.isfinite() & (weights >= 0))
+def _senseless_weights(weights: Tensor, name: str) -> Tensor:
+    return ~(weights.isfinite() & (weights >= 0))
+
+
+@traceable("check_weights(Tensor weights, str name)", _senseless_weights)
+def _check_weights(weights: Tensor, name: str) -> None:
+    wrong = _senseless_weights(weights, name)
     if wrong.any():
         raise ValueError(f"{name} must be finite and non-negative, got {weights[wrong][0].item()}")

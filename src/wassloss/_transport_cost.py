@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from wassloss import _checks
 from wassloss._envelope import check_reverse_mode, with_gradient
+from wassloss._looking import checking
 from wassloss.ground import GroundMetric
 from wassloss.recipe import Recipe
 from wassloss.targets import SparseTarget
@@ -110,7 +110,7 @@ def _one_transport(
     h: Tensor | None,
     unsolved: Tensor | None = None,
 ) -> Tensor:
-    if _checks.checking():
+    if checking():
         check_reverse_mode(log_h if h is None else h, target.weights)
     problem = problem_of(log_h.detach(), target, metric, recipe)
     solution = solve_problem(problem, recipe.solver_for(problem), unsolved=unsolved)

@@ -34,6 +34,7 @@ from wassloss._envelope import (
     reduced_with_fused_gradient,
     with_fused_gradient,
 )
+from wassloss._looking import checking
 from wassloss._transport_cost import problem_of, transport_cost
 from wassloss.fused import IGNORED, Fused, fused_loss
 from wassloss.ground import GroundMetric, as_ground_metric
@@ -263,7 +264,9 @@ def loss_of_logits(logits: Tensor, target: Target, spec: LossSpec) -> PerExample
     read = read or _read("logits", rows, target, shape, spec)
     if not spec.normalize_target:
         mass = read.target.weights.detach().sum(1)
-        _checks.check_equal_mass(torch.ones_like(mass), mass, rows.dtype, dtype_of(target))
+        tolerance = _checks.mass_tolerance(rows.dtype, dtype_of(target))
+        marks = _checks.check_equal_mass(mass, torch.ones_like(mass), tolerance)
+        read = read._replace(target=read.target.marked(marks))
     return _composed(read, shape, spec)
 
 
@@ -281,13 +284,13 @@ def _composed(read: _Read, shape: torch.Size, spec: LossSpec) -> PerExample:
 
 def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
     """What a compiled pass found; None where it has doubts that the composed functions explain."""
-    checking = _checks.checking()
-    worst = fused.worst() if checking else IGNORED
+    can_look = checking()
+    worst = fused.worst() if can_look else IGNORED
     if worst > IGNORED:
         return None
     slope = None
     if torch.is_grad_enabled() and rows.requires_grad:
-        if checking:
+        if can_look:
             check_reverse_mode(rows)
         slope = Slope(rows, fused.gradient)
     some_ignored = worst == IGNORED and is_class_ids(target)
@@ -299,7 +302,7 @@ def relaxed_loss(log_h: Tensor, target: Target, spec: LossSpec) -> PerExample:
     """`relaxed_wasserstein_loss` with its keywords checked."""
     rows, target, shape = _shaped("log_h", log_h, target, spec.metric)
     rows, read, counts = _read("log_h", rows, target, shape, spec)
-    _checks.check_log_masses("log_h", rows.detach())
+    read = read.marked(_checks.check_log_masses(rows.detach(), "log_h"))
     value = transport_cost(rows, read, spec.metric, spec.recipe, unsolved=spec.unsolved)
     if spec.kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
@@ -314,11 +317,12 @@ def _read_masses(
     if h.dim() > 2:
         raise ValueError(f"h must have shape (batch, labels) or (labels,), got {tuple(h.shape)}")
     masses = _working(h).reshape(-1, metric.size)
-    _checks.check_masses("h", masses)
-    target, _ = read_target(y, metric.size, h.shape[:-1], masses)
+    marks = _checks.check_masses(masses.detach(), "h")
+    target = read_target(y, metric.size, h.shape[:-1], masses)[0].marked(marks)
     if recipe.objective.balanced:
         total, wanted = masses.detach().sum(1), target.weights.detach().sum(1)
-        _checks.check_equal_mass(total, wanted, h.dtype, dtype_of(y))
+        tolerance = _checks.mass_tolerance(h.dtype, dtype_of(y))
+        target = target.marked(_checks.check_equal_mass(wanted, total, tolerance))
     return masses, target
 
 
@@ -350,8 +354,8 @@ def _read(name: str, rows: Tensor, target: Target, shape: torch.Size, spec: Loss
     read, counts = read_target(target, spec.metric.size, shape, rows, spec.ignore_index)
     if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
         rows = rows.masked_fill(~counts.unsqueeze(1), 0.0)
-    _checks.check_logits(name, rows.detach())
-    return _Read(rows, read, counts)
+    marks = _checks.check_logits(rows.detach(), name)
+    return _Read(rows, read.marked(marks), counts)
 
 
 def _working(x: Tensor) -> Tensor:

@@ -116,8 +116,9 @@ class _TransportLoss(nn.Module):
         """What each example's loss is multiplied by; None where that is 1 for all."""
         share: Tensor | None = None
         if sample_weight is not None:
-            _checks.check_sample_weight(sample_weight, losses.shape, losses.values.device)
-            share = sample_weight.to(losses.values.dtype)
+            share = _checks.checked_sample_weight(
+                sample_weight, losses.shape, losses.values.device
+            ).to(losses.values.dtype)
         if self.weight is not None:
             of_example = _weight_of_classes(self.weight.to(losses.values.dtype), losses.target)
             of_example = of_example.reshape(losses.shape)

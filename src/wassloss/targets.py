@@ -16,7 +16,8 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from wassloss._checks import are_measures, checking, first_row
+from wassloss._checks import are_measures, first_row, senseless_masses
+from wassloss._looking import checking, marked, traceable
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class SparseTarget:
 
     indices: Tensor
     weights: Tensor
+
+    def marked(self, marks: Tensor | None) -> SparseTarget:
+        """With NaN for the examples that a check marked so; see :mod:`wassloss._looking`."""
+        return self if marks is None else SparseTarget(self.indices, marked(self.weights, marks))
 
 
 Target = Tensor | SparseTarget
@@ -101,7 +106,7 @@ def read_target(
         read = _from_dense(target, batch_shape, labels, like)
     else:
         return _from_class_ids(target, batch_shape, labels, like, ignore_index)
-    _check(read, labels, allow_empty)
+    read = _checked(read, labels, allow_empty)
     return SparseTarget(read.indices, read.weights.to(like.dtype)), None
 
 
@@ -124,23 +129,28 @@ def _from_class_ids(
     if ignore_index is not None:
         ignored = flat == ignore_index
         flat, counts = flat.masked_fill(ignored, 0), ~ignored.squeeze(1)
-    if checking():
-        row = first_row((flat < 0) | (flat >= labels))
-        if row is not None:
-            ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index})"
-            raise ValueError(
-                f"target must hold class ids in 0..{labels - 1}{ignoring}, got {int(flat[row])} "
-                f"for example {row}"
-            )
+    marks = _check_class_ids(flat, labels, ignore_index)
+    if marks is None:
         if counts is not None and counts.all():
             counts = None
-    flat = _not_from_the_end(flat, labels)
-    return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)), counts
+    else:
+        flat = flat.clamp(0, labels - 1)  # whatever is marked, no look-up goes astray
+    return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)).marked(marks), counts
 
 
-def _not_from_the_end(indices: Tensor, labels: int) -> Tensor:
-    """Where nothing is checked, see that a label of -1 is out of range and not the last one."""
-    return indices if checking() else indices.masked_fill(indices < 0, labels)
+def _no_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> Tensor:
+    return ((ids < 0) | (ids >= labels)).squeeze(1)
+
+
+@traceable("check_class_ids(Tensor ids, int labels, int? ignore_index)", _no_class_ids)
+def _check_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> None:
+    row = first_row(_no_class_ids(ids, labels, ignore_index).unsqueeze(1))
+    if row is not None:
+        ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index})"
+        raise ValueError(
+            f"target must hold class ids in 0..{labels - 1}{ignoring}, got {int(ids[row])} for "
+            f"example {row}"
+        )
 
 
 def _hint(ids: Tensor, batch_shape: torch.Size, labels: int) -> str:
@@ -222,22 +232,43 @@ def _from_sparse(
     flat = (batch_shape.numel(), indices.shape[-1])
     indices, weights = indices.reshape(flat).long(), weights.reshape(flat)
     padding = (weights == 0) & ((indices < 0) | (indices >= labels))
-    indices = _not_from_the_end(indices.masked_fill(padding, 0), labels)
-    return SparseTarget(indices, weights)
+    return SparseTarget(indices.masked_fill(padding, 0), weights)
 
 
-def _check(target: SparseTarget, labels: int, allow_empty: bool) -> None:
-    indices, weights = target.indices, target.weights.detach()
-    if not checking() or not len(weights):
+def _checked(target: SparseTarget, labels: int, allow_empty: bool) -> SparseTarget:
+    """The target as it is, if it makes sense."""
+    indices = target.indices
+    marks = _check(target.weights.detach(), indices, labels, allow_empty)
+    if marks is not None:  # whatever is marked, no look-up goes astray
+        indices = indices.clamp(0, labels - 1)
+    return SparseTarget(indices, target.weights).marked(marks)
+
+
+def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tensor, Tensor]:
+    """Where labels are unknown, and where one is named for the second time, `(batch, …)`."""
+    used = weights > 0
+    unknown = used & ((indices < 0) | (indices >= labels))
+    ordered = torch.where(used, indices, -1).sort(dim=1).values
+    return unknown, (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+
+
+def _senseless(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> Tensor:
+    unknown, twice = _named_wrongly(indices.expand_as(weights), weights, labels)
+    wrong = senseless_masses(weights, "target")
+    if allow_empty:
+        wrong = wrong & (weights != 0).any(1)
+    return wrong | unknown.any(1) | twice.any(1)
+
+
+@traceable("check_target(Tensor weights, Tensor indices, int labels, bool allow_empty)", _senseless)
+def _check(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> None:
+    if not len(weights):
         return
     are_good = are_measures(weights)
     shared = len(indices) != len(weights)  # every label once: the indices are ours
     if are_good and shared:
         return
-    used = weights > 0
-    unknown = used & ((indices < 0) | (indices >= labels))
-    ordered = torch.where(used, indices, -1).sort(dim=1).values
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    unknown, twice = _named_wrongly(indices, weights, labels)
     if are_good and not bool(unknown.any() | twice.any()):
         return
     for wrong, expected in (

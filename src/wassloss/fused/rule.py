@@ -9,12 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wassloss import _checks
+from wassloss._checks import mass_tolerance
+from wassloss._looking import checking
 from wassloss.recipe import LossSpec
 from wassloss.transport.entropic import default_tolerance
 from wassloss.transport.newton import Newton
 from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.problem import smallest_mass
+
+_mass_tolerance = cache(mass_tolerance)
 
 
 class Fused(NamedTuple):
@@ -73,9 +76,9 @@ class LossRule(NamedTuple):
             recipe.iterations,
             spec.kl_weight,
             spec.normalize_target,
-            _checks.mass_tolerance(logits, target),
+            _mass_tolerance(logits, target),
             spec.ignore_index,
-            None if _checks.checking() else spec.unsolved,
+            None if checking() else spec.unsolved,
         )
 
     @property

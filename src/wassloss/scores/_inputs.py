@@ -57,7 +57,7 @@ def read_probabilities(
 ) -> Tensor:
     """The same, and each row finite, not negative, and of some mass."""
     p = read_scores(name, probabilities, metric)
-    check_masses(name, p)
+    check_masses(p, name)
     return p
 
 

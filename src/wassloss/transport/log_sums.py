@@ -27,7 +27,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
-from wassloss._checks import checking
+from wassloss._looking import checking
 from wassloss.transport.entropic import log_sum_exp
 from wassloss.transport.problem import Problem
 

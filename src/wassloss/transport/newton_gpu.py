@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss._checks import checking
+from wassloss._looking import checking
 from wassloss.transport.entropic import default_tolerance, unfinished
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem

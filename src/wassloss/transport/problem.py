@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from wassloss._checks import checking
+from wassloss._looking import checking
 from wassloss.ground import GroundMetric
 from wassloss.ground._cost import overflow
 from wassloss.transport.objective import Objective

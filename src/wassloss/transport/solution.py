@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wassloss._checks import checking
+from wassloss._looking import checking
 from wassloss.transport.objective import NO_LOG_MASS, Regularizer
 from wassloss.transport.problem import Problem, smallest_mass
 

@@ -10,7 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from wassloss._checks import checking, first_row
+from wassloss._checks import first_row
+from wassloss._looking import checking
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.entropic import default_tolerance, rounding_of
 from wassloss.transport.line import LineArea, LineQuantiles
