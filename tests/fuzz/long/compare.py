@@ -73,11 +73,12 @@ def slack_of(size: Array, precision: Precision, unit: float) -> Array:
     return precision.value * size + 100 * precision.tiny * (1 + unit)
 
 
-def metric_rounding(a: Answer, metric: wl.ground.GroundMetric) -> Array:
+def metric_rounding(a: Answer, metric: wl.ground.GroundMetric, precision: Precision) -> Array:
     """What the metric's own rounding does to a value or slope, `(batch,)`.
 
-    A path's length may be rounded differently on the way back; and a closed form takes costs from
-    distances in a dtype that may be wider than the metric's.
+    A path's length may be rounded differently on the way back. A closed form takes costs from
+    distances in a dtype that may be wider than the metric's; in a tree, it also takes what masses
+    are rounded by along edges that lie above all labels.
     """
     p = a.problem
     rounding = (
@@ -85,6 +86,9 @@ def metric_rounding(a: Answer, metric: wl.ground.GroundMetric) -> Array:
     )
     if p.epsilon == 0:
         rounding = rounding + 4 * torch.finfo(metric.dtype).eps * (1 + metric.power) * a.size
+        if isinstance(metric, wl.ground.Tree):
+            length = float(metric.edge_length.sum()) / metric.scale
+            rounding = rounding + 10 * precision.eps * length * a.masses[0].sum(1)
     return rounding
 
 

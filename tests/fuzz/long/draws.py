@@ -59,8 +59,10 @@ class Drawn:
     @property
     def unit(self) -> float:
         """The largest cost, where that is a number to measure others by."""
-        largest = self.metric.max_cost()
-        return largest if 0 < largest < INF else 1.0
+        try:
+            return self.metric.max_cost() or 1.0
+        except ValueError:  # more than its dtype holds
+            return 1.0
 
 
 def draw_metric(rng: Generator, *, tame: bool = False, power: float | None = None) -> Drawn:

@@ -82,7 +82,7 @@ def debiased(rng: Generator) -> Tally:
     firm = np.minimum(parts[0].firm, parts[1].firm) >= marginal
     # Of a measure to itself, one potential is as the solver left it: off by the tolerance times ε.
     wobble = 4 * marginal * (parts[0].wobbles[0] + parts[1].wobbles[0] + keywords["epsilon"] * h)
-    blur = 2 * metric_rounding(parts[0], metric)
+    blur = 2 * metric_rounding(parts[0], metric, precision)
     slack = 3 * slack_of(size, precision, unit) + blur
     for way, outcome in found.items():
         values, gradient = map(as_array, outcome.answer)

@@ -63,7 +63,7 @@ def distances(rng: Generator) -> Tally:
     a = answer(p)
     if found["compiled"].refusal:
         return _refused(found["compiled"], a, p, precision)
-    slack = slack_of(a.size, precision, case["unit"]) + metric_rounding(a, metric)
+    slack = slack_of(a.size, precision, case["unit"]) + metric_rounding(a, metric, precision)
     weight = as_array(cotangent)[:, None]
     for way, outcome in found.items():
         values = as_array(outcome.answer[0])
@@ -98,7 +98,7 @@ def plans(rng: Generator) -> Tally:
     a = answer(p)
     if found["compiled"].refusal:
         return _refused(found["compiled"], a, p, precision)
-    slack = 30 * slack_of(a.size, precision, case["unit"]) + metric_rounding(a, metric)
+    slack = 30 * slack_of(a.size, precision, case["unit"]) + metric_rounding(a, metric, precision)
     p = a.problem  # its masses are equal, where they must be
     for way, outcome in found.items():
         values, plan = map(as_array, outcome.answer[:2])
@@ -211,7 +211,7 @@ def _check_side(
     if p.balanced:
         slope = tangent(slope, mass)
     rounding = 20 * precision.eps * abs(slope).max(1, keepdims=True)
-    rounding = rounding + metric_rounding(a, metric)[:, None]
+    rounding = rounding + metric_rounding(a, metric, precision)[:, None]
     if learned:  # then empty labels of the target are solved for, too, to the tolerance
         prices = p.epsilon + sum(strength for strength in p.gamma if strength < INF)
         rounding = rounding + 12 * precision.tol * prices * a.moved[:, None]

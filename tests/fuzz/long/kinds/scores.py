@@ -11,7 +11,7 @@ from scipy import sparse
 
 import wassloss as wl
 from tests.fuzz.long.answers import answer
-from tests.fuzz.long.compare import costs_of, judge, precision_of, problem
+from tests.fuzz.long.compare import costs_of, judge, metric_rounding, precision_of, problem
 from tests.fuzz.long.draws import batch_size, chance, draw_metric, draw_targets, draw_weights, pick
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
@@ -67,7 +67,8 @@ def scores(rng: Generator) -> Tally:
                 given, form, metric, charge=charge, reduction="none", **one_mass
             ),
             (one.low + one.high) / 2,
-            10 * largest,
+            10 * largest
+            + metric_rounding(one, known, precision_of(dtype)).max() / TOLERANCE[dtype],
         ),
         "accuracy": (
             wl.scores.accuracy(given, form, reduction="none"),
