@@ -78,7 +78,7 @@ def check_loss(
     endless = np.isinf(kl.value)
     above = np.where(endless, 0.0, kl.value)
     size = a.size + kl.size
-    slack = slack_of(size, precision, drawn.unit) + metric_rounding(a, drawn.metric)
+    slack = slack_of(size, precision, drawn.unit) + metric_rounding(a, drawn.metric, precision)
     for way, outcome in found.items():
         values, gradient = map(as_array, outcome.answer)
         wrong = wrong_values(values - above, a.low, a.high, slack)
@@ -89,7 +89,7 @@ def check_loss(
         slope = gradient / cotangent.double().numpy()[:, None] - kl.slope
         rounding = 2 * precision.out_eps * abs(slope + kl.slope) + 2 * precision.out_tiny
         rounding = rounding + 200 * precision.eps * kl.size[:, None]
-        rounding = rounding + metric_rounding(a, drawn.metric)[:, None]
+        rounding = rounding + metric_rounding(a, drawn.metric, precision)[:, None]
         wrong = wrong_slopes(slope, a, precision, rounding=rounding, tangential=balanced)
         wrong |= ~np.isfinite(gradient).all(1) & (size < 0.1 * precision.out_most)
         parts = {"found": slope, "slope": a.slope, "h": a.problem.h, "y": a.problem.y}

@@ -40,7 +40,7 @@ from wassloss import functional
 
 
 def debiased(rng: Generator) -> Tally:
-    drawn = draw_metric(rng, tame=chance(rng, 0.8))
+    drawn = draw_metric(rng, tame=chance(rng, 0.8), symmetric=True)
     metric, unit = drawn.metric, drawn.unit
     batch = batch_size(rng, metric.size)
     x = draw_logits(rng, batch, metric.size)
@@ -82,7 +82,7 @@ def debiased(rng: Generator) -> Tally:
     firm = np.minimum(parts[0].firm, parts[1].firm) >= marginal
     # Of a measure to itself, one potential is as the solver left it: off by the tolerance times ε.
     wobble = 4 * marginal * (parts[0].wobbles[0] + parts[1].wobbles[0] + keywords["epsilon"] * h)
-    blur = 2 * metric_rounding(parts[0], metric)
+    blur = 2 * metric_rounding(parts[0], metric, precision)
     slack = 3 * slack_of(size, precision, unit) + blur
     for way, outcome in found.items():
         values, gradient = map(as_array, outcome.answer)

@@ -104,7 +104,7 @@ def reductions(rng: Generator) -> Tally:
     share = _share(y, ignored, weight, sample_weight)
     if reduction == "mean":
         share = share / share.sum()
-    blur = metric_rounding(a, metric)
+    blur = metric_rounding(a, metric, precision)
     slack = share * (3 * slack_of(a.size, precision, drawn.unit) + blur)
     expected = share * (a.low + a.high) / 2
     slope = share[:, None] * tangent(a.slope, a.problem.h)
