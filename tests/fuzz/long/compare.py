@@ -81,15 +81,18 @@ def metric_rounding(a: Answer, metric: wl.ground.GroundMetric, precision: Precis
     distances in a dtype that may be wider than the metric's; in a tree, it also takes what masses
     are rounded by along edges that lie above all labels.
     """
-    p = a.problem
-    rounding = (
-        2 * abs(p.cost - p.cost.T).max(initial=0.0) * np.maximum(*(m.sum(1) for m in a.masses))
-    )
+    p, eps = a.problem, torch.finfo(metric.dtype).eps
+    mass, largest = np.maximum(*(m.sum(1) for m in a.masses)), p.cost.max(initial=0.0)
+    rounding = np.zeros_like(mass)
+    if metric.is_distance:
+        rounding = rounding + 2 * abs(p.cost - p.cost.T).max(initial=0.0) * mass
+    if metric.power not in (0, 1, 2):  # the last digit depends on the place in a row
+        rounding = rounding + 4 * eps * largest * mass
     if p.epsilon == 0:
-        rounding = rounding + 4 * torch.finfo(metric.dtype).eps * (1 + metric.power) * a.size
+        rounding = rounding + 4 * eps * (1 + metric.power) * a.size
         if isinstance(metric, wl.ground.Tree):
             length = float(metric.edge_length.sum()) / metric.scale
-            rounding = rounding + 10 * precision.eps * length * a.masses[0].sum(1)
+            rounding = rounding + 10 * precision.eps * length * mass
     return rounding
 
 
@@ -132,7 +135,8 @@ def wrong_slopes(
     with np.errstate(invalid="ignore"):
         allowed = 4 * a.wobbles[side] * marginal[:, None] + 200 * precision.eps * a.size[:, None]
         # Potentials are centred over all labels, those next to no mass included.
-        centred = -4 * precision.eps * a.problem.epsilon * np.log(precision.tiny) * mass
+        farthest = a.problem.cost.max(initial=0) - a.problem.epsilon * np.log(precision.tiny)
+        centred = 4 * precision.eps * farthest * mass
         allowed = allowed + centred + rounding
         allowed = allowed + 100 * precision.tiny * (1 + a.problem.cost.max(initial=0))
         off = ~(abs(found - expected) <= allowed)

@@ -74,6 +74,15 @@ def distances(rng: Generator) -> Tally:
             if gradient is not None:
                 slope = as_array(gradient) / weight
                 _check_side(way, slope, a, side, learned, metric, precision, outcome)
+        if learned and p.balanced:
+            _check_growth(
+                way,
+                values,
+                [as_array(x) / weight for x in outcome.answer[1:]],
+                a,
+                precision,
+                outcome,
+            )
     doubtful = max(outcome.doubtful for outcome in found.values())
     return Tally(len(a.low), doubtful=doubtful, loose=int((~a.tight).sum()))
 
@@ -190,6 +199,27 @@ def _problem(case: dict[str, Any], y: Array) -> Problem:
         gamma=keywords["gamma"],
         product=keywords["regularizer"] == "product",
     )
+
+
+def _check_growth(
+    way: str,
+    values: Array,
+    gradients: list[Array],
+    a: Answer,
+    precision: Precision,
+    outcome: Outcome,
+) -> None:
+    """How the value changes as both masses grow alike, which the constant of potentials decides."""
+    p, mass = a.problem, a.problem.h.sum(1)
+    # <T, M> is of degree 1 in the masses; T log T adds mass, and the product h yᵀ is of degree 2.
+    added = p.epsilon * (mass**2 - mass if p.product else mass)
+    expected = values + added
+    found = sum(
+        (gradient * masses).sum(1) for gradient, masses in zip(gradients, a.masses, strict=True)
+    )
+    slack = 20 * precision.tol * a.moved * p.epsilon + 30 * precision.value * (a.size + abs(added))
+    wrong = ~(abs(found - expected) <= slack + 100 * precision.tiny * (1 + p.cost.max(initial=0.0)))
+    judge(f"{way} growth", wrong, outcome, {"found": found, "expected": expected, "slack": slack})
 
 
 def _check_side(
