@@ -19,6 +19,13 @@ OPTIONAL = {
 # Files may be for these alone, but no call may need them: everything has a version without.
 ACCELERATORS = {"numba", "triton"}
 
+# Programs that tests start, with words of their own.
+collect_ignore = [
+    "tests/cli/interrupted.py",
+    "tests/faults/killed_train.py",
+    "tests/transport/late_run.py",
+]
+
 
 def missing_package(error: BaseException | None) -> str | None:
     """The optional package whose absence an error comes from, if any."""

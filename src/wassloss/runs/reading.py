@@ -248,8 +248,7 @@ def inputs_for(
         if source is None:
             raise ValueError(
                 f"{chosen} has changed since {run.path} was trained on it, so what was held out "
-                "is not known any more: say what to judge it on (evaluate RUN DATA, report --data "
-                "DATA)"
+                "is not known any more: say what to judge it on (DATA)"
             )
     return _judging(run, chosen, label_column, own=False)
 
