@@ -157,3 +157,50 @@ def test_a_graph_counts_the_examples_it_did_not_solve(module):
         assert loss_fn.unsolved == replays * BATCH
     assert loss.isfinite().all()  # the best that was found
     assert gradient.isfinite().all()
+
+
+def senseless():
+    """Losses, and targets of which the second makes no sense, beside one that does."""
+    line = wl.ground.Ordinal(LABELS, scale="median").to("cuda")
+    dense = torch.rand(BATCH, LABELS, device="cuda").softmax(1)
+    ids = torch.arange(BATCH, device="cuda")
+    twice, astray = dense.clone(), ids.clone()
+    twice[1] *= 2
+    astray[1] = LABELS
+    relaxed = wl.RelaxedWassersteinLoss(line, iterations=5, reduction="none")
+    negative = dense.clone()
+    negative[1, 3] = -1
+    return {
+        "mass 2": (wl.WassersteinLoss(line, iterations=5, reduction="none"), dense, twice),
+        "exact, mass 2": (wl.WassersteinLoss(line, epsilon=0, reduction="none"), dense, twice),
+        "id too large": (wl.WassersteinLoss(line, iterations=5, reduction="none"), ids, astray),
+        "negative": (relaxed, dense, negative),
+    }
+
+
+@pytest.mark.parametrize("name", list(senseless()) if torch.cuda.is_available() else [])
+def test_a_graph_marks_just_the_examples_that_make_no_sense(name):
+    loss_fn, good, bad = senseless()[name]
+    loss_fn, target = loss_fn.cuda(), good.clone()
+    logits = torch.randn(BATCH, LABELS, device="cuda")
+    expected = loss_fn(logits, good)  # also compiles what is compiled at first use
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = loss_fn(logits, target)
+    for given in (good, bad, good):
+        target.copy_(given)
+        graph.replay()
+        marked = found.isnan().nonzero().flatten().tolist()
+        assert marked == ([1] if given is bad else [])
+        torch.testing.assert_close(found[2:], expected[2:])
+
+
+@pytest.mark.parametrize("name", list(senseless()) if torch.cuda.is_available() else [])
+def test_a_compiled_loss_refuses_what_makes_no_sense(name):
+    loss_fn, good, bad = senseless()[name]
+    loss_fn = loss_fn.cuda()
+    logits = torch.randn(BATCH, LABELS, device="cuda", requires_grad=True)
+    compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(logits, good), loss_fn(logits, good))
+    with pytest.raises(ValueError, match=r"target must .* example 1"):
+        compiled(logits, bad)

@@ -1,6 +1,5 @@
 """What is handed in: metrics that are barely one, masses at both ends of a dtype, every form."""
 
-import math
 import warnings
 from typing import Any
 
@@ -66,8 +65,10 @@ def _metrics(draw: st.DrawFn, tame: bool) -> wl.ground.GroundMetric:
 
 def unit_of(metric: wl.ground.GroundMetric) -> float:
     """The largest cost, where that is a number to measure others by."""
-    largest = metric.max_cost()
-    return largest if 0 < largest < math.inf else 1.0
+    try:
+        return metric.max_cost() or 1.0
+    except ValueError:  # more than its dtype holds
+        return 1.0
 
 
 @st.composite

@@ -11,7 +11,8 @@ from torch import Tensor
 import wassloss as wl
 from tests.fuzz.long.answers import Answer, answer
 from tests.fuzz.long.entropic import Problem
-from tests.fuzz.long.ways import Outcome, WrongAnswerError
+from tests.fuzz.long.tally import Tally
+from tests.fuzz.long.ways import Outcome, WrongAnswerError, check_refusal
 from tests.oracles import INF, Array
 
 MOST_ARGUED = 16  # gradients of a batch that are looked at by solving again nearby
@@ -80,15 +81,18 @@ def metric_rounding(a: Answer, metric: wl.ground.GroundMetric, precision: Precis
     distances in a dtype that may be wider than the metric's; in a tree, it also takes what masses
     are rounded by along edges that lie above all labels.
     """
-    p = a.problem
-    rounding = (
-        2 * abs(p.cost - p.cost.T).max(initial=0.0) * np.maximum(*(m.sum(1) for m in a.masses))
-    )
+    p, eps = a.problem, torch.finfo(metric.dtype).eps
+    mass, largest = np.maximum(*(m.sum(1) for m in a.masses)), p.cost.max(initial=0.0)
+    rounding = np.zeros_like(mass)
+    if metric.is_distance:
+        rounding = rounding + 2 * abs(p.cost - p.cost.T).max(initial=0.0) * mass
+    if metric.power not in (0, 1, 2):  # the last digit depends on the place in a row
+        rounding = rounding + 4 * eps * largest * mass
     if p.epsilon == 0:
-        rounding = rounding + 4 * torch.finfo(metric.dtype).eps * (1 + metric.power) * a.size
+        rounding = rounding + 4 * eps * (1 + metric.power) * a.size
         if isinstance(metric, wl.ground.Tree):
             length = float(metric.edge_length.sum()) / metric.scale
-            rounding = rounding + 10 * precision.eps * length * a.masses[0].sum(1)
+            rounding = rounding + 10 * precision.eps * length * mass
     return rounding
 
 
@@ -131,7 +135,8 @@ def wrong_slopes(
     with np.errstate(invalid="ignore"):
         allowed = 4 * a.wobbles[side] * marginal[:, None] + 200 * precision.eps * a.size[:, None]
         # Potentials are centred over all labels, those next to no mass included.
-        centred = -4 * precision.eps * a.problem.epsilon * np.log(precision.tiny) * mass
+        farthest = a.problem.cost.max(initial=0) - a.problem.epsilon * np.log(precision.tiny)
+        centred = 4 * precision.eps * farthest * mass
         allowed = allowed + centred + rounding
         allowed = allowed + 100 * precision.tiny * (1 + a.problem.cost.max(initial=0))
         off = ~(abs(found - expected) <= allowed)
@@ -177,7 +182,7 @@ def _promises_too_much(
 
 def costs_of(metric: wl.ground.GroundMetric) -> Array:
     """Costs from every label (a row) to every target (a column), as a column of costs has them."""
-    return metric.cost().detach().double().numpy().T
+    return as_array(metric.cost_columns(np.arange(metric.size))).T
 
 
 def problem(
@@ -190,8 +195,19 @@ def problem(
     gamma: tuple[float, float] = (INF, INF),
     product: bool = False,
 ) -> Problem:
-    """The problem; masses below the smallest normal number count as that."""
+    """The problem; masses below the smallest normal number count as that, where they are met."""
     least = np.e * precision.tiny
-    y = np.where((y > 0) & (y < least), least, y)
+    if gamma[1] > 0:
+        y = np.where((y > 0) & (y < least), least, y)
     with np.errstate(divide="ignore"):
         return Problem(log_h, np.log(y), cost, epsilon, gamma, product)
+
+
+def refused(outcome: Outcome, p: Problem, precision: Precision) -> Tally:
+    """Count a batch that was refused, if it was for a good reason."""
+    batch, strengths = len(p.log_h), [x for x in (p.epsilon, *p.gamma) if x < INF]
+    too_much = not max(1e3 * p.cost.max(initial=0.0), *strengths) < precision.most
+    if not too_much:
+        too_much = 1e3 * answer(p).size.max(initial=0.0) > precision.most
+    check_refusal(outcome.refusal, too_much)
+    return Tally(batch, refused=batch)

@@ -25,7 +25,10 @@ T = TypeVar("T")
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int64, torch.int32, torch.uint8, torch.int16]
 FORMS = ["ids", "dense", "sparse", "coo", "csr"]
-METRICS = ["discrete", "ordinal", "positions", "tree", "grid", "embedding", "matrix", "graph"]
+DISTANCES = [
+    *["discrete", "ordinal", "positions", "tree", "grid", "embedding", "matrix", "graph"],
+    "cdist",
+]
 # As parts of the largest cost: from all but exact to all but free.
 EPSILONS = [1e-6, 1e-3, 0.05, 0.3, 1.0, 30.0, 1e6]
 GAMMAS = [1e-3, 0.1, 1.0, 30.0, 1e6, INF]
@@ -65,16 +68,19 @@ class Drawn:
             return 1.0
 
 
-def draw_metric(rng: Generator, *, tame: bool = False, power: float | None = None) -> Drawn:
-    """Any metric: labels that share a place, all of them at times; `tame` has costs of about 1."""
-    if power is None:
-        power = pick(rng, [1.0, 2.0, 0.5, 0.0, 13.0], [4, 3, 2, 1, 1])
+def draw_metric(rng: Generator, *, tame: bool = False, symmetric: bool = False) -> Drawn:
+    """Any metric, and costs that are none unless `symmetric`; `tame` has costs of about 1.
+
+    Labels may share a place; at times all of them do.
+    """
+    power = pick(rng, [1.0, 2.0, 0.5, 0.0, 13.0], [4, 3, 2, 1, 1])
     scale: Any = pick(
         rng, ["max", "median", None, 0.01, 1e3], [3, 3, 3 * (not tame), *[not tame] * 2]
     )
     labels = int(rng.integers(1, 13)) if chance(rng, 0.95) else int(rng.integers(13, 41))
     spread = 1.0 if tame else pick(rng, [1.0, 0.0, 1e-3, 1e3], [12, 1, 1, 1])
-    build, distance = _parts(rng, pick(rng, METRICS), labels, spread)
+    kinds = DISTANCES if symmetric else [*DISTANCES, "cost"]
+    build, distance = _parts(rng, pick(rng, kinds), labels, spread)
     try:
         return Drawn(build(power=power, scale=scale), distance)
     except ValueError as error:  # the median, say, of what is mostly nothing
@@ -114,6 +120,14 @@ def _parts(rng: Generator, kind: str, labels: int, spread: float) -> Parts:
         given = given + given.T
         np.fill_diagonal(given, 0)
         return lambda **k: wl.ground.Matrix(given, **k), lambda: given.astype(float)
+    if kind == "cost":  # to predict one label for another, and not the other way round
+        any_cost = abs(places(labels, labels))
+        return lambda **k: wl.ground.Cost(any_cost, **k), lambda: any_cost.astype(float)
+    if kind == "cdist":  # with the rounding of matrix products, also on the diagonal
+        vectors = torch.from_numpy(places(labels, 3)).float()
+        rounded = torch.cdist(vectors, vectors, compute_mode="use_mm_for_euclid_dist")
+        clean = (rounded / 2 + rounded.T / 2).fill_diagonal_(0).double().numpy()
+        return lambda **k: wl.ground.Matrix(rounded, **k), lambda: clean
     return _graph(rng, labels, (0.1 + abs(places(labels, labels))) * (spread or 1.0))
 
 

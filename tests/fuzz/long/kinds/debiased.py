@@ -40,7 +40,7 @@ from wassloss import functional
 
 
 def debiased(rng: Generator) -> Tally:
-    drawn = draw_metric(rng, tame=chance(rng, 0.8))
+    drawn = draw_metric(rng, tame=chance(rng, 0.8), symmetric=True)
     metric, unit = drawn.metric, drawn.unit
     batch = batch_size(rng, metric.size)
     x = draw_logits(rng, batch, metric.size)

@@ -34,14 +34,15 @@ def metrics(rng: Generator) -> Tally:
     far = 20 * info.eps * distance.max(initial=0.0)
     dear = (far / scale) ** power if power < 1 else 20 * info.eps * (1 + power) * largest
     near = 8 * info.eps * (1 + power) * largest
+    exact = np.eye(labels, dtype=bool) & metric.is_distance
     # A distance that rounding may have made of none, or none of: at power 0 it costs 0 or 1.
-    sure = np.eye(labels, dtype=bool) | (distance > far) | (power > 0)
+    sure = exact | (distance > far) | (power > 0)
     full = as_array(metric.cost())
     one, other = rng.integers(0, labels, (2, int(rng.integers(1, 6))))
     kept = metric.tabulated()
     checks: dict[str, tuple[Array, Array, Array | float]] = {
         "distances": (as_array(metric.distance()), distance, far),
-        "distance columns": (as_array(metric.distance_columns(one)), distance[one], far),
+        "distance columns": (as_array(metric.distance_columns(one)), distance.T[one], far),
         "distances between": (
             as_array(metric.distance_between(one, other)),
             distance[one, other],
@@ -53,10 +54,10 @@ def metrics(rng: Generator) -> Tally:
             np.array(largest),
             1.0 if power == 0 else dear,
         ),
-        "cost columns": (as_array(metric.cost_columns(one)), full[one], near),
+        "cost columns": (as_array(metric.cost_columns(one)), full.T[one], near),
         "costs between": (as_array(metric.cost_between(one, other)), full[one, other], near),
         "costs among": (as_array(metric.costs_among(one)), full[np.ix_(one, one)], near),
-        "tabulated": (as_array(kept.cost_columns(one)), full[one], near),
+        "tabulated": (as_array(kept.cost_columns(one)), full.T[one], near),
     }
     for what, (found, expected, allowed) in checks.items():
         fits = found.shape == expected.shape

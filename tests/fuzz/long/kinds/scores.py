@@ -40,7 +40,7 @@ def scores(rng: Generator) -> Tally:
     k = int(rng.integers(1, metric.size + 1))
     note(metric=metric, dtype=dtype, target=targets.form, charge=charge, k=k)
     known = metric if charge == "cost" else metric.with_cost(power=1.0, scale=None)
-    cost = costs_of(known).T  # from a guess to a true label
+    cost = costs_of(known)  # from a guess to a true label
     if not np.isfinite(cost).all():
         return Tally(batch, refused=batch)
     x, truth = p.double().numpy(), weights > 0
@@ -110,7 +110,7 @@ def decisions(rng: Generator) -> Tally:
         return Tally(batch, refused=batch)
     allowed = (10 * TOLERANCE[dtype] + 10 * _rounding(known)) * cost.max(initial=0.0) + 1e-30
     one = wl.scores.least_cost_label(p, metric, charge=charge).numpy()
-    expected = x @ cost
+    expected = x @ cost.T  # of each guess, over the truth
     rows = np.arange(batch)
     wrong = ~(expected[rows, one] <= expected.min(1) + allowed) if batch else np.zeros(0, bool)
     judge("least-cost label", wrong, Outcome(), {"chosen": one, "expected cost": expected})
@@ -121,12 +121,12 @@ def decisions(rng: Generator) -> Tally:
     reached = np.full((batch, metric.size), np.inf)
     for step in range(k if batch else 0):
         # What each label would lower the expected cost to, next to those chosen so far.
-        each = np.einsum("bi,bij->bj", x, np.minimum(reached[:, :, None], cost))
+        each = np.einsum("bi,bij->bj", x, np.minimum(reached[:, :, None], cost.T))
         for earlier in range(step):
             each[rows, several[:, earlier]] = np.inf
         wrong = ~(each[rows, several[:, step]] <= each.min(1) + allowed)
         judge(f"label {step} of a set", wrong, Outcome(), {"chosen": several, "cost": each})
-        reached = np.minimum(reached, cost[:, several[:, step]].T)
+        reached = np.minimum(reached, cost[several[:, step]])
 
     top = wl.scores.top_labels(p, k).numpy()
     order = np.argsort(-x, axis=1, kind="stable")[:, :k]
