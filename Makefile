@@ -51,6 +51,15 @@ test-cuda:  ## the tests of everything that runs on a GPU, with the Python that 
 	  tests/fused tests/ground/test_cuda.py tests/ground/test_euclidean_triton.py tests/test_as_cross_entropy.py tests/test_cuda.py \
 	  tests/training/test_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 
+# A failure prints the command that repeats its batch. A million calls take ten to thirty minutes on one core:
+#   make fuzz CALLS=1000000 MINUTES=60 SEED=1
+CALLS ?= 100000
+MINUTES ?= 30
+SEED ?= 0
+.PHONY: fuzz
+fuzz: $(READY)  ## random calls, checked against a reference: CALLS, MINUTES, SEED
+	$(BIN)/python -m tests.fuzz --calls $(CALLS) --minutes $(MINUTES) --seed $(SEED)
+
 .PHONY: slow
 slow: $(READY)  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
