@@ -45,6 +45,7 @@ add_module_names = False
 
 nitpicky = True
 nitpick_ignore_regex = [
+    ("py:class", r"pathlib\.Path|wassloss\.runs\..*"),
     # Documented elsewhere, and nothing is fetched to link there.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
     # Ours but private: docstrings point a reader of the source to them.

@@ -430,6 +430,11 @@ SETTINGS: dict[str, Mistake] = {
         ValueError,
         r"gamma must be a number that torch.float32 can hold, got 1e\+39; use float64",
     ),
+    "kl_weight beyond the dtype": (
+        lambda: loss(kl_weight=1e39),
+        ValueError,
+        r"kl_weight must be a number that torch.float32 can hold, got 1e\+39; use float64",
+    ),
     "a cost beyond the dtype": (
         lambda: loss(epsilon=2e38, target=H),
         ValueError,

@@ -186,6 +186,15 @@ def check_ignore_index(value: SupportsIndex) -> int:
     return index
 
 
+def check_fits(name: str, value: float, dtype: torch.dtype) -> None:
+    """A strength, unless it is infinite, is a number in this dtype too."""
+    if torch.finfo(dtype).max < value < math.inf:
+        raise ValueError(
+            f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or divide "
+            "the costs by their median (scale='median')"
+        )
+
+
 def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """One positive number for both sides or one for each; infinity is a constraint.
 

@@ -253,6 +253,7 @@ class PerExample(NamedTuple):
 def loss_of_logits(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
     """`wasserstein_loss` with its keywords checked, also of a target that need not be met."""
     rows, target, shape = _shaped("logits", logits, target, spec.metric)
+    _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
     read = None
     if not (isinstance(target, SparseTarget) or is_class_ids(target)):
         read = _read("logits", rows, target, shape, spec)
@@ -301,6 +302,7 @@ def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -
 def relaxed_loss(log_h: Tensor, target: Target, spec: LossSpec) -> PerExample:
     """`relaxed_wasserstein_loss` with its keywords checked."""
     rows, target, shape = _shaped("log_h", log_h, target, spec.metric)
+    _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
     rows, read, counts = _read("log_h", rows, target, shape, spec)
     read = read.marked(_checks.check_log_masses(rows.detach(), "log_h"))
     value = transport_cost(rows, read, spec.metric, spec.recipe, unsolved=spec.unsolved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -181,7 +182,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         if not self.standardize:
             self.scaler_ = None
             return
-        scaler = getattr(self, "scaler_", None) or StandardScaler()
+        # A copy: a batch that is refused below must not have changed it.
+        scaler = copy.deepcopy(getattr(self, "scaler_", None)) or StandardScaler()
         with np.errstate(over="ignore", invalid="ignore"):  # looked for below
             scaler.partial_fit(X, sample_weight=weight)
         wrong = np.flatnonzero(~np.isfinite(scaler.var_))

@@ -190,13 +190,9 @@ def class_id_rows(
 @compiled
 def read_target(
     b: int, indices: Indices, weights: Reals, labels: int, tabulated: bool, rule: Rule,
-    free: bool, scratch: Scratch,
+    scratch: Scratch,
 ) -> tuple[int, float]:  # fmt: skip
-    """The number of targets and their mass, or −1 where they make no sense.
-
-    A mass next to nothing is raised to the least, except where masses need not be met: there its
-    log is part of the answer.
-    """
+    """The number of targets and their mass, or −1 where they make no sense."""
     n, width, total = 0, indices.shape[1], 0.0
     for j in range(width):
         weight, label = weights[b, j], indices[b, j]
@@ -208,8 +204,7 @@ def read_target(
             if indices[b, k] == label and weights[b, k] > 0:
                 return -1, 0.0
         scratch.present[n] = label if tabulated else b * width + j
-        raised = weight <= rule.least and not free
-        scratch.vectors[LOG_Y, n] = rule.lowest if raised else math.log(weight)
+        scratch.vectors[LOG_Y, n] = rule.lowest if weight <= rule.least else math.log(weight)
         scratch.vectors[POTENTIAL, n] = 0
         total += weight
         n += 1
@@ -230,7 +225,7 @@ def sparse_rows(
     solving, (log_h, _, top) = scratch
     h, worst, free = solving.h, FINE, terms.gamma_y == 0
     for b in range(start, stop):
-        n, mass = read_target(b, indices, weights, h.size, tabulated, rule, free, solving)
+        n, mass = read_target(b, indices, weights, h.size, tabulated, rule, solving)
         total, log_total = softmax(logits[b], rule.lowest, top, log_h, h)
         if n < 0 or total < 0:
             worst = max(worst, nothing(b, INVALID, value, gradient, status))

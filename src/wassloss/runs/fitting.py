@@ -59,7 +59,7 @@ class Outcome:
     """What came of a run.
 
     Attributes:
-        training: of :func:`wassloss.train`.
+        training: of `wassloss.train`.
         part: the part that was held out and scored, or None.
         scores: on it.
     """

@@ -46,7 +46,7 @@ class Inputs:
     own: bool = False
 
     def training(self, rank: int = 0, world_size: int = 1) -> Batch | SinglePrecision:
-        """The examples to train on, as :func:`wassloss.train` takes them."""
+        """The examples to train on, as `wassloss.train` takes them."""
         part = "train" if "train" in self.parts else None
         if self.data is not None:
             chosen = self.data.part(part) if part else self.data

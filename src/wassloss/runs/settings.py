@@ -48,7 +48,7 @@ class Settings:
         lr: None for 0.01, or 0.1 for SGD.
         momentum: of SGD.
         weight_penalty, schedule, iterations, batch_size, seed, log_every, evaluate_every, patience,
-            checkpoint_every: see :class:`wassloss.TrainingPlan`.
+            checkpoint_every: see `wassloss.TrainingPlan`.
         score: what early stopping watches.
     """
 

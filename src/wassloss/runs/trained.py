@@ -69,7 +69,7 @@ class TrainedRun:
 
     @property
     def name(self) -> str:
-        """What to call it: the name of its directory."""
+        """What to call it, the name of its directory."""
         return self.path.resolve().name
 
     @property
@@ -85,7 +85,7 @@ class TrainedRun:
 
     @property
     def labels(self) -> tuple[str | int | float, ...]:
-        """The labels, in the order of the metric: numbers if all of them are."""
+        """The labels, in the order of the metric; numbers if all of them are."""
         names = self.metric.labels
         if names is None:
             return tuple(range(self.metric.size))

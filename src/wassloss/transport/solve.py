@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from wassloss._checks import first_row
+from wassloss._checks import check_fits, first_row
 from wassloss._looking import checking
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.entropic import default_tolerance, rounding_of
@@ -119,18 +119,11 @@ def solve_problem(
 
 
 def _check_strengths(problem: Problem) -> None:
-    """Refuse strengths that the dtype of the problem cannot hold: solvers compute in it."""
-    objective, dtype = problem.objective, problem.log_h.dtype
-    given = {
-        "epsilon": objective.epsilon,
-        "gamma": max(g for g in (0.0, *objective.gamma) if g < math.inf),
-    }
-    for name, value in given.items():
-        if value > torch.finfo(dtype).max:
-            raise ValueError(
-                f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or "
-                "divide the costs by their maximum (scale='max')"
-            )
+    """Refuse strengths that solvers cannot compute with in the dtype of the problem."""
+    dtype = problem.log_h.dtype
+    check_fits("epsilon", problem.objective.epsilon, dtype)
+    for gamma in problem.objective.gamma:
+        check_fits("gamma", gamma, dtype)
 
 
 def _strengths_need_double(problem: Problem) -> bool:
