@@ -143,21 +143,3 @@ def test_what_does_not_fit_is_refused() -> None:
         wl.solve(h, y, METRIC, epsilon=0.3, solver=Nearest())
     with pytest.raises(ValueError, match="debiased"):
         wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=FREE, debiased=True)
-
-
-def test_a_mass_below_the_smallest_normal_number_counts_as_it_is() -> None:
-    # It is the nearest by far, and its log is part of the answer: ε log(1/y) beyond its cost.
-    least, epsilon = 1e-320, 1e-3
-    y = torch.tensor([[least, 1.0]], dtype=torch.float64)
-    h = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-    solution = wl.solve(
-        h,
-        y,
-        wl.ground.Ordinal([0.0, 5.0]),
-        epsilon=epsilon,
-        gamma=(math.inf, 0.0),
-        regularizer="product",
-    )
-    assert solution.value.item() == pytest.approx(-epsilon * math.log(least), rel=1e-6)
-    loss_fn = wl.NearestWassersteinLoss(wl.ground.Ordinal([0.0, 5.0]), epsilon=epsilon)
-    assert loss_fn(h.log(), y).item() == pytest.approx(-epsilon * math.log(least), rel=1e-6)

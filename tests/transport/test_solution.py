@@ -232,3 +232,12 @@ def test_the_plan_has_the_digits_of_the_solve_not_of_the_potentials(
     assert worst(wl.solve(h, target, metric, epsilon=1e-6)) < 1e-4
     with_torch = wl.solve(h, target, metric, epsilon=1e-6, solver=Newton())
     assert worst(with_torch) < 1e-4
+
+
+def test_potentials_are_centred_up_to_the_end_of_the_range_of_numbers() -> None:
+    # They are ε times logs here, and the sum of six of them is more than single precision holds.
+    metric = wl.ground.Grid((2, 3), power=13, scale=0.01)
+    h, y = torch.full((2, 6), 1 / 6), torch.tensor([[1.0, 1e-30] + [0.0] * 4, [1.0] + [0.0] * 5])
+    solution = wl.solve(h, y, metric, epsilon=1e6 * metric.max_cost())
+    assert solution.f.isfinite().all()
+    assert solution.g.isfinite().all()

@@ -56,8 +56,7 @@ class Problem:
         smallest = smallest_mass(log_h.dtype)
         low_h, low_y = (objective.log_of_no_mass(smallest, side) for side in (0, 1))
         log_h, log_y = log_h.clamp(min=low_h), y.log()
-        if not objective.free_target:  # whose log is part of the answer, however small
-            log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
+        log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
         return cls(log_h, log_y, support, metric, objective)._with_equal_masses()
 
     def _with_equal_masses(self) -> Problem:

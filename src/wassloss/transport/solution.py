@@ -176,7 +176,7 @@ class Solution:
         """Fix the constant that balanced potentials leave open, as the paper does: `mean f = 0`."""
         if not self.problem.objective.balanced:
             return self
-        shift = self.f.mean(1, keepdim=True)
+        shift = (self.f / self.f.shape[1]).sum(1, keepdim=True)  # no sum leaves the range
         return replace(self, f=self.f - shift, g=self.g + shift)
 
     def _finest(self) -> tuple[Tensor, Tensor]:

@@ -195,10 +195,9 @@ def problem(
     gamma: tuple[float, float] = (INF, INF),
     product: bool = False,
 ) -> Problem:
-    """The problem; masses below the smallest normal number count as that, where they are met."""
+    """The problem; masses below the smallest normal number count as that."""
     least = np.e * precision.tiny
-    if gamma[1] > 0:
-        y = np.where((y > 0) & (y < least), least, y)
+    y = np.where((y > 0) & (y < least), least, y)
     with np.errstate(divide="ignore"):
         return Problem(log_h, np.log(y), cost, epsilon, gamma, product)
 

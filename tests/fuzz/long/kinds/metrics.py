@@ -27,10 +27,10 @@ def metrics(rng: Generator) -> Tally:
     info = torch.finfo(
         max(metric.dtype, drawn.metric.dtype, key=lambda kind: torch.finfo(kind).eps)
     )
-    if not cost.max(initial=0.0) < 0.1 * info.max:
-        return Tally(1)  # it is there, which is all that can be asked of it
-    # A distance loses digits of its largest terms; a cost those of the distance, power-fold.
     largest = cost.max(initial=0.0)
+    if largest and not 10 * info.tiny < largest < 0.1 * info.max:
+        return Tally(1)  # it could be made, which is all that can be asked of it
+    # A distance loses digits of its largest terms; a cost those of the distance, power-fold.
     far = 20 * info.eps * distance.max(initial=0.0)
     dear = (far / scale) ** power if power < 1 else 20 * info.eps * (1 + power) * largest
     near = 8 * info.eps * (1 + power) * largest
