@@ -138,7 +138,8 @@ def _size(p: Problem, plan: Array) -> Array:
         if p.product:
             size = size + p.epsilon * h * y
     for strength in p.gamma:
-        size = size + (strength * (h + y) if strength < INF else 0.0)
+        if strength < INF:  # mass that has to be made costs the log of how many times it is made
+            size = size + strength * (h + y) * (1 + abs(np.log(h / y)))
     return size
 
 

@@ -83,6 +83,7 @@ def check_loss(
         values, gradient = map(as_array, outcome.answer)
         wrong = wrong_values(values - above, a.low, a.high, slack)
         wrong = np.where(endless, values != INF, wrong)
+        wrong &= ~(abs(a.high) + above > 0.1 * precision.most)  # which the dtype does not hold
         bounds = {"low": a.low + above, "high": a.high + above, "slack": slack}
         judge(f"{way} value", wrong, outcome, {"value": values, **bounds})
 
@@ -93,6 +94,7 @@ def check_loss(
         wrong = wrong_slopes(slope, a, precision, rounding=rounding, tangential=balanced)
         wrong |= ~np.isfinite(gradient).all(1) & (size < 0.1 * precision.out_most)
         parts = {"found": slope, "slope": a.slope, "h": a.problem.h, "y": a.problem.y}
-        judge(f"{way} gradient", wrong & ~endless, outcome, parts)
+        wrong &= ~(endless | (size > 0.1 * precision.most))
+        judge(f"{way} gradient", wrong, outcome, parts)
     doubtful = max(outcome.doubtful for outcome in found.values())
     return Tally(len(a.low), doubtful=doubtful, loose=int((~a.tight).sum()))
