@@ -178,7 +178,9 @@ assert torch.equal(loss_fn(logits, target), expected)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_loss_after_a_fork() -> None:
-    pytest.importorskip("numba", reason="without Numba torch's own threads compute, and they do not survive a fork")
+    pytest.importorskip(
+        "numba", reason="without Numba torch's own threads compute, and they do not survive a fork"
+    )
     done = subprocess.run(
         [sys.executable, "-c", LOSS], capture_output=True, text=True, timeout=200, check=False
     )
