@@ -10,9 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from wassloss.reproduce import EXPERIMENTS, load_results
-from wassloss.reproduce.experiment import Result
-from wassloss.reproduce.words import interval, mean_of
+from experiments.lab.experiment import Result
+from experiments.lab.verdict_text import interval, mean_of
+from experiments.registry import EXPERIMENTS
+from experiments.run import load_results
 
 FOLDER = Path(__file__).parent / "results"
 BEGIN, END = "<!-- made by docs/results_page.py: begin -->\n", "<!-- end -->\n"
@@ -44,12 +45,12 @@ def notes(results: Mapping[str, Result]) -> str:
 
 
 def limits() -> str:
-    """What a regression of the cost adds to KL, from `experiments/limits.py`."""
+    """What a regression of the cost adds to KL, from `experiments/studies/limits.py`."""
     lines = [
         "## The cost itself, regressed",
         "",
         "Cost and AUC less those of KL, of KL's logits less β times a regression of the "
-        "cost (`experiments/limits.py`).",
+        "cost (`experiments/studies/limits.py`).",
         "",
         "| set, training tags | least cost at KL's AUC | its AUC | least cost | its AUC |",
         "| --- | --- | --- | --- | --- |",
@@ -81,7 +82,7 @@ def origins(results: Mapping[str, Result]) -> str:
     for name, result in results.items():
         machine = result["machine"]
         where = machine.get("gpu", machine["cpu"])
-        command = result["command"]
+        command = result["command"].replace("wassloss reproduce", "python -m experiments")
         if "runs" in result:  # by hand, from runs of one set each
             command = f"each set by itself, as `runs` of [`{name}.json`]({name}.json) say"
         elif len(command) > 200:  # settings of its own, which the JSON lists
