@@ -33,8 +33,8 @@ LIBRARIES = {
     "GeomLoss": "point clouds and images of millions of points",
 }
 OBJECTIVES = {
-    "cross-entropy": ("all mistakes are alike", "`CrossEntropyLoss`"),
-    "label smoothing": ("the same, less sure of itself", "`CrossEntropyLoss(label_smoothing=…)`"),
+    "cross-entropy": ("all mistakes are equally bad", "`CrossEntropyLoss`"),
+    "label smoothing": ("the same, with less confident predictions", "`CrossEntropyLoss(label_smoothing=…)`"),
     "squared EMD": ("ordered labels; differences of cumulative sums, squared", "squared EMD"),
 }
 
