@@ -11,7 +11,7 @@ from scipy import sparse
 from experiments.corpora.lookup import find, find_optional
 from wassloss._files import read_npz
 from wassloss._precision import single_precision
-from wassloss.data.record import Dataset
+from wassloss.data import Dataset
 from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding
 

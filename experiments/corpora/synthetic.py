@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from experiments.corpora.noise import flip_labels
-from wassloss.data.record import Dataset
+from wassloss.data import Dataset
 from wassloss.ground import Embedding, Grid
 from wassloss.ground._inputs import seed_of, size_of
 

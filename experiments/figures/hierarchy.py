@@ -30,8 +30,8 @@ from experiments.lab.single_label import (
     tune,
     verdicts,
 )
-from wassloss.data.record import Dataset
-from wassloss.data.tags import as_sparse
+from wassloss.data import Dataset
+from wassloss.data.ragged import as_sparse
 from wassloss.ground import Tree
 from wassloss.ground._paths import tree_of_paths
 from wassloss.targets import SparseTarget

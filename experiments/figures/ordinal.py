@@ -30,7 +30,7 @@ from experiments.lab.single_label import (
     verdicts,
 )
 from experiments.lab.threads import one_thread
-from wassloss.data.record import Dataset
+from wassloss.data import Dataset
 from wassloss.ground import Ordinal
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from experiments.lab.pca import compressed
 from experiments.lab.search import difference, trials_for
 from experiments.lab.style import COLORS, MARKERS, draw_band, finish, new_figure, state_sizes
 from experiments.lab.trials import EVALUATIONS, Scores, Trial, score, train_trials
-from wassloss.data.tags import as_sparse
+from wassloss.data.ragged import as_sparse
 from wassloss.ground import Embedding
 from wassloss.losses import RelaxedWassersteinLoss
 from wassloss.models import MeasureModel

@@ -17,9 +17,8 @@ from experiments.corpora.mulan import mulan
 from experiments.corpora.noise import reduce_redundancy
 from experiments.corpora.synthetic import lattice
 from experiments.lab.cache import Parts
-from wassloss.data import clipart
-from wassloss.data.record import Dataset
-from wassloss.data.tags import as_sparse
+from wassloss.data import Dataset, clipart
+from wassloss.data.ragged import as_sparse
 from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
 from wassloss.rivals import NearestCostRegression

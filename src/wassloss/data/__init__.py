@@ -2,10 +2,10 @@
 
 from wassloss.data.builtin import clipart
 from wassloss.data.columns import DataWarning
+from wassloss.data.dataset import Dataset
 from wassloss.data.distributions import read_distributions
 from wassloss.data.downloads import get
 from wassloss.data.files import read, read_features, write
-from wassloss.data.record import Dataset
 from wassloss.data.streaming import ParquetStream
 from wassloss.data.word_vectors import WordVectors, embed_labels, read_word_vectors
 

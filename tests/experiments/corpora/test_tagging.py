@@ -27,7 +27,7 @@ from tests.experiments.corpora import tag_pipeline
 from tests.experiments.corpora.tag_pipeline import CATEGORIES, NET, TABLE, WORDS, small_run
 from wassloss.data import read, write
 from wassloss.data._streams import line_blocks
-from wassloss.data.tags import to_lists
+from wassloss.data.ragged import to_lists
 
 LINES = 6000
 
