@@ -1,7 +1,7 @@
 """The README's tables of alternatives, from the benchmark JSON.
 
-`python docs/readme_table.py` prints them, and `--write` puts them into the README. A test compares the
-two, so that the README follows new benchmark results.
+`python docs/readme_table.py` prints them, and `--write` puts them into the README. A test compares
+the two, so that the README follows new benchmark results.
 """
 
 from __future__ import annotations
