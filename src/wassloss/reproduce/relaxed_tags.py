@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from wassloss.data import flickr8k
 from wassloss.data.flickr8k import word_vectors
-from wassloss.data.tags import as_sparse
+from wassloss.data.ragged import as_sparse
 from wassloss.ground import Embedding
 from wassloss.losses import RelaxedWassersteinLoss
 from wassloss.losses.baselines import PoissonLoss
