@@ -1,7 +1,7 @@
 """The README's tables of alternatives, from the benchmark JSON.
 
-`python docs/readme_table.py` prints them, and `--write` puts them into the README. A test compares the
-two, so that the README follows new benchmark results.
+`python docs/readme_table.py` prints them, and `--write` puts them into the README. A test compares
+the two, so that the README follows new benchmark results.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ LIBRARIES = {
 }
 OBJECTIVES = {
     "cross-entropy": ("all mistakes are equally bad", "`CrossEntropyLoss`"),
-    "label smoothing": ("the same, with less confident predictions", "`CrossEntropyLoss(label_smoothing=…)`"),
+    "label smoothing": (
+        "the same, with less confident predictions",
+        "`CrossEntropyLoss(label_smoothing=…)`",
+    ),
     "squared EMD": ("ordered labels; differences of cumulative sums, squared", "squared EMD"),
 }
 
