@@ -21,7 +21,7 @@ from tests.fuzz.long.kinds import KINDS
 from tests.fuzz.long.loss_check import KLTerm, check_loss
 from tests.fuzz.long.notes import noted
 from tests.fuzz.long.ways import Outcome, WrongAnswerError
-from wassloss import functional
+from wassloss.losses import functional
 from wassloss.transport import Newton, newton_cpu
 
 SEED = 0

@@ -185,7 +185,7 @@ class Objective:
 
 
 def _times_exponential(strength: float, exponent: Tensor) -> Tensor:
-    """`strength · e^exponent`, or next to the largest number; `e^exponent` alone may be too much."""
+    """`strength · e^exponent`, which may fit where `e^exponent` alone does not; capped else."""
     largest = math.log(torch.finfo(exponent.dtype).max) - math.log(strength) - 2
     half = (exponent.clamp(max=largest) / 2).exp()
     return strength * half * half
