@@ -23,7 +23,7 @@ from experiments.lab.cache import Parts
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval, slope_interval
 from experiments.lab.style import draw_band, finish, new_figure, state_sizes
-from wassloss.functional import solve
+from wassloss.losses import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -34,8 +34,8 @@ from experiments.lab.trials import EVALUATIONS, Scores, Trial, score, train_tria
 from wassloss.data.ragged import as_sparse
 from wassloss.ground import Embedding
 from wassloss.losses import RelaxedWassersteinLoss
+from wassloss.losses.baselines import PoissonLoss
 from wassloss.models import MeasureModel
-from wassloss.rivals import PoissonLoss
 from wassloss.targets import SparseTarget
 from wassloss.training import SGD, TrainingPlan
 

@@ -21,7 +21,7 @@ from wassloss.data import Dataset, clipart
 from wassloss.data.ragged import as_sparse
 from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
-from wassloss.rivals import NearestCostRegression
+from wassloss.losses.baselines import NearestCostRegression
 from wassloss.scores import top_k_cost
 from wassloss.targets import SparseTarget
 

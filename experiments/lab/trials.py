@@ -19,8 +19,7 @@ from experiments.lab.labelled import LabelledSet
 from experiments.lab.many import train_many
 from wassloss.ground import GroundMetric
 from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.models import LinearSoftmax
-from wassloss.rivals import (
+from wassloss.losses.baselines import (
     ExpectedCostLoss,
     KLLoss,
     PerExampleLoss,
@@ -28,6 +27,7 @@ from wassloss.rivals import (
     SquaredEMDLoss,
     WeightedSum,
 )
+from wassloss.models import LinearSoftmax
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
 from wassloss.targets import SparseTarget
 from wassloss.training import SGD, TrainingPlan

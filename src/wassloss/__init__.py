@@ -12,19 +12,23 @@ if TYPE_CHECKING:
     from wassloss import (
         data,
         estimators,
-        functional,
         ground,
+        losses,
         models,
-        rivals,
         runs,
         scores,
         training,
         transport,
     )
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
-    from wassloss.functional import solve, wasserstein
     from wassloss.loading import load
-    from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
+    from wassloss.losses import (
+        NearestWassersteinLoss,
+        RelaxedWassersteinLoss,
+        WassersteinLoss,
+        solve,
+        wasserstein,
+    )
     from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
@@ -43,11 +47,10 @@ __all__ = [
     "WassersteinMeasureRegressor",
     "data",
     "estimators",
-    "functional",
     "ground",
     "load",
+    "losses",
     "models",
-    "rivals",
     "runs",
     "scores",
     "solve",
@@ -64,12 +67,9 @@ _ROOMS = frozenset(
     {
         "data",
         "estimators",
-        "functional",
         "ground",
         "losses",
         "models",
-        "recipe",
-        "rivals",
         "runs",
         "scores",
         "targets",
@@ -87,10 +87,10 @@ _ROOM_OF = {
     "WassersteinClassifier": "estimators",
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
-    "solve": "functional",
+    "solve": "losses",
     "load": "loading",
     "train": "training",
-    "wasserstein": "functional",
+    "wasserstein": "losses",
 }
 
 

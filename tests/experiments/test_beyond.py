@@ -21,7 +21,7 @@ from experiments.registry import EXPERIMENTS
 from tests.experiments.tiny import SETTINGS
 from wassloss.data import Dataset
 from wassloss.ground import Ordinal
-from wassloss.rivals import PoissonLoss
+from wassloss.losses.baselines import PoissonLoss
 from wassloss.targets import SparseTarget
 
 CPU = torch.device("cpu")

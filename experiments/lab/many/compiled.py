@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from experiments.lab.many.closed_form import LinearSteps
 from experiments.lab.many.problem import LinearProblem
-from wassloss.fused.rule import lowest_log_mass
+from wassloss.losses.rule import lowest_log_mass
 from wassloss.training.plan import TrainingPlan
 from wassloss.transport import newton_cpu
 from wassloss.transport._threads import spread

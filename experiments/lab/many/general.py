@@ -17,7 +17,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from experiments.lab.many.data import Column, ManyData
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.rivals import PerExampleLoss
+from wassloss.losses.baselines import PerExampleLoss
 from wassloss.targets import SparseTarget, is_class_ids
 from wassloss.training.optimizers import AdamW, penalized, set_learning_rate
 from wassloss.training.plan import TrainingPlan

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.lab.many.data import ManyData
-from wassloss.losses import LARGEST_TABLE, WassersteinLoss
+from wassloss.losses.modules import LARGEST_TABLE, WassersteinLoss
 from wassloss.models import LinearSoftmax
 from wassloss.targets import is_class_ids
 from wassloss.training.steps import Loss

@@ -13,7 +13,7 @@ from experiments.lab.many.data import ManyData
 from experiments.lab.many.train import choose_steps
 from tests.training.problems import grades, linear, tags, wasserstein
 from wassloss import ConvergenceWarning
-from wassloss.rivals import KLLoss
+from wassloss.losses.baselines import KLLoss
 from wassloss.training import SGD, Adam, Constant, Cosine, DivergedError, TrainingPlan
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
