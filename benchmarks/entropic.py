@@ -21,7 +21,7 @@ from torch import Tensor
 from training import replayed
 
 import wassloss as wl
-from wassloss.transport.newton_gpu import LARGEST_SUPPORT
+from wassloss.transport.newton.gpu import LARGEST_SUPPORT
 
 CHECK_EVERY = 10  # iterations between looks at the error, as POT and OTT do by default
 # GeomLoss has no tolerance. It cools ε over the iterations it is given, so that more of them

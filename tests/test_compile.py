@@ -12,7 +12,7 @@ import wassloss as wl
 from wassloss import _looking, functional, targets
 from wassloss.fused import loss as fused
 from wassloss.ground import Discrete, Embedding, Ordinal, Tree
-from wassloss.transport import log_sums, problem, solution, solve
+from wassloss.transport import dispatch, kernel_sums, problem, solution
 
 # Of the compiler's own making, and hidden by it where they are not errors.
 pytestmark = [
@@ -328,7 +328,7 @@ def test_where_nobody_can_look_senseless_examples_are_marked(
         loss_fn = make()
         loss_fn.reduction = "none"
         with monkeypatch.context() as patch:
-            for module in (_looking, targets, functional, problem, solve, solution, log_sums):
+            for module in (_looking, targets, functional, problem, dispatch, solution, kernel_sums):
                 patch.setattr(module, "checking", lambda: False)
             patch.setattr(fused, "_kernels", lambda *_: None)
             losses = loss_fn(logits, target).flatten()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class Walking(Protocol):
+class Iterations(Protocol):
     """Whatever improves the target's potentials of a batch."""
 
     error: Tensor  # (batch,)
@@ -18,7 +18,7 @@ class Walking(Protocol):
         ...
 
 
-class Found:
+class ConvergedExamples:
     """What is known of each example, while those that have converged make room for the others.
 
     An example keeps the potentials of the look at which its error was first within the tolerance,
@@ -40,7 +40,7 @@ class Found:
         """How much of the present batch has finished."""
         return self._count / len(self._finished)
 
-    def look(self, walk: Walking, iteration: int, tol: float, *, last: bool) -> None:
+    def look(self, walk: Iterations, iteration: int, tol: float, *, last: bool) -> None:
         """Take note of who is within `tol`; the `last` time, of everybody's potentials."""
         finished = self._finished | (walk.error <= tol)  # a NaN compares false
         count = int(finished.sum())  # the one time the host waits for the device

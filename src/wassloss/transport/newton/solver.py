@@ -19,23 +19,25 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wassloss.transport.entropic import Equations, conclude, default_tolerance, initial_potential
+from wassloss.kernels.newton_constants import (
+    FIRST_EXPONENT,
+    LAST_STAGE_TOLERANCE,
+    LONGEST_STEP,
+    RIDGE,
+    SHRINK,
+    SMALLEST_STEP,
+    STAGE_FACTOR,
+    STAGE_TOLERANCE,
+    SUFFICIENT_INCREASE,
+)
+from wassloss.transport.conditions import (
+    DenseConditions,
+    conclude,
+    default_tolerance,
+    initial_potential,
+)
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
-
-# The largest M/ε of the first stage, where hardly a share is negligible; and the largest
-# potential, as far as that is not of M, which is not too far to go in steps of ε.
-FIRST_EXPONENT = 20.0
-STAGE_FACTOR = 4.0  # how much ε shrinks from one stage to the next
-STAGE_TOLERANCE = 0.3  # the first stage only has to bring g near enough for the next one
-# How near that is shrinks with ε. Once ε is below the gaps between costs the objective is all but
-# piecewise linear, and an error left to the next stage may be a long way to go, in steps of ε.
-LAST_STAGE_TOLERANCE = 1e-3
-SUFFICIENT_INCREASE = 0.1  # Armijo's constant: large enough to refuse overshooting zigzags
-SHRINK = 0.25  # of a step that was refused
-SMALLEST_STEP = 1e-3  # below it, take a Sinkhorn update instead
-RIDGE = 1e-2  # of the error
-LONGEST_STEP = 20.0  # in units of ε: exponentials make longer steps meaningless
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Newton:
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
-        whole = Equations.of(problem)
+        whole = DenseConditions.of(problem)
         g = initial_potential(whole, start)
         n_iterations = torch.full((problem.batch,), self.max_iterations, device=g.device)
 
@@ -118,7 +120,7 @@ class Point(NamedTuple):
     slope: Tensor  # (batch,), rate of increase of the objective along the direction
 
     @classmethod
-    def at(cls, equations: Equations, g: Tensor) -> Point:
+    def at(cls, equations: DenseConditions, g: Tensor) -> Point:
         terms, epsilon = equations.objective, equations.epsilon
         f, share = equations.f_and_conditional(g)
         rows = terms.marginal(equations.log_h, f, 0)  # T1
@@ -173,7 +175,7 @@ class Point(NamedTuple):
         return Point(*(part[rows] for part in self))
 
 
-def sinkhorn_step(equations: Equations, g: Tensor, mass: Tensor) -> Tensor:
+def sinkhorn_step(equations: DenseConditions, g: Tensor, mass: Tensor) -> Tensor:
     """From `g` to what Sinkhorn's update would make of it, `(batch, support)`."""
     log_mass = mass.clamp(min=torch.finfo(mass.dtype).tiny).log()
     return equations.g_of(log_mass - g / equations.epsilon - equations.beta) - g

@@ -1,52 +1,42 @@
 """Newton's method on the semi-dual, compiled for the CPU.
 
-:class:`~wassloss.transport.newton.Newton` advances a whole batch by torch calls, each of which
-passes over a block of costs too large for the cache. Here the same iteration is compiled and run
-one example at a time: an evaluation reads the costs once, and the rest stays in the cache.
+`Newton` advances a whole batch by torch calls, each of which passes over a block of costs too large
+for the cache. Here the same iteration is compiled and run one example at a time: an evaluation
+reads the costs once, and the rest stays in the cache.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from wassloss.transport import newton
-from wassloss.transport._threads import spread
-from wassloss.transport.entropic import default_tolerance, negligible_exponent, unfinished
-from wassloss.transport.newton import Newton
+from wassloss.kernels import newton_constants as newton
+from wassloss.kernels.launch import WORTH_SOLVING, as_array, has_memory, numba_available
+from wassloss.kernels.threads import spread
+from wassloss.transport.conditions import default_tolerance, negligible_exponent, unfinished
+from wassloss.transport.newton.solver import Newton
 from wassloss.transport.objective import NO_LOG_MASS, Objective, Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
 if TYPE_CHECKING:
-    from wassloss.transport._newton_kernel import Scratch, Terms
-
-WORTH_SOLVING = 2**14  # costs in a solve that are worth a helper's 0.1 ms of coming and going
-
-# Numba compiles the loops; it is optional. Looked up once, for a tracer cannot follow the look-up.
-COMPILES = importlib.util.find_spec("numba") is not None
-
-
-def available() -> bool:
-    """Whether Numba is there."""
-    return COMPILES
+    from wassloss.kernels.numba.newton import Scratch, Terms
 
 
 def compiles_for(problem: Problem) -> bool:
     """Whether compiled code can work on a problem's numbers: by where and of what type they are."""
     known = problem.log_h.dtype in (torch.float32, torch.float64)
-    return available() and problem.log_h.device.type == "cpu" and known
+    return numba_available() and problem.log_h.device.type == "cpu" and known
 
 
 @dataclass(frozen=True)
 class NewtonCPU(Newton):
     """`Newton`, compiled: the same steps to the same answer, three to ten times faster.
 
-    Needs Numba: see `available`. The first solve in each precision compiles for some seconds;
+    Needs Numba: see `numba_available`. The first solve in each precision compiles for some seconds;
     later processes find the result on disk, if there is a directory to write to. Examples are
     spread over as many threads as torch uses.
     """
@@ -58,7 +48,7 @@ class NewtonCPU(Newton):
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         if not has_memory(problem.log_h):
             return super().solve(problem, start)
-        from wassloss.transport._newton_kernel import maximize, new_scratch
+        from wassloss.kernels.numba.newton import maximize, new_scratch
 
         tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
         log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
@@ -94,7 +84,7 @@ def terms_of(
     fixed: bool = False,
 ) -> Terms:
     """What the compiled code is told of a problem, apart from its data."""
-    from wassloss.transport._newton_kernel import Terms
+    from wassloss.kernels.numba.newton import Terms
 
     info = torch.finfo(dtype)
     return Terms(
@@ -133,17 +123,3 @@ def rows_of_costs(problem: Problem) -> tuple[Tensor, Tensor]:
     if columns.stride(0) == 0:
         return columns[0], torch.arange(shape[1]).expand(shape)
     return columns.flatten(0, 1), torch.arange(shape.numel()).view(shape)
-
-
-def has_memory(x: Tensor) -> bool:
-    """Whether NumPy can see the numbers: inside the transforms of `torch.func` it cannot."""
-    try:
-        x.data_ptr()
-    except RuntimeError:
-        return False
-    return True
-
-
-def as_array(x: Tensor) -> Any:
-    """The same numbers as a NumPy array, in the same memory if they are contiguous there."""
-    return x.detach().contiguous().numpy()

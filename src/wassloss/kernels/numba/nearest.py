@@ -1,14 +1,14 @@
 """The compiled half of `NearestCPU`: one example at a time, in blocks that stay in the cache.
 
-Numba's cache on disk watches this file and no other: after a change of `_newton_kernel.py` or
-`_vectorized.py`, touch it.
+Numba's cache on disk watches this file and no other: after a change of `newton.py` or
+`vectorized.py`, touch it.
 """
 
 from __future__ import annotations
 
 import math
 
-from wassloss.transport._newton_kernel import (
+from wassloss.kernels.numba.newton import (
     BLOCK,
     LOG_Y,
     POTENTIAL,
@@ -18,7 +18,7 @@ from wassloss.transport._newton_kernel import (
     Terms,
     write_potential,
 )
-from wassloss.transport._vectorized import compiled, kept_on_disk, summing
+from wassloss.kernels.numba.vectorized import compiled, kept_on_disk, summing
 
 
 @summing

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from wassloss._looking import checking
-from wassloss.transport.entropic import log_sum_exp
+from wassloss.transport.conditions import log_sum_exp
 from wassloss.transport.problem import Problem
 
 # Each sum has a term of at least e^{−max M/ε} beside its largest factor, so below these exponents
@@ -40,14 +40,14 @@ LEAST_LOG_FACTOR = {torch.float64: -690.0, torch.float32: -85.0}
 # Below these, products need not be scaled by their row's largest factor. A plain update gives
 # potentials (in units of ε) that differ by at most `max M/ε` beyond what the masses' logarithms
 # do, and those are kept above `LEAST_LOG_MASS`: both together stay clear of the 708 (87 in single
-# precision) where exponentials end. Longer steps may leave that range; see `Walk.restore`.
+# precision) where exponentials end. Longer steps may leave that range; see `LogIterations.restore`.
 LARGEST_PLAIN_EXPONENT = {torch.float64: 300.0, torch.float32: 30.0}
 LEAST_LOG_MASS = {torch.float64: -350.0, torch.float32: -45.0}
 # Elements of a temporary block of terms: bounds the memory of the log domain.
 LARGEST_TEMPORARY = 2**24
 
 
-class LogSums(Protocol):
+class KernelSums(Protocol):
     """Both sums for a batch; `scratch` and `out` are tensors to be overwritten, where given."""
 
     def over_support(
@@ -62,7 +62,7 @@ class LogSums(Protocol):
         """`(batch, labels)` to `(batch, support)`; `scratch` is like `log_u`."""
         ...
 
-    def __getitem__(self, rows: Tensor) -> LogSums: ...
+    def __getitem__(self, rows: Tensor) -> KernelSums: ...
 
 
 @dataclass(frozen=True)
@@ -257,9 +257,9 @@ class AxisLogSums:
         return self if self.support is None else replace(self, support=self.support[rows])
 
 
-def log_sums_of(
+def kernel_sums_of(
     problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
-) -> LogSums:
+) -> KernelSums:
     """The cheapest way to take a problem's sums, products being taken in `dtype`.
 
     With `cut`, kernels that are beyond the range of products are cut off at its end: whoever asks
@@ -296,7 +296,7 @@ def _plain(problem: Problem, exponent: float, dtype: torch.dtype) -> bool:
     return exponent + shift <= LARGEST_PLAIN_EXPONENT[dtype]
 
 
-def neglected(sums: LogSums, log_u: Tensor, log_v: Tensor) -> Tensor:
+def neglected(sums: KernelSums, log_u: Tensor, log_v: Tensor) -> Tensor:
     """A bound on the relative error of every sum by what a cut kernel leaves out, `(batch,)`.
 
     A term beyond the cut is at most the largest factor times the kernel there.

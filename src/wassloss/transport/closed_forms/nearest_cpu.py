@@ -1,8 +1,7 @@
 """The potentials of a free target, compiled for the CPU.
 
-:class:`~wassloss.transport.nearest.Nearest` gathers a block of costs too large for the cache and
-passes over it some six times. Here each example's costs are read where they are, twice, and only
-those of labels that its target has.
+`Nearest` gathers a block of costs too large for the cache and passes over it some six times. Here
+each example's costs are read in place, twice, and only those of labels that its target has.
 """
 
 from __future__ import annotations
@@ -13,22 +12,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from wassloss.transport._threads import spread
-from wassloss.transport.nearest import Nearest
-from wassloss.transport.newton_cpu import (
-    as_array,
-    compiles_for,
-    has_memory,
-    rows_of_costs,
-    terms_of,
-)
+from wassloss.kernels.launch import WORTH_PASSING, as_array, has_memory
+from wassloss.kernels.threads import spread
+from wassloss.transport.closed_forms.nearest import Nearest
+from wassloss.transport.newton.cpu import compiles_for, rows_of_costs, terms_of
 from wassloss.transport.problem import Problem
 
 if TYPE_CHECKING:
-    from wassloss.transport._newton_kernel import Scratch
-
-# A closed form takes a nanosecond a cost: how many of them are worth a helper's 0.1 ms.
-WORTH_PASSING = 2**19
+    from wassloss.kernels.numba.newton import Scratch
 
 
 @dataclass(frozen=True)
@@ -42,8 +33,8 @@ class NearestCPU(Nearest):
     def potential(self, problem: Problem) -> Tensor:
         if not has_memory(problem.log_h):
             return super().potential(problem)
-        from wassloss.transport._nearest_kernel import nearest_rows
-        from wassloss.transport._newton_kernel import new_scratch
+        from wassloss.kernels.numba.nearest import nearest_rows
+        from wassloss.kernels.numba.newton import new_scratch
 
         log_h, f = problem.log_h, torch.empty_like(problem.log_h)
         terms = terms_of(problem.objective, log_h.dtype, tol=0, max_iterations=0, staged=False)

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from wassloss.transport.entropic import conclude, default_tolerance, initial_potential
-from wassloss.transport.found import Found
-from wassloss.transport.kernel_equations import (
+from wassloss.transport.conditions import conclude, default_tolerance, initial_potential
+from wassloss.transport.kernel_conditions import (
     CutTooShortError,
-    KernelEquations,
+    KernelConditions,
     largest_cost,
     solved_by_products,
 )
-from wassloss.transport.log_sums import LARGEST_PLAIN_EXPONENT
-from wassloss.transport.opening import Opening
+from wassloss.transport.kernel_sums import LARGEST_PLAIN_EXPONENT
 from wassloss.transport.problem import Problem
+from wassloss.transport.sinkhorn.converged import ConvergedExamples
+from wassloss.transport.sinkhorn.log_domain import LogIterations, repeated
+from wassloss.transport.sinkhorn.scaling import ScalingIterations
 from wassloss.transport.solution import Solution, Status
-from wassloss.transport.walk import Walk, repeated
 
 STRIDE = 20  # iterations between looks at the error
 
@@ -91,7 +91,7 @@ class Sinkhorn:
     ) -> Solution:
         """Solve in the problem's own precision."""
 
-        def iterate(equations: KernelEquations) -> Solution:
+        def iterate(equations: KernelConditions) -> Solution:
             return self._iterate(problem, equations, start, tol, max_iterations)
 
         return solved_by_products(problem, tol, iterate)
@@ -99,18 +99,25 @@ class Sinkhorn:
     def _iterate(
         self,
         problem: Problem,
-        equations: KernelEquations,
+        equations: KernelConditions,
         start: Tensor | None,
         tol: float,
         max_iterations: int,
     ) -> Solution:
         g = initial_potential(equations, start)
-        pace, found, iteration, replay = PACE.get(g.device.type, PACE["cpu"]), Found(g), 0, None
-        walk: Opening | Walk = Opening.of(equations, g) or Walk(equations, g)
+        pace, found, iteration, replay = (
+            PACE.get(g.device.type, PACE["cpu"]),
+            ConvergedExamples(g),
+            0,
+            None,
+        )
+        walk: ScalingIterations | LogIterations = ScalingIterations.of(
+            equations, g
+        ) or LogIterations(equations, g)
         stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
         while True:
             stride = min(stride, max_iterations - iteration)
-            if stride == STRIDE and isinstance(walk, Walk):
+            if stride == STRIDE and isinstance(walk, LogIterations):
                 replay = replay or repeated(walk, STRIDE)
                 replay()
             else:
@@ -119,9 +126,9 @@ class Sinkhorn:
             found.look(walk, iteration, tol, last=iteration == max_iterations)
             if found.share == 1 or iteration == max_iterations:
                 return conclude(problem, equations, *found.of_all(), tol)
-            if isinstance(walk, Opening) and iteration >= pace.opening:
+            if isinstance(walk, ScalingIterations) and iteration >= pace.opening:
                 walk = walk.onward()
-            if isinstance(walk, Walk):
+            if isinstance(walk, LogIterations):
                 if found.share >= pace.worth_leaving:
                     walk, replay = walk[found.leave()], None
                 if equations.cut and iteration in LOOKS and bool((walk.neglected() > tol).any()):

@@ -1,8 +1,8 @@
-"""The kernel of :class:`~wassloss.transport.newton_gpu.NewtonGPU`: one program solves one example.
+"""The kernel of `NewtonGPU`: one program solves one example.
 
-The algorithm is that of :mod:`wassloss.transport.newton`, whose names and constants are used here.
-What differs follows from living on one multiprocessor: every pass over the labels reads the costs
-again, out of the cache, and keeps nothing but sums.
+The algorithm is that of `transport/newton/solver.py`, whose names are used here. What differs
+follows from running on one multiprocessor: every pass over the labels reads the costs again, from
+the cache, and keeps nothing but sums.
 """
 
 # Triton compiles these functions itself, from a Python without types.
@@ -13,8 +13,8 @@ import math
 import triton
 import triton.language as tl
 
-from wassloss.transport import newton
-from wassloss.transport._newton_triton_passes import (
+from wassloss.kernels import newton_constants as newton
+from wassloss.kernels.triton.newton_passes import (
     LN_2,
     LOG2_E,
     at_labels,

@@ -1,14 +1,12 @@
 """Newton's method on the semi-dual, in one kernel for a whole batch on an NVIDIA GPU.
 
-:class:`~wassloss.transport.newton.Newton` is a loop of some forty small operations an iteration:
-on a GPU nearly all of its time goes into launching them, and into asking whether to go on. Here
-each example is solved from beginning to end by one program on one multiprocessor, which launches
-nothing and asks nobody.
+`Newton` is a loop of some forty small operations per iteration: on a GPU nearly all of its time
+goes into launching them and into asking whether to go on. Here one program on one multiprocessor
+solves each example from beginning to end, with no launches and no waiting in between.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import dataclass
 
@@ -16,29 +14,16 @@ import torch
 from torch import Tensor
 
 from wassloss._looking import checking
-from wassloss.transport.entropic import default_tolerance, unfinished
+from wassloss.kernels.launch import (
+    LARGEST_SUPPORT,
+    padded_support,
+    shape_of_program,
+    triton_available,
+)
+from wassloss.transport.conditions import default_tolerance, unfinished
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
-
-# What fits in the registers of one program.
-LARGEST_SUPPORT = 32
-# Up to so many target labels the code is unrolled over their pairs: up to three times faster, and
-# compiled in a second for 5 labels, 3 for 8, 6 for 12, but 18 for 16.
-MOST_UNROLLED = 12
-# One warp an example leaves nothing to wait for. More are worth their barriers where there are many
-# labels, or so few examples that they leave room beside them.
-MOST_LABELS_OF_A_WARP, MOST_LABELS_OF_EIGHT_WARPS = 4096, 32768
-MOST_EXAMPLES_OF_MANY_WARPS = 256
-
-
-# Looked up once, for a tracer cannot follow the look-up.
-COMPILES = importlib.util.find_spec("triton") is not None and torch.version.hip is None
-
-
-def available(device: torch.device) -> bool:
-    """Whether the kernel can run there: it needs an NVIDIA GPU and Triton."""
-    return COMPILES and device.type == "cuda"
 
 
 @dataclass(frozen=True)
@@ -51,7 +36,7 @@ class NewtonGPU:
     @staticmethod
     def applies(problem: Problem) -> bool:
         fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
-        return fits and not problem.objective.exact and available(problem.log_h.device)
+        return fits and not problem.objective.exact and triton_available(problem.log_h.device)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
@@ -73,7 +58,7 @@ def launch(
 
     Nothing here waits for the GPU, so that it can be part of a CUDA graph.
     """
-    from wassloss.transport._newton_triton import newton_kernel
+    from wassloss.kernels.triton.newton import newton_kernel
 
     log_h, log_y = problem.log_h.contiguous(), problem.log_y.contiguous()
     support, objective = problem.support.contiguous(), problem.objective
@@ -121,25 +106,3 @@ def _costs(problem: Problem) -> tuple[Tensor, bool]:
         return table.contiguous(), True
     columns = problem.cost()
     return columns if columns.stride(-1) == 1 else columns.contiguous(), False
-
-
-def padded_support(size: int) -> int:
-    """The support that tiles have room for: a power of two."""
-    return max(2, 1 << (size - 1).bit_length())
-
-
-def shape_of_program(
-    batch: int, labels: int, support: int, dtype: torch.dtype
-) -> tuple[int, int, bool]:
-    """Labels in a tile, warps in a program, and whether its code is unrolled over the support."""
-    single = dtype == torch.float32
-    if support > MOST_UNROLLED:
-        return 64 if single else 32, 2, False
-    warps = 4
-    if single and labels > MOST_LABELS_OF_A_WARP:
-        warps = 8 if labels <= MOST_LABELS_OF_EIGHT_WARPS else 16
-    elif single and batch > MOST_EXAMPLES_OF_MANY_WARPS:
-        warps = 1
-    # Several labels a thread hide latencies, as long as their sums leave registers for them.
-    labels_of_a_thread = 4 if single and support <= 8 else 1
-    return 32 * warps * labels_of_a_thread, warps, True

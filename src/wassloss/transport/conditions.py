@@ -20,10 +20,10 @@ from wassloss.transport.solution import Solution, Status
 
 
 @dataclass(frozen=True)
-class Conditions(ABC):
+class OptimalityConditions(ABC):
     """The optimality conditions of a batch; `epsilon` is a number or `(batch, 1)`.
 
-    How the two sums over the kernel are taken is left open: see `Equations` and `log_sums.py`.
+    Subclasses say how the two sums over the kernel are taken.
     """
 
     log_h: Tensor  # (batch, labels)
@@ -108,22 +108,22 @@ class Conditions(ABC):
 
 
 @dataclass(frozen=True)
-class Equations(Conditions):
+class DenseConditions(OptimalityConditions):
     """Sums taken term by term over the costs of each example, as Newton's method needs them."""
 
     cost: Tensor  # (batch, support, labels)
 
     @classmethod
-    def of(cls, problem: Problem) -> Equations:
+    def of(cls, problem: Problem) -> DenseConditions:
         return cls(**cls.parts_of(problem), cost=problem.cost())
 
-    def __getitem__(self, rows: Tensor) -> Equations:
+    def __getitem__(self, rows: Tensor) -> DenseConditions:
         epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
         log_h, log_y = self.log_h[rows], self.log_y[rows]
         shared = self.cost.stride(0) == 0  # one cost, seen by every example: keep it so
         cost = self.cost[:1].expand(len(log_h), -1, -1) if shared else self.cost[rows]
         alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
-        return Equations(log_h, log_y, alpha, beta, least_mass, epsilon, self.objective, cost)
+        return DenseConditions(log_h, log_y, alpha, beta, least_mass, epsilon, self.objective, cost)
 
     def largest_cost(self) -> float:
         return float(self.cost.max())
@@ -173,7 +173,7 @@ def log_sum_exp(x: Tensor, dim: int) -> Tensor:
 
 
 def conclude(
-    problem: Problem, equations: Conditions, g: Tensor, n_iterations: Tensor, tol: float
+    problem: Problem, equations: OptimalityConditions, g: Tensor, n_iterations: Tensor, tol: float
 ) -> Solution:
     """The solution at target potentials `g`, with its error measured, not assumed."""
     f = equations.f_of(g)
@@ -215,7 +215,7 @@ def default_tolerance(dtype: torch.dtype) -> float:
     return 1e-8 if dtype == torch.float64 else 1e-5
 
 
-def initial_potential(equations: Conditions, start: Tensor | None) -> Tensor:
+def initial_potential(equations: OptimalityConditions, start: Tensor | None) -> Tensor:
     """Where `g` starts: at an earlier solution's, or at zero."""
     zero = torch.zeros_like(equations.log_y)
     return zero if start is None else torch.where(equations.present, start.to(zero), zero)

@@ -5,7 +5,7 @@ an array computes 8 or 16 at a time: 0.6 ns rather than 4 ns in double precision
 about one unit in the last place.
 
 Numba's cache on disk watches the file of the function it keeps and no other: after a change here,
-touch `_newton_kernel.py`.
+touch `newton.py`.
 """
 
 from __future__ import annotations

@@ -13,22 +13,22 @@ from torch import Tensor
 from wassloss._checks import check_fits, first_row
 from wassloss._looking import checking
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.entropic import default_tolerance, rounding_of
-from wassloss.transport.line import LineArea, LineQuantiles
-from wassloss.transport.log_sums import axis_costs, shares_kernel
-from wassloss.transport.nearest import Nearest
-from wassloss.transport.nearest_cpu import NearestCPU
+from wassloss.transport.closed_forms.line import LineArea, LineQuantiles
+from wassloss.transport.closed_forms.nearest import Nearest
+from wassloss.transport.closed_forms.nearest_cpu import NearestCPU
+from wassloss.transport.closed_forms.one_hot import OneHot
+from wassloss.transport.closed_forms.tree import TreeFlow
+from wassloss.transport.closed_forms.zero_one import ZeroOne
+from wassloss.transport.conditions import default_tolerance, rounding_of
+from wassloss.transport.kernel_sums import axis_costs, shares_kernel
 from wassloss.transport.network_simplex import NetworkSimplex
-from wassloss.transport.newton import Newton
-from wassloss.transport.newton_cpu import NewtonCPU
-from wassloss.transport.newton_gpu import NewtonGPU
-from wassloss.transport.one_hot import OneHot
+from wassloss.transport.newton.cpu import NewtonCPU
+from wassloss.transport.newton.gpu import NewtonGPU
+from wassloss.transport.newton.solver import Newton
 from wassloss.transport.problem import Problem
-from wassloss.transport.sinkhorn import Sinkhorn
+from wassloss.transport.sinkhorn.solver import Sinkhorn
+from wassloss.transport.sinkhorn.symmetric import Symmetric
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
-from wassloss.transport.symmetric import Symmetric
-from wassloss.transport.tree import TreeFlow
-from wassloss.transport.zero_one import ZeroOne
 
 
 class Solver(Protocol):
@@ -43,7 +43,7 @@ CLOSED_FORMS = (OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow)
 TRACEABLE = (AlgorithmOne, *CLOSED_FORMS)  # no data-dependent control flow
 
 # A Newton step solves a system the size of the support: beyond this, many cheap steps win; sooner
-# where the support is shared, for then a cheap step is a matrix product (see log_sums.py).
+# where the support is shared, for then a cheap step is a matrix product (see kernel_sums.py).
 LARGEST_NEWTON_SUPPORT = 512
 LARGEST_SHARED_NEWTON_SUPPORT = 128
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.

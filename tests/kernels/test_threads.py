@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from wassloss.transport import _threads
-from wassloss.transport._threads import spread
+from wassloss.kernels import threads
+from wassloss.kernels.threads import spread
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +87,7 @@ def test_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    monkeypatch.setattr(_threads, "_by_process", {})
+    monkeypatch.setattr(threads, "_by_process", {})
     assert count(100) == [1] * 100
 
 

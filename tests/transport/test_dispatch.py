@@ -10,6 +10,7 @@ from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, SparseTarget
 from wassloss.ground import Discrete, Grid, GroundMetric, Ordinal, Tree
+from wassloss.kernels import launch
 from wassloss.transport import (
     AlgorithmOne,
     LineArea,
@@ -26,10 +27,9 @@ from wassloss.transport import (
     TreeFlow,
     ZeroOne,
     choose_solver,
-    newton_cpu,
     solve_problem,
 )
-from wassloss.transport import solve as dispatcher
+from wassloss.transport import dispatch as dispatcher
 
 F32, F64 = torch.float32, torch.float64
 TREE = Tree([-1, 0, 0, 1, 1, 2, 2])
@@ -51,7 +51,7 @@ def problem_of(
 
 # Which solver
 
-FASTEST = NewtonCPU if newton_cpu.available() else Newton
+FASTEST = NewtonCPU if launch.numba_available() else Newton
 
 
 def shared_problem(labels: int) -> Problem:
@@ -61,7 +61,7 @@ def shared_problem(labels: int) -> Problem:
 
 
 def test_the_torch_solver_stands_in_where_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newton_cpu, "COMPILES", False)
+    monkeypatch.setattr(launch, "HAS_NUMBA", False)
     assert choose_solver(problem_of(random_metric(4), 0.1)) == Newton()
 
 

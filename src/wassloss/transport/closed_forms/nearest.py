@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss.transport.log_sums import BlockLogSums
+from wassloss.transport.kernel_sums import BlockLogSums
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from wassloss.transport._newton_kernel import (
+from wassloss.kernels.numba.newton import (
     BLOCK,
     LOG_Y,
     POTENTIAL,
@@ -23,7 +23,7 @@ from wassloss.transport._newton_kernel import (
     column_log_sum,
     exponentials,
 )
-from wassloss.transport._vectorized import compiled, log, summing
+from wassloss.kernels.numba.vectorized import compiled, log, summing
 
 
 @summing

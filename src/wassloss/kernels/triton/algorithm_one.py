@@ -1,6 +1,6 @@
 """The paper's Algorithm 1 for one example of a Triton program: an iteration is one pass over costs.
 
-Shapes are those of `_newton_triton_passes.py`: `S` targets, rounded up to a power of two, and
+Shapes are those of `newton_passes.py`: `S` targets, rounded up to a power of two, and
 `TILE` labels at a time. All sums are taken as logarithms, so that no column is too light for them.
 """
 
@@ -12,7 +12,7 @@ import math
 import triton
 import triton.language as tl
 
-from wassloss.transport._newton_triton_passes import LN_2, LOG2_E, at_labels
+from wassloss.kernels.triton.newton_passes import LN_2, LOG2_E, at_labels
 
 INF = tl.constexpr(math.inf)
 

@@ -1,4 +1,4 @@
-"""The optimality conditions with their sums taken the cheapest way: see `log_sums.py`."""
+"""The optimality conditions with their sums taken the cheapest way: see `kernel_sums.py`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from wassloss.transport.entropic import Conditions
-from wassloss.transport.log_sums import (
+from wassloss.transport.conditions import OptimalityConditions
+from wassloss.transport.kernel_sums import (
     AxisLogSums,
     BlockLogSums,
     KernelProducts,
-    LogSums,
+    KernelSums,
     axis_costs,
-    log_sums_of,
+    kernel_sums_of,
     neglected,
     shares_kernel,
 )
@@ -29,23 +29,23 @@ class CutTooShortError(Exception):
 
 
 @dataclass(frozen=True)
-class KernelEquations(Conditions):
+class KernelConditions(OptimalityConditions):
     """The conditions at one fixed `epsilon`; no costs are kept but those `sums` needs."""
 
     epsilon: float
-    sums: LogSums
+    sums: KernelSums
     problem: Problem
     cut: bool = False  # whether `sums` may neglect something
 
     @classmethod
     def of(
         cls, problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
-    ) -> KernelEquations:
-        """The equations of a problem; for `dtype` and `cut` see `log_sums_of`."""
-        sums = log_sums_of(problem, dtype, cut=cut)
+    ) -> KernelConditions:
+        """The equations of a problem; for `dtype` and `cut` see `kernel_sums_of`."""
+        sums = kernel_sums_of(problem, dtype, cut=cut)
         return cls(**cls.parts_of(problem), sums=sums, problem=problem, cut=cut)
 
-    def __getitem__(self, rows: Tensor) -> KernelEquations:
+    def __getitem__(self, rows: Tensor) -> KernelConditions:
         """The equations of some examples; `problem` stays that of all."""
         return replace(
             self,
@@ -77,24 +77,24 @@ class KernelEquations(Conditions):
 
 
 def solved_by_products(
-    problem: Problem, tol: float, iterate: Callable[[KernelEquations], Solution]
+    problem: Problem, tol: float, iterate: Callable[[KernelConditions], Solution]
 ) -> Solution:
     """What `iterate` makes of a problem's equations, with products wherever they will do.
 
     Beyond the range of products they are tried with a cut kernel, and the answer is kept if what
     was neglected is bounded by a fraction of the tolerance; the bound is part of its error.
     """
-    equations = KernelEquations.of(problem, problem.log_h.dtype)
+    equations = KernelConditions.of(problem, problem.log_h.dtype)
     by_terms = isinstance(equations.sums, BlockLogSums | AxisLogSums)
     if by_terms and problem.log_h.dtype == torch.float64:
-        cut = KernelEquations.of(problem, cut=True)
+        cut = KernelConditions.of(problem, cut=True)
         if isinstance(cut.sums, KernelProducts):
             with suppress(CutTooShortError):
                 return _admitted(iterate(cut), cut, tol)
     return iterate(equations)
 
 
-def _admitted(solution: Solution, cut: KernelEquations, tol: float) -> Solution:
+def _admitted(solution: Solution, cut: KernelConditions, tol: float) -> Solution:
     """The solution with all of its error, if what was neglected does not matter."""
     bound = cut.neglected(solution.f, solution.g)
     error = solution.error + bound

@@ -14,17 +14,17 @@ from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_mass
 from tests.oracles import INF, convex
 from wassloss.ground import Grid, GroundMetric
 from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Regularizer, Sinkhorn
-from wassloss.transport import log_sums as module
-from wassloss.transport.entropic import Equations
-from wassloss.transport.kernel_equations import KernelEquations
-from wassloss.transport.log_sums import (
+from wassloss.transport import kernel_sums as module
+from wassloss.transport.conditions import DenseConditions
+from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.kernel_sums import (
     LARGEST_EXPONENT,
     AxisLogSums,
     AxisProducts,
     BlockLogSums,
-    LogSums,
+    KernelSums,
     Products,
-    log_sums_of,
+    kernel_sums_of,
 )
 
 F32, F64 = torch.float32, torch.float64
@@ -75,7 +75,7 @@ def ragged_problem(
 
 
 # name: problem, the sums it is given, and an epsilon for which it is
-WAYS: dict[str, tuple[Callable[..., Problem], Any, type[LogSums], float]] = {
+WAYS: dict[str, tuple[Callable[..., Problem], Any, type[KernelSums], float]] = {
     "one kernel": (dense_problem, random_metric(30), Products, 0.1),
     "one kernel, wide range": (dense_problem, random_metric(30), Products, 0.006),
     "one kernel, own supports": (ragged_problem, random_metric(30).tabulated(), Products, 0.1),
@@ -97,7 +97,7 @@ each_way = pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
 def test_all_ways_take_the_same_sums(dtype, gamma, regularizer, way):
     make, metric, kind, epsilon = way
     problem = make(gamma, regularizer, epsilon, dtype, metric)
-    fast, plain = KernelEquations.of(problem), Equations.of(problem)
+    fast, plain = KernelConditions.of(problem), DenseConditions.of(problem)
     assert isinstance(fast.sums, kind)
     assert float(fast.largest_cost()) >= float(plain.largest_cost()) * (1 - 1e-6)
     g = 0.3 * torch.randn(problem.log_y.shape, dtype=dtype)
@@ -150,7 +150,7 @@ def test_a_grid_against_a_convex_solver(batch, gamma, regularizer):
         y = 2.5 * y
     keywords = {"epsilon": 0.1, "gamma": gamma, "regularizer": regularizer}
     solution = wl.solve(h, y, metric, solver=Sinkhorn(1e-11), **keywords)
-    assert isinstance(log_sums_of(solution.problem), AxisProducts)
+    assert isinstance(kernel_sums_of(solution.problem), AxisProducts)
     for b in range(batch):
         value, T = convex(
             h[b].numpy(), y[b].numpy(), metric.cost().numpy(), 0.1, gamma, regularizer
@@ -177,7 +177,7 @@ def test_a_range_that_products_cannot_hold_goes_to_the_log_domain():
             limit = float(metric.cost().max()) / LARGEST_EXPONENT[dtype]
             for factor, kind in ((1.01, inside), (0.99, outside)):
                 problem = dense_problem(epsilon=factor * limit, metric=metric)
-                assert type(log_sums_of(problem, dtype)) is kind
+                assert type(kernel_sums_of(problem, dtype)) is kind
 
 
 def test_few_targets_on_a_grid_are_summed_by_their_own_columns():
@@ -187,13 +187,13 @@ def test_few_targets_on_a_grid_are_summed_by_their_own_columns():
         labels = torch.arange(support).expand(2, support)
         log_h = random_masses(2, 30, seed=2).log()
         problem = Problem.from_log(log_h, y, labels, metric, Objective(50.0))
-        assert type(log_sums_of(problem)) is kind
+        assert type(kernel_sums_of(problem)) is kind
 
 
 def test_large_blocks_are_summed_in_parts(monkeypatch):
     for metric in (random_metric(30), plane()):
         problem = dense_problem(epsilon=1e-3, metric=metric)
-        log_v, sums = problem.log_y.clone(), log_sums_of(problem)
+        log_v, sums = problem.log_y.clone(), kernel_sums_of(problem)
         whole = sums.over_support(log_v), sums.over_labels(problem.log_h)
         monkeypatch.setattr(module, "LARGEST_TEMPORARY", 1000)
         parts = sums.over_support(log_v), sums.over_labels(problem.log_h)
@@ -272,7 +272,7 @@ def steep_problem(
 @pytest.mark.parametrize("spread", [0.0, 1.0], ids=["near", "far"])
 def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, spread, monkeypatch):
     problem = steep_problem(gamma, regularizer, spread)
-    whole = KernelEquations.of(problem)
+    whole = KernelConditions.of(problem)
     expected = Sinkhorn()._iterate(problem, whole, None, 1e-11, 100_000)
     assert expected.converged.all()
     if not spread:
@@ -297,7 +297,7 @@ def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, sp
 
 def test_what_a_cut_kernel_neglects_is_bounded():
     problem = steep_problem()
-    cut, whole = KernelEquations.of(problem, cut=True), KernelEquations.of(problem)
+    cut, whole = KernelConditions.of(problem, cut=True), KernelConditions.of(problem)
     assert isinstance(cut.sums, Products)
     assert isinstance(whole.sums, BlockLogSums)
     for size in (1.0, 10.0, 20.0):

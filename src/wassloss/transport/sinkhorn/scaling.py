@@ -3,7 +3,7 @@
 Easy problems are done in twenty or thirty iterations, before there is a rate from which to learn
 how far to lengthen steps. So these are plain ones, and where numbers can hold the scalings there is
 no need for logarithms either. On a GPU, where such a solve is all launches, that is a third of the
-calls of :class:`~wassloss.transport.walk.Walk`.
+calls of :class:`~wassloss.transport.sinkhorn.log_domain.LogIterations`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from wassloss.transport.entropic import distance_of_marginals
-from wassloss.transport.kernel_equations import KernelEquations
-from wassloss.transport.log_sums import KernelProducts
-from wassloss.transport.over_relaxation import SHORTEST_MEASURE
-from wassloss.transport.walk import Walk, centred, log_scaling, offsets
+from wassloss.transport.conditions import distance_of_marginals
+from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.kernel_sums import KernelProducts
+from wassloss.transport.sinkhorn.log_domain import LogIterations, centred, log_scaling, offsets
+from wassloss.transport.sinkhorn.relaxation import SHORTEST_MEASURE
 
 
-class Opening:
+class ScalingIterations:
     """Both scalings of a batch, `u` and `v`, and the sums `Kᵀu` that the next half-step needs.
 
     Attributes:
         error: of the target's marginal, `(batch,)`; infinite before the first step.
     """
 
-    def __init__(self, equations: KernelEquations, sums: KernelProducts, g: Tensor) -> None:
+    def __init__(self, equations: KernelConditions, sums: KernelProducts, g: Tensor) -> None:
         self.equations, self._products = equations, sums
         objective = equations.objective
         self._damping = tuple(float(objective.damping(equations.epsilon, side)) for side in (0, 1))
@@ -41,7 +41,7 @@ class Opening:
         self._seen: list[tuple[int, Tensor]] = []  # iterations and the error after them
 
     @classmethod
-    def of(cls, equations: KernelEquations, g: Tensor) -> Opening | None:
+    def of(cls, equations: KernelConditions, g: Tensor) -> ScalingIterations | None:
         """An opening at target potentials `g`, if the scalings are in the range of numbers."""
         sums = equations.sums
         if isinstance(sums, KernelProducts) and sums.plain and sums.dtype == g.dtype:
@@ -63,9 +63,9 @@ class Opening:
         self.error = distance_of_marginals(mass, *self._marginal)
         self._seen.append((self._seen[-1][0] + count if self._seen else count, self.error))
 
-    def onward(self) -> Walk:
+    def onward(self) -> LogIterations:
         """The walk that goes on from here, with steps as long as the rate suggests."""
-        walk, (now, error) = Walk(self.equations, self.g()), self._seen[-1]
+        walk, (now, error) = LogIterations(self.equations, self.g()), self._seen[-1]
         for then, earlier in reversed(self._seen):
             if now - then >= SHORTEST_MEASURE:
                 walk.adapt(error, earlier, now - then)

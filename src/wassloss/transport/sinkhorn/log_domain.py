@@ -7,15 +7,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from wassloss.transport.kernel_equations import KernelEquations
-from wassloss.transport.log_sums import LEAST_LOG_MASS, KernelProducts, neglected
-from wassloss.transport.over_relaxation import OverRelaxation
+from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.kernel_sums import LEAST_LOG_MASS, KernelProducts, neglected
+from wassloss.transport.sinkhorn.relaxation import OverRelaxation
 
 # The log-scaling of padding: no sum feels it, and unlike −inf it can be subtracted from itself.
 NOTHING = -1e30
 
 
-class Walk:
+class LogIterations:
     """The logs of both scalings of a batch, `log u = f/ε + α` and `log v = g/ε + β`.
 
     A half-step is a sum over the kernel and two calls on `(batch, labels)`. All tensors stay where
@@ -26,7 +26,7 @@ class Walk:
             the first step.
     """
 
-    def __init__(self, equations: KernelEquations, g: Tensor) -> None:
+    def __init__(self, equations: KernelConditions, g: Tensor) -> None:
         objective, epsilon = equations.objective, equations.epsilon
         self.equations, self.balanced = equations, objective.balanced
         self._damping = tuple(float(objective.damping(epsilon, side)) for side in (0, 1))
@@ -41,11 +41,11 @@ class Walk:
         self._kept = self._log_u.clone(), self._log_v.clone()
         self._relaxation = OverRelaxation(self._log_v)
 
-    def __getitem__(self, rows: Tensor) -> Walk:
+    def __getitem__(self, rows: Tensor) -> LogIterations:
         """The same walk of some examples."""
-        other = Walk.__new__(Walk)
+        other = LogIterations.__new__(LogIterations)
         for name, value in vars(self).items():
-            if isinstance(value, Tensor | KernelEquations | OverRelaxation):
+            if isinstance(value, Tensor | KernelConditions | OverRelaxation):
                 value = value[rows]
             setattr(other, name, value)
         other._kept = self._kept[0][rows], self._kept[1][rows]
@@ -56,7 +56,7 @@ class Walk:
         return self.equations.potential(self._log_v)
 
     def neglected(self) -> Tensor:
-        """See `log_sums.neglected`; at the best `u` for the present `v`, `(batch,)`."""
+        """See `kernel_sums.neglected`; at the best `u` for the present `v`, `(batch,)`."""
         log_v = self._log_v.where(self.equations.present, -torch.inf)
         return neglected(self.equations.sums, self._best_u, log_v)
 
@@ -103,7 +103,7 @@ class Walk:
         self._log_u.add_(shift)
 
 
-def log_scaling(equations: KernelEquations, g: Tensor) -> Tensor:
+def log_scaling(equations: KernelConditions, g: Tensor) -> Tensor:
     """`log v` of target potentials `g`, `(batch, support)`."""
     return (g / equations.epsilon + equations.beta).clamp(min=NOTHING)
 
@@ -113,7 +113,7 @@ def centred(log_v: Tensor) -> Tensor:
     return log_v - log_v.amax(1, keepdim=True)
 
 
-def offsets(equations: KernelEquations) -> tuple[Tensor, Tensor]:
+def offsets(equations: KernelConditions) -> tuple[Tensor, Tensor]:
     """Proposition 4.2 in scalings: `log u = offset_u − ρ_a log K v`, and likewise for `v`."""
     rho_u, rho_v = (float(equations.objective.damping(equations.epsilon, i)) for i in (0, 1))
     return (
@@ -122,7 +122,9 @@ def offsets(equations: KernelEquations) -> tuple[Tensor, Tensor]:
     )
 
 
-def _offset(log_mass: Tensor, log_reference: Tensor, damping: float, of: KernelEquations) -> Tensor:
+def _offset(
+    log_mass: Tensor, log_reference: Tensor, damping: float, of: KernelConditions
+) -> Tensor:
     offset, absent = log_mass, log_mass == -torch.inf
     if damping != 1:
         offset = torch.lerp(log_reference, log_mass, damping).masked_fill_(absent, NOTHING)
@@ -133,7 +135,7 @@ def _offset(log_mass: Tensor, log_reference: Tensor, damping: float, of: KernelE
     return offset.masked_fill(absent, NOTHING)
 
 
-def repeated(walk: Walk, count: int) -> Callable[[], None]:
+def repeated(walk: LogIterations, count: int) -> Callable[[], None]:
     """`walk.step(count)`, on a GPU as one CUDA graph instead of some hundred launches."""
 
     def step() -> None:

@@ -22,7 +22,7 @@ from tests.generators import (
 from tests.oracles import INF, convex, objective
 from wassloss import Solution, SparseTarget
 from wassloss.transport import Newton, Sinkhorn
-from wassloss.transport.sinkhorn import STRIDE
+from wassloss.transport.sinkhorn.solver import STRIDE
 
 TIGHT = 1e-12  # the value's error is of second order in it, that of all else of first order
 SOLVERS = [Newton(TIGHT), Sinkhorn(TIGHT, max_iterations=200_000)]

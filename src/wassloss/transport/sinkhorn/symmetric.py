@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss.transport.entropic import conclude, default_tolerance
-from wassloss.transport.kernel_equations import KernelEquations, solved_by_products
+from wassloss.transport.conditions import conclude, default_tolerance
+from wassloss.transport.kernel_conditions import KernelConditions, solved_by_products
 from wassloss.transport.problem import Problem
-from wassloss.transport.sinkhorn import fits_single_precision
+from wassloss.transport.sinkhorn.solver import fits_single_precision
 from wassloss.transport.solution import Solution
 
 STRIDE = 5  # iterations between looks at the error
@@ -48,12 +48,12 @@ class Symmetric:
     def _solve(self, problem: Problem, tol: float) -> Solution:
         """Solve in the problem's own precision."""
 
-        def iterate(equations: KernelEquations) -> Solution:
+        def iterate(equations: KernelConditions) -> Solution:
             return self._iterate(problem, equations, tol)
 
         return solved_by_products(problem, tol, iterate)
 
-    def _iterate(self, problem: Problem, equations: KernelEquations, tol: float) -> Solution:
+    def _iterate(self, problem: Problem, equations: KernelConditions, tol: float) -> Solution:
         log_h, mass = equations.log_h, equations.log_h.exp()
         total, least = mass.sum(1), LEAST_LOG_SCALING[log_h.dtype]
         log_u = 0.5 * log_h

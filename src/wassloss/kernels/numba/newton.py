@@ -1,10 +1,10 @@
 """The compiled half of `NewtonCPU`: one example at a time, in scratch that stays in the cache.
 
-The mathematics is that of `newton.py` and `entropic.py`. Here the labels are walked in blocks, and
-while a block is in the first-level cache its exponents, shares, marginals and its part of the
-Hessian are computed. What has the size of the support is in double precision.
+The mathematics is that of `transport/newton/solver.py` and `transport/conditions.py`. Labels are
+processed in blocks: while a block is in the first-level cache, its exponents, shares, marginals and
+its part of the Hessian are computed. What has the size of the support is in double precision.
 
-Constants come in as arguments, for Numba's cache on disk does not notice when another file changes.
+Constants are arguments, because Numba's cache on disk does not notice when another file changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.transport._vectorized import (
+from wassloss.kernels.numba.vectorized import (
     compiled,
     exp,
     expm1,
@@ -42,7 +42,7 @@ class Terms(NamedTuple):
     gamma_y: float
     product: bool  # the regulariser
     unequal_price: float  # Objective.price_of_unequal_masses
-    # The dtype, the exponent below which `entropic.py` neglects a term, and NO_LOG_MASS.
+    # The dtype, the exponent below which `transport/precision.py` neglects a term, and NO_LOG_MASS.
     eps: float
     tiny: float
     largest: float
@@ -53,7 +53,7 @@ class Terms(NamedTuple):
     max_iterations: int
     staged: bool
     fixed: bool
-    # The constants of newton.py, by the names they have there.
+    # The constants of newton_constants.py, by the names they have there.
     first_exponent: float
     stage_factor: float
     stage_tolerance: float
@@ -201,6 +201,7 @@ def couple(
 
 @compiled
 def damping(gamma: float, epsilon: float) -> float:
+    """See `Objective.damping`."""
     return 1.0 if math.isinf(gamma) else gamma / (gamma + epsilon)
 
 
@@ -322,6 +323,7 @@ def exponentiate(log_h: Reals, lowest: float, h: Reals) -> float:
 
 @of_numbers
 def largest_cost(cost: Reals, rows: Indices) -> float:
+    """The largest cost in some rows."""
     largest = cost.dtype.type(0)
     for j in rows:
         for c in cost[j]:

@@ -1,4 +1,4 @@
-"""What a Newton step on the GPU needs of the labels, and how it follows; see `_newton_triton`.
+"""What a Newton step on the GPU needs of the labels, and how it follows; see `newton.py`.
 
 Quantities over the target's support come in two forms. For a few target labels each has variables
 of its own, in tuples: nothing is padded, a pair of targets costs one multiply-add a label, and the
