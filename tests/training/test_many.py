@@ -24,8 +24,8 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
-from wassloss.functional import wasserstein_loss
 from wassloss.kernels import launch
+from wassloss.losses import wasserstein_loss
 from wassloss.training import (
     SGD,
     Adam,

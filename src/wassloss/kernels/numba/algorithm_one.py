@@ -4,7 +4,7 @@ With `f` the best for `g`, the shares that `f` is found by are also those of the
 sums of the next iteration come for no exponentials of their own.
 
 Numba's cache on disk watches the files of those who call this: after a change, touch
-`fused/_kernels_numba.py`.
+`loss.py`.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from wassloss.fused.rule import lowest_log_mass
 from wassloss.kernels import launch
 from wassloss.kernels.launch import as_array
 from wassloss.kernels.threads import spread
+from wassloss.losses.rule import lowest_log_mass
 from wassloss.training.many.closed_form import LinearSteps
 from wassloss.training.many.problem import LinearProblem
 from wassloss.training.plan import TrainingPlan

@@ -14,7 +14,12 @@ from torch import Tensor
 from wassloss.transport.conditions import distance_of_marginals
 from wassloss.transport.kernel_conditions import KernelConditions
 from wassloss.transport.kernel_sums import KernelProducts
-from wassloss.transport.sinkhorn.log_domain import LogIterations, centred, log_scaling, offsets
+from wassloss.transport.sinkhorn.log_domain import (
+    LogIterations,
+    centred,
+    log_scaling,
+    offsets,
+)
 from wassloss.transport.sinkhorn.relaxation import SHORTEST_MEASURE
 
 

@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.kernels.launch import WORTH_PASSING, WORTH_SOLVING, as_array
 from wassloss.kernels.threads import spread
-from wassloss.recipe import Recipe
+from wassloss.losses.rule import Costs, Fused, LossRule, lowest_log_mass
+from wassloss.losses.spec import Recipe
 from wassloss.transport.dispatch import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
 from wassloss.transport.newton.cpu import terms_of
 from wassloss.transport.problem import smallest_mass
 
 if TYPE_CHECKING:
-    from wassloss.fused._kernels_numba import RowScratch, Rule
+    from wassloss.kernels.numba.loss import RowScratch, Rule
     from wassloss.kernels.numba.newton import Scratch
 
 __all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few", "solves"]
@@ -81,7 +81,7 @@ def loss_of_few(
 @cache
 def _compiled() -> ModuleType:
     """The kernels; Numba is loaded on first use, and looked for no more after."""
-    from wassloss.fused import _kernels_numba
+    from wassloss.kernels.numba import loss as _kernels_numba
 
     return _kernels_numba
 

@@ -3,7 +3,7 @@
 Softmax, transport, KL term and the gradient in the logits are taken while a row is in the cache,
 and whatever is wrong with a row is written down instead of looked for in passes of its own.
 
-Numba's cache on disk watches this file and no other: after a change of `kernels/numba`,
+Numba's cache on disk watches this file and no other: after a change in another file of this folder,
 touch it.
 """
 
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.fused.status import FINE, IGNORED, INVALID, UNCONVERGED
 from wassloss.kernels.numba.algorithm_one import iterate
 from wassloss.kernels.numba.nearest import write_nearest
 from wassloss.kernels.numba.newton import (
@@ -32,6 +31,7 @@ from wassloss.kernels.numba.newton import (
     new_scratch,
 )
 from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
+from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 
 __all__ = ["Rule", "class_id_rows", "new_row_scratch", "new_scratch", "sparse_rows"]
 
@@ -58,6 +58,7 @@ class RowScratch(NamedTuple):
 
 
 def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
+    """Memory for one thread, for rows of so many labels."""
     return RowScratch(np.zeros(labels, dtype), np.zeros(labels, dtype), np.zeros(BLOCK, dtype))
 
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
-from wassloss.fused import loss as fused
 from wassloss.kernels import launch
+from wassloss.losses import fused
 
 K = 5
 F64 = torch.float64

@@ -12,7 +12,7 @@ import math
 import triton
 import triton.language as tl
 
-from wassloss.fused import status as codes
+from wassloss.kernels import status as codes
 from wassloss.kernels.triton.algorithm_one import iterate
 from wassloss.kernels.triton.newton import FIRST_EXPONENT, ascend, survey
 from wassloss.kernels.triton.newton_passes import LN_2, LOG2_E, at_labels
