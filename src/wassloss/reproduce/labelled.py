@@ -17,8 +17,8 @@ from wassloss.data.lookup import find
 from wassloss.data.ragged import as_sparse
 from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
+from wassloss.losses.baselines import NearestCostRegression
 from wassloss.reproduce.parts import Parts
-from wassloss.rivals import NearestCostRegression
 from wassloss.scores import top_k_cost
 from wassloss.targets import SparseTarget
 
