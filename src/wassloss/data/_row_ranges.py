@@ -19,7 +19,7 @@ class Piece(NamedTuple):
 def stretch(
     rows: int, batch_size: int, rank: int, world_size: int, drop_last: bool
 ) -> tuple[int, int]:
-    """The rows of one process, as a half-open range.
+    """The rows of one process as a half-open range.
 
     >>> [stretch(10, 2, rank, 3, drop_last=False) for rank in range(3)]
     [(0, 3), (3, 6), (6, 10)]
@@ -45,10 +45,10 @@ def stretch(
 
 
 def batch_ends(own: int, batch_size: int, batches: int) -> list[int]:
-    """Where each of ``batches`` ends among the ``own`` rows of a process.
+    """The end of each batch among the ``own`` rows of a process.
 
-    A process with a row less than another may lack a last batch; its last full one then gives up
-    a row to make it.
+    A process that has one row fewer than another could lack a last batch; its last full batch then
+    gives up a row to make one.
 
     >>> batch_ends(5, 4, batches=2), batch_ends(4, 4, batches=2)
     ([4, 5], [3, 4])
@@ -60,7 +60,7 @@ def batch_ends(own: int, batch_size: int, batches: int) -> list[int]:
 
 
 class RowGroups:
-    """Row groups (file, group, rows) in some order, laid end to end.
+    """Row groups (file, group, rows) laid end to end.
 
     >>> RowGroups([(0, 1, 5), (0, 0, 5)]).pieces(3, 7)
     [Piece(file=0, group=1, start=3, stop=5), Piece(file=0, group=0, start=0, stop=2)]
