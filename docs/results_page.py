@@ -23,7 +23,7 @@ MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->\n)", flags=re
 
 
 def page() -> str:
-    """The page with each of its marked tables made anew."""
+    """The page with each of its marked tables updated."""
     results = load_results(FOLDER)
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     return MARKED.sub(lambda m: f"{m[1]}{table(m[2], results)}{m[3]}", text)

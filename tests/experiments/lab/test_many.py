@@ -31,6 +31,7 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
+from wassloss.kernels import launch
 from wassloss.losses import wasserstein_loss
 from wassloss.training import (
     SGD,
@@ -44,9 +45,8 @@ from wassloss.training import (
     TrainingPlan,
     train,
 )
-from wassloss.transport import newton_cpu
 
-needs_numba = pytest.mark.skipif(not newton_cpu.available(), reason="needs Numba")
+needs_numba = pytest.mark.skipif(not launch.numba_available(), reason="needs Numba")
 
 KINDS = [
     pytest.param(CompiledSteps, marks=needs_numba, id="compiled"),
