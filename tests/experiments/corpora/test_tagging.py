@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from experiments.corpora.lookup import find
+from experiments.corpora.streams import line_blocks
 from experiments.corpora.tagging import TagSample, tag_ids, yfcc_tags
 from experiments.corpora.tagging.metadata import MALFORMED, photos
 from experiments.corpora.tagging.sampling import scramble
@@ -26,7 +27,6 @@ from tests.data.places import needs
 from tests.experiments.corpora import tag_pipeline
 from tests.experiments.corpora.tag_pipeline import CATEGORIES, NET, TABLE, WORDS, small_run
 from wassloss.data import read, write
-from wassloss.data._streams import line_blocks
 from wassloss.data.ragged import to_lists
 
 LINES = 6000
