@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.ground._inputs import seed_of
+from wassloss._checks import check_seed
 
 
 def draw_parts(
@@ -18,7 +18,7 @@ def draw_parts(
     owners = rows if groups is None else groups[rows]
     _, group, sizes = owners.unique(return_inverse=True, return_counts=True)
     # Sorted random keys rather than a permutation, whose algorithm libraries change.
-    keys = np.random.default_rng(seed_of("seed", seed)).random(len(sizes))
+    keys = np.random.default_rng(check_seed("seed", seed)).random(len(sizes))
     order = torch.from_numpy(np.argsort(keys, kind="stable"))
     # The part of a group is where its middle falls: each part is off by half a group at most.
     ends = sizes[order].cumsum(0)

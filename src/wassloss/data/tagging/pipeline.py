@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wassloss._checks import check_seed
 from wassloss._files import replacing
 from wassloss.data.tagging.counting import CountWords
 from wassloss.data.tagging.metadata import MALFORMED
@@ -26,7 +27,6 @@ from wassloss.data.tagging.walk import Progress, walk
 from wassloss.data.word_vectors import WordVectors, read_word_vectors
 from wassloss.data.word_vectors.table import Missing
 from wassloss.data.wordnet import WordNet, read_wordnet
-from wassloss.ground._inputs import seed_of
 
 PathLike = str | os.PathLike[str]
 
@@ -94,7 +94,7 @@ def yfcc_tags(
     absent = [str(path) for path in paths if not path.is_file()]
     if absent or not paths:
         raise FileNotFoundError(f"metadata must be files, got {absent[0] if absent else 'none'}")
-    seed = seed_of("seed", seed)
+    seed = check_seed("seed", seed)
     net = wordnet if isinstance(wordnet, WordNet) else read_wordnet(wordnet)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
