@@ -24,6 +24,7 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
+from wassloss.kernels import launch
 from wassloss.losses import wasserstein_loss
 from wassloss.training import (
     SGD,
@@ -45,9 +46,8 @@ from wassloss.training.many.compiled import CompiledSteps
 from wassloss.training.many.data import ManyData
 from wassloss.training.many.general import GeneralSteps
 from wassloss.training.many.problem import linear_problem
-from wassloss.transport import newton_cpu
 
-needs_numba = pytest.mark.skipif(not newton_cpu.available(), reason="needs Numba")
+needs_numba = pytest.mark.skipif(not launch.numba_available(), reason="needs Numba")
 
 KINDS = [
     pytest.param(CompiledSteps, marks=needs_numba, id="compiled"),
