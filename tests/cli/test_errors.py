@@ -32,7 +32,6 @@ from tests.cli.commands import (
     wassloss,
     weights,
 )
-from tests.data.places import needs
 
 QUICK = ("--iterations", 40, "--batch-size", 20, "--checkpoint-every", 10, "--log-every", 10)
 
@@ -302,9 +301,6 @@ def test_names_of_labels_that_a_run_does_not_know(tmp_path: Path) -> None:
     [
         "metric build --vectors v.npy --out m.npz",
         "data show named.npz --vectors v.npy",
-        pytest.param(
-            "data tags photos --vectors v.npy --out tags", marks=needs("wordnet/index.noun.gz")
-        ),
     ],
 )
 def test_vectors_without_words(
@@ -313,7 +309,6 @@ def test_vectors_without_words(
     monkeypatch.chdir(tmp_path)
     np.save("v.npy", np.eye(5, dtype=np.float32))
     saved(graded(), tmp_path / "named.npz")
-    Path("photos").write_text("")
     said = failed(*command.split())
     assert "it does not say which word each row is of: put them into" in said
 

@@ -141,7 +141,7 @@ def _read_binary(file: BufferedIOBase, kept: _Kept) -> NDArray[np.float32]:
         while space < 0 or len(block) <= space + width:
             if space < 0 and len(block) - start > _LONGEST_WORD:
                 raise ValueError(f"word {i} has no end: the file is not of this format")
-            more = file.read(max(_BLOCK, width))
+            more = file.read(_BLOCK)
             if not more:
                 raise ValueError(f"it is cut short: its first line says {count} words, it has {i}")
             block, start = block[start:] + more, 0
