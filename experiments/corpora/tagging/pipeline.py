@@ -25,8 +25,7 @@ from experiments.corpora.tagging.vocabulary import (
 from experiments.corpora.wordnet import WordNet, read_wordnet
 from wassloss._checks import check_seed
 from wassloss._files import replacing
-from wassloss.data.word_vectors import WordVectors, read_word_vectors
-from wassloss.data.word_vectors.table import Missing
+from wassloss.data.word_vectors import Missing, WordVectors, read_word_vectors
 
 PathLike = str | os.PathLike[str]
 
