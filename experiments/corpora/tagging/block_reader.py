@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.corpora.streams import line_blocks, unpacked
+from experiments.corpora.tagging.streams import line_blocks, unpacked
 from experiments.lab.files import read_npz, write_npz
 
 Progress = Callable[[int, int], None]

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from experiments.corpora.lookup import find
-from experiments.corpora.streams import line_blocks
 from experiments.corpora.tagging import TagSample, tag_ids, yfcc_tags
 from experiments.corpora.tagging.metadata import MALFORMED, photos
 from experiments.corpora.tagging.sampling import scramble
+from experiments.corpora.tagging.streams import line_blocks
 from experiments.corpora.tagging.tag_ids import TagIds
 from experiments.corpora.tagging.vocabulary import candidates, most_frequent
 from scripts.make_yfcc_metadata import metadata_lines, write_metadata

@@ -1,4 +1,4 @@
-"""Files that may be compressed, read in blocks of whole lines."""
+"""Files that may be compressed, read a block at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 
 @contextmanager
 def unpacked(raw: BufferedReader) -> Iterator[BufferedIOBase]:
-    """An open file, decompressed while it is read if it is gzip or bzip2."""
+    """An open file, unpacked on the way where it is compressed."""
     start = raw.peek(4)[:4]
     opener = next((o for magic, o in _OPENERS.items() if start.startswith(magic)), None)
     try:
