@@ -48,7 +48,7 @@ test-core: $(CORE)/.ready  ## the tests without Numba, Triton or any other optio
 .PHONY: test-cuda
 test-cuda:  ## the tests of everything that runs on a GPU, with the Python that PYTHON names
 	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses 8 --dist worksteal \
-	  tests/fused tests/ground/test_cuda.py tests/ground/test_euclidean_triton.py tests/test_as_cross_entropy.py tests/test_cuda.py \
+	  tests/kernels tests/ground/test_cuda.py tests/ground/test_euclidean_triton.py tests/losses/test_as_cross_entropy.py tests/test_cuda.py \
 	  tests/training/test_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 
 # A failure prints the command that repeats its batch. A million calls take ten to thirty minutes on one core:
@@ -105,6 +105,10 @@ docs: $(READY)  ## build the documentation, gallery included, into build/docs
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[docs]'
 	OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
 	@echo "Open build/docs/index.html"
+
+.PHONY: reproduce
+reproduce: $(READY)  ## compute the paper's results again, into results/: minutes; experiments/README.md says more
+	OMP_WAIT_POLICY=passive $(BIN)/python -m experiments
 
 .PHONY: bench
 bench: $(READY)  ## compare speed with POT, GeomLoss and OTT: docs/benchmarks

@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wassloss import (
-        bounds,
         data,
         estimators,
-        functional,
         ground,
+        losses,
         models,
-        rivals,
         runs,
         scores,
         training,
         transport,
     )
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
-    from wassloss.functional import solve, wasserstein
     from wassloss.loading import load
-    from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
+    from wassloss.losses import (
+        NearestWassersteinLoss,
+        RelaxedWassersteinLoss,
+        WassersteinLoss,
+        solve,
+        wasserstein,
+    )
     from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
@@ -42,14 +45,12 @@ __all__ = [
     "WassersteinClassifier",
     "WassersteinLoss",
     "WassersteinMeasureRegressor",
-    "bounds",
     "data",
     "estimators",
-    "functional",
     "ground",
     "load",
+    "losses",
     "models",
-    "rivals",
     "runs",
     "scores",
     "solve",
@@ -64,15 +65,11 @@ __all__ = [
 # data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
 _ROOMS = frozenset(
     {
-        "bounds",
         "data",
         "estimators",
-        "functional",
         "ground",
         "losses",
         "models",
-        "recipe",
-        "rivals",
         "runs",
         "scores",
         "targets",
@@ -90,10 +87,10 @@ _ROOM_OF = {
     "WassersteinClassifier": "estimators",
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
-    "solve": "functional",
+    "solve": "losses",
     "load": "loading",
     "train": "training",
-    "wasserstein": "functional",
+    "wasserstein": "losses",
 }
 
 

@@ -48,11 +48,9 @@ def ascii_only(*words: object) -> Result:
         "metric show clipart",
         "data show {0}/data.npz",
         "demo --quick --seeds 2 --out {0}/demo",
-        "reproduce",
         "--help",
         "train --help",
         "metric show --help",
-        "data tags --help",
     ],
 )
 def test_commands(line: str, folder: Path) -> None:

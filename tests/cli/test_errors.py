@@ -32,7 +32,6 @@ from tests.cli.commands import (
     wassloss,
     weights,
 )
-from tests.data.places import needs
 
 QUICK = ("--iterations", 40, "--batch-size", 20, "--checkpoint-every", 10, "--log-every", 10)
 
@@ -79,7 +78,7 @@ def bad_files(folder: Path) -> dict[str, tuple[str, str]]:
         "no features": ("no_features.npz", "it lacks features; it has target"),
         "empty npz": ("empty.npz", "neither of them 0"),
         "more labels than the metric": ("too_many.npz", "metric must have 7 labels"),
-        "columns": ("columns.csv", "it lacks a column 'label' or 'labels'; it has a, b"),
+        "columns": ("columns.csv", "it lacks a column 'label' or 'labels'; it has 'a', 'b'"),
         "nan csv": ("nan.csv", "line 3, column 'a': expected a finite number"),
         "empty csv": ("empty.csv", "it has a header and no rows"),
         "unknown label": ("unknown.csv", "line 3: 'goood' is none of the 5 labels; did you mean"),
@@ -132,7 +131,7 @@ def test_parquet_that_cannot_be_used(metric: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.* go by position")
-@pytest.mark.parametrize("suffix", ["npz", "csv", "svm", "parquet", "folder"])
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet", "folder"])
 def test_features_that_float32_cannot_hold(
     suffix: str, run: Path, metric: Path, tmp_path: Path
 ) -> None:
@@ -302,9 +301,6 @@ def test_names_of_labels_that_a_run_does_not_know(tmp_path: Path) -> None:
     [
         "metric build --vectors v.npy --out m.npz",
         "data show named.npz --vectors v.npy",
-        pytest.param(
-            "data tags photos --vectors v.npy --out tags", marks=needs("wordnet/index.noun.gz")
-        ),
     ],
 )
 def test_vectors_without_words(
@@ -313,7 +309,6 @@ def test_vectors_without_words(
     monkeypatch.chdir(tmp_path)
     np.save("v.npy", np.eye(5, dtype=np.float32))
     saved(graded(), tmp_path / "named.npz")
-    Path("photos").write_text("")
     said = failed(*command.split())
     assert "it does not say which word each row is of: put them into" in said
 

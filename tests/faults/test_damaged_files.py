@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import dump_svmlight_file
 
 import wassloss as wl
 from wassloss.data import Dataset, read, write
-from wassloss.data.mnist import read_idx
 from wassloss.training import SGD, TrainingPlan, load_model, load_newest, read_log, train
 from wassloss.training.checkpoints import CheckpointError, load_checkpoint
 
@@ -45,10 +45,14 @@ def metric_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
 
 def data_file(suffix: str) -> Callable[[Path], tuple[Path, Callable[[Path], object]]]:
     def make(folder: Path) -> tuple[Path, Callable[[Path], object]]:
-        if suffix == ".parquet":
+        if suffix in (".csv", ".parquet"):
             pytest.importorskip("pyarrow")
-        write(small(), folder / f"data{suffix}")
-        return folder / f"data{suffix}", read
+        path, data = folder / f"data{suffix}", small()
+        if suffix == ".svm":
+            dump_svmlight_file(data.features.numpy(), np.asarray(data.target), str(path))
+        else:
+            write(data, path)
+        return path, read
 
     return make
 
@@ -75,19 +79,12 @@ def checkpoint_part(name: str) -> Callable[[Path], tuple[Path, Callable[[Path], 
     return make
 
 
-def idx_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
-    digits = np.arange(12, dtype=np.uint8).tobytes()
-    (folder / "digits").write_bytes(b"\0\0\x08\x03" + b"\0\0\0\x03" + b"\0\0\0\x02" * 2 + digits)
-    return folder / "digits", read_idx
-
-
 MAKERS = {
     "ground metric": metric_file,
     "data .npz": data_file(".npz"),
     "data .parquet": data_file(".parquet"),
     "data .csv": data_file(".csv"),
     "data .svm": data_file(".svm"),
-    "idx": idx_file,
     "estimator": estimator_file,
     "checkpoint, tensors": checkpoint_part("tensors.safetensors"),
     "checkpoint, state": checkpoint_part("state.json"),

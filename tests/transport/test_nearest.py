@@ -8,7 +8,7 @@ import torch
 
 import wassloss as wl
 from tests.oracles import convex
-from wassloss.rivals import ExpectedCostLoss
+from wassloss.losses.baselines import ExpectedCostLoss
 from wassloss.scores import top_k_cost
 from wassloss.transport import Nearest, Newton, Status
 
@@ -125,7 +125,7 @@ def test_tiny_epsilons_and_vanished_labels_stay_finite(dtype: torch.dtype) -> No
 def test_large_batches_are_solved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     h, y = torch.rand(7, K, dtype=F64), torch.rand(7, K, dtype=F64)
     whole = wl.wasserstein(h, y, METRIC, epsilon=0.2, gamma=FREE)
-    monkeypatch.setattr("wassloss.transport.solve.LARGEST_BLOCK", 2 * K * K)
+    monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 2 * K * K)
     torch.testing.assert_close(wl.wasserstein(h, y, METRIC, epsilon=0.2, gamma=FREE), whole)
 
 

@@ -18,7 +18,6 @@ from wassloss.training.directory_lock import DirectoryInUseError
 from wassloss.training.lbfgs import Convergence, train_full_batch
 from wassloss.training.log import Record, read_log
 from wassloss.training.loop import TrainingResult, train
-from wassloss.training.many import ManyResult, train_many
 from wassloss.training.meter import DivergedError
 from wassloss.training.optimizers import SGD, Adam, AdamW
 from wassloss.training.plan import TrainingPlan
@@ -38,7 +37,6 @@ __all__ = [
     "Cosine",
     "DirectoryInUseError",
     "DivergedError",
-    "ManyResult",
     "Record",
     "Sampler",
     "Step",
@@ -51,5 +49,4 @@ __all__ = [
     "read_log",
     "train",
     "train_full_batch",
-    "train_many",
 ]

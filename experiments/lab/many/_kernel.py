@@ -1,0 +1,231 @@
+"""Steps of small linear models in compiled code: one model after the other, each in the cache.
+
+Every inner loop runs along the batch, which is longer than there are labels and lies in memory
+without gaps: it becomes vector instructions, and a maximum or sum over labels needs none across a
+vector. Each loop touches few arrays, for a compiler that cannot tell whether they overlap looks at
+all pairs first, and gives up on many. Numba's arrays are not handed on from loop to loop either:
+to count who holds them costs more than a row.
+
+Numba's cache on disk watches this file and no other: after a change of `vectorized.py`, touch it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
+
+Reals = NDArray[Any]  # float32 or float64 throughout
+Doubles = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Task(NamedTuple):
+    """What the models are trained on; see `problem.LinearProblem`."""
+
+    features: Reals  # (sets, examples, inputs)
+    ids: Indices  # (sets, examples)
+    cost: Reals  # (tables, labels, labels): row κ has the costs to label κ
+    features_of: Indices  # (models,), as are the next two
+    ids_of: Indices
+    cost_of: Indices
+    epsilon: Doubles  # (models,)
+    kl_weight: Doubles  # (models,)
+
+
+class Rule(NamedTuple):
+    """How a step is taken."""
+
+    decay: Reals  # (models, inputs)
+    momentum: float
+    nesterov: bool
+    lowest: float  # the exponent that smaller ones are raised to
+
+
+class Scratch(NamedTuple):
+    """Memory for one thread: a batch, labels before examples."""
+
+    x: Reals  # (inputs, batch)
+    label: Indices  # (batch,)
+    mass: Reals  # (labels, batch): logits, then masses up to their sum
+    slope: Reals  # (labels, batch): of the loss in the masses, then in the logits
+    top: Reals  # (batch,): the largest logit
+    total: Reals  # (batch,): the sum of the masses, then its inverse
+    mean: Reals  # (batch,): of the slopes under the masses
+    gradient: Reals  # (inputs, labels)
+
+
+def new_scratch(inputs: int, labels: int, batch: int, dtype: Any) -> Scratch:
+    def zeros(*shape: int) -> Reals:
+        return np.zeros(shape, dtype)
+
+    return Scratch(
+        zeros(inputs, batch),
+        np.zeros(batch, np.int64),
+        zeros(labels, batch),
+        zeros(labels, batch),
+        zeros(batch),
+        zeros(batch),
+        zeros(batch),
+        zeros(inputs, labels),
+    )
+
+
+@compiled
+def gather(features: Reals, ids: Indices, rows: Indices, x: Reals, label: Indices) -> None:
+    for b in range(rows.size):
+        row = features[rows[b]]
+        label[b] = ids[rows[b]]
+        for d in range(row.size):
+            x[d, b] = row[d]
+
+
+@compiled
+def write_logits(theta: Reals, x: Reals, logits: Reals, top: Reals) -> None:
+    """`θᵀx`, and the largest of each example."""
+    top[:] = top.dtype.type(-math.inf)
+    for k in range(logits.shape[0]):
+        row, weight, input_ = logits[k], theta[0, k], x[0]
+        for b in range(row.size):
+            row[b] = weight * input_[b]
+        for d in range(1, x.shape[0]):
+            weight, input_ = theta[d, k], x[d]
+            for b in range(row.size):
+                row[b] += weight * input_[b]
+        for b in range(row.size):
+            v, t = row[b], top[b]
+            top[b] = t if t > v else v
+
+
+@compiled
+def write_costs(cost: Reals, label: Indices, slope: Reals) -> None:
+    for b in range(label.size):
+        row = cost[label[b]]
+        for k in range(row.size):
+            slope[k, b] = row[k]
+
+
+@compiled
+def add_entropy(epsilon: float, logits: Reals, top: Reals, slope: Reals) -> None:
+    """`ε log h` up to a number for each example, which the softmax takes out again."""
+    strength = slope.dtype.type(epsilon)
+    for k in range(slope.shape[0]):
+        row, out = logits[k], slope[k]
+        for b in range(top.size):
+            out[b] += strength * (row[b] - top[b])
+
+
+@compiled
+def exponentiate(lowest: float, logits: Reals, top: Reals, total: Reals) -> None:
+    low = logits.dtype.type(lowest)
+    total[:] = total.dtype.type(0)
+    for k in range(logits.shape[0]):
+        row = logits[k]
+        for b in range(top.size):
+            v = row[b] - top[b]
+            e = exp(low if v < low else v)
+            row[b] = e
+            total[b] += e
+
+
+@compiled
+def write_mean(mass: Reals, slope: Reals, mean: Reals) -> None:
+    mean[:] = mean.dtype.type(0)
+    for k in range(mass.shape[0]):
+        row, slopes = mass[k], slope[k]
+        for b in range(mean.size):
+            mean[b] += row[b] * slopes[b]
+
+
+@compiled
+def through_softmax(mass: Reals, share: Reals, shift: Reals, slope: Reals) -> None:
+    """From the slope in `h = share · mass` to the gradient in the logits, in place."""
+    for k in range(mass.shape[0]):
+        row, out = mass[k], slope[k]
+        for b in range(share.size):
+            out[b] = share[b] * row[b] * (out[b] + shift[b])
+
+
+@summing
+def write_gradient(x: Reals, slope: Reals, gradient: Reals) -> None:
+    for d in range(x.shape[0]):
+        input_ = x[d]
+        for k in range(slope.shape[0]):
+            row, total = slope[k], x.dtype.type(0)
+            for b in range(row.size):
+                total += input_[b] * row[b]
+            gradient[d, k] = total
+
+
+@compiled
+def loss_of_batch(
+    theta: Reals, cost: Reals, epsilon: float, kl_weight: float, lowest: float, scratch: Scratch
+) -> float:
+    """The sum of the losses of the batch; leaves its gradient in `scratch.gradient`."""
+    x, label, mass, slope, top, total, mean, gradient = scratch
+    one, kl, value = theta.dtype.type(1), theta.dtype.type(kl_weight), 0.0
+    write_logits(theta, x, mass, top)
+    for b in range(label.size):
+        value -= kl_weight * (mass[label[b], b] - top[b])
+    write_costs(cost, label, slope)
+    if epsilon != 0:
+        add_entropy(epsilon, mass, top, slope)
+    exponentiate(lowest, mass, top, total)
+    write_mean(mass, slope, mean)
+    for b in range(label.size):
+        share = one / total[b]
+        average = mean[b] * share
+        value += average + (kl_weight - epsilon) * math.log(total[b])
+        total[b], mean[b] = share, kl - average
+    through_softmax(mass, total, mean, slope)
+    for b in range(label.size):
+        slope[label[b], b] -= kl
+    write_gradient(x, slope, gradient)
+    return value
+
+
+@compiled
+def update(
+    theta: Reals, velocity: Reals, gradient: Reals, decay_: Reals, share: float, lr: float,
+    rule: Rule,
+) -> None:  # fmt: skip
+    """One step of SGD with momentum, as torch takes it; `decay_ (inputs,)` are the model's."""
+    real = theta.dtype.type
+    share_, lr_, momentum = real(share), real(lr), real(rule.momentum)
+    for d in range(theta.shape[0]):
+        weights, moving, slopes, decay = theta[d], velocity[d], gradient[d], decay_[d]
+        for k in range(weights.size):
+            g = slopes[k] * share_ + decay * weights[k]
+            v = momentum * moving[k] + g
+            moving[k] = v
+            weights[k] -= lr_ * (g + momentum * v if rule.nesterov else v)
+
+
+@kept_on_disk
+def advance_models(
+    start: int, stop: int, task: Task, rule: Rule, rows: Indices, order_of: Indices, lr: Doubles,
+    scratch: Scratch, theta: Reals, velocity: Reals, losses: Doubles, bad: Indices,
+) -> None:  # fmt: skip
+    """Take the steps of models `start` to `stop − 1`.
+
+    `rows (orders, steps, batch)` are the examples and `lr (steps, models)` the learning rates.
+    `losses` grows by each model's losses; `bad` is the step, from 0, whose loss was not finite: a
+    model stops before it.
+    """
+    steps, batch = rows.shape[1], rows.shape[2]
+    for r in range(start, stop):
+        features, ids = task.features[task.features_of[r]], task.ids[task.ids_of[r]]
+        cost, epsilon, kl_weight = task.cost[task.cost_of[r]], task.epsilon[r], task.kl_weight[r]
+        order, weights, moving = rows[order_of[r]], theta[r], velocity[r]
+        for t in range(steps):
+            gather(features, ids, order[t], scratch.x, scratch.label)
+            loss = loss_of_batch(weights, cost, epsilon, kl_weight, rule.lowest, scratch) / batch
+            if not abs(loss) < math.inf:
+                bad[r] = t
+                break
+            losses[r] += loss
+            update(weights, moving, scratch.gradient, rule.decay[r], 1 / batch, lr[t, r], rule)

@@ -1,0 +1,299 @@
+"""The data set that every reader returns: features, targets, labels, parts, a ground metric."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from wassloss.data._inputs import (
+    check_feature_names,
+    count_labels,
+    feature_tensor,
+    group_ids,
+    own_target,
+)
+from wassloss.data._parts import check_parts, draw_parts, part_name, row_numbers
+from wassloss.data.columns import feature_order
+from wassloss.data.labels import places_in
+from wassloss.data.ragged import as_sparse, relabelled
+from wassloss.ground import GroundMetric
+from wassloss.ground._labels import check_labels, find_label
+from wassloss.targets import SparseTarget, Target, is_dense, read_target, take_rows
+
+NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
+
+
+@dataclass(frozen=True, repr=False, eq=False)  # tensors do not compare to one truth value
+class Dataset:
+    """Examples, their labels, and how far apart the labels are.
+
+    Everything is checked on construction: features are finite, each row has a target, label ids
+    are in range, every target has some mass, parts do not overlap, and the metric fits the labels.
+    A data set lives on the CPU; move its batches to a device.
+
+    Attributes:
+        features: floats `(n, features)`; arrays become tensors.
+        target: class ids `(n,)`, dense weights `(n, labels)`, or a ``SparseTarget``; sparse
+            matrices of SciPy and torch become one.
+        label_names: a name for each label, or None; by default the metric's.
+        label_count: the number of labels; by default the number of names, of the metric's labels,
+            of columns of dense weights, or else the highest class id plus one.
+        parts: the rows of each part, such as ``"train"``, ``"validation"`` and ``"test"``: indices
+            or a mask. Rows may belong to no part.
+        metric: a suggested ground metric.
+        groups: integers `(n,)`; examples in the same group are variants of each other, and
+            :meth:`split` keeps them together.
+        name: a short name.
+        provenance: source, licence, and what was left out.
+        feature_names: a name for each feature, or None.
+
+    >>> import wassloss as wl
+    >>> data = Dataset([[0.0], [1.0], [2.0]], [0, 1, 1], metric=wl.ground.Ordinal(3))
+    >>> data
+    Dataset(3 examples, 1 feature, 3 labels, class ids)
+    >>> data.take([2, 0]).target
+    tensor([1, 0])
+    """
+
+    features: Tensor
+    target: Target
+    label_names: tuple[str, ...] | None = None
+    label_count: int = 0
+    parts: Mapping[str, Tensor] = field(default_factory=lambda: NO_PARTS)
+    metric: GroundMetric | None = None
+    groups: Tensor | None = None
+    name: str = ""
+    provenance: str = ""
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        features = feature_tensor(self.features)
+        n = len(features)
+        target = own_target(self.target)
+        names = self.label_names
+        if names is None and self.metric is not None:
+            names = self.metric.labels
+        count = self.label_count or count_labels(names, self.metric, target)
+        if self.metric is not None and self.metric.size != count:
+            raise ValueError(f"metric must have {count} labels, as the data, got {self.metric!r}")
+        theirs = None if self.metric is None else self.metric.labels
+        if names is not None and theirs is not None and tuple(names) != theirs:
+            raise ValueError(
+                "label_names must be those of the metric in the same order, but they differ: "
+                f"{_first_difference(tuple(names), theirs)}"
+            )
+        read_target(target, count, torch.Size([n]), torch.empty(0))  # its errors name the example
+        own = {
+            "features": features,
+            "target": target,
+            "label_names": check_labels(names, count),
+            "label_count": count,
+            "parts": MappingProxyType(check_parts(self.parts, n)),
+            "groups": group_ids(self.groups, n),
+            "feature_names": check_feature_names(self.feature_names, features.shape[1]),
+        }
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __repr__(self) -> str:
+        n, width = self.features.shape
+        kind = "class ids"
+        if not _is_class_ids(self.target):
+            kind = "dense targets" if is_dense(self.target) else "sparse targets"
+        parts = "".join(f", {len(rows)} {part}" for part, rows in self.parts.items())
+        named = f"{self.name!r}, " if self.name else ""
+        return (
+            f"Dataset({named}{_count(n, 'example')}, {_count(width, 'feature')}, "
+            f"{_count(self.label_count, 'label')}, {kind}{parts})"
+        )
+
+    def take(self, rows: Tensor | Sequence[int] | Sequence[bool] | slice) -> Dataset:
+        """Select rows, in the order given; parts and groups follow them."""
+        chosen = row_numbers("rows", rows, len(self))
+        return dataclasses.replace(
+            self,
+            features=self.features[chosen],
+            target=take_rows(self.target, chosen),
+            parts={
+                name: torch.isin(chosen, part).nonzero().squeeze(1)
+                for name, part in self.parts.items()
+                if torch.isin(chosen, part).any()
+            },
+            groups=None if self.groups is None else self.groups[chosen],
+        )
+
+    def part(self, name: str) -> Dataset:
+        """Select the rows of one part, as a data set without parts."""
+        if name not in self.parts:
+            name = part_name(name)
+        if name not in self.parts:
+            known = ", ".join(self.parts) or "none; split(...) makes some"
+            raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")
+        return dataclasses.replace(self, parts=NO_PARTS).take(self.parts[name])
+
+    def split(
+        self, fractions: Mapping[str, float], seed: int = 0, *, of: str | None = None
+    ) -> Dataset:
+        """Draw parts at random; the same seed gives the same parts.
+
+        Args:
+            fractions: the fraction of the rows for each part; if they sum to less than 1, some rows
+                belong to no part.
+            seed: the seed of the shuffle.
+            of: the part to divide, leaving the others as they are; by default all rows.
+
+        The rows of a group stay together, so fractions are approximate if there are groups.
+
+        >>> data = Dataset(torch.rand(10, 2), torch.arange(10))
+        >>> data.split({"train": 0.6, "validation": 0.2, "test": 0.2})
+        Dataset(10 examples, 2 features, 10 labels, class ids, 6 train, 2 validation, 2 test)
+        """
+        total = sum(fractions.values())
+        if not fractions or min(fractions.values()) <= 0 or total > 1 + 1e-9:
+            raise ValueError(
+                f"fractions must be positive and sum to at most 1, got {dict(fractions)}"
+            )
+        if of is not None and of not in self.parts:
+            self.part(of)  # raises the error
+        rows = torch.arange(len(self)) if of is None else self.parts[of]
+        kept = {} if of is None else {k: v for k, v in self.parts.items() if k != of}
+        twice = kept.keys() & fractions.keys()
+        if twice:
+            raise ValueError(f"fractions must name new parts, got {sorted(twice)[0]!r}")
+        drawn = draw_parts(rows, self.groups, fractions, seed)
+        return dataclasses.replace(self, parts={**drawn, **kept})
+
+    def normalized(self) -> Dataset:
+        """Divide the weights of every target by their sum."""
+        target = self.target
+        if isinstance(target, SparseTarget):
+            sums = target.weights.sum(1, keepdim=True)
+            target = SparseTarget(target.indices, target.weights / sums)
+        elif is_dense(target):
+            target = target / target.sum(1, keepdim=True)
+        return dataclasses.replace(self, target=target)
+
+    def keep_labels(self, labels: Iterable[str | int]) -> Dataset:
+        """Keep these labels, in this order, and the examples that have one of them.
+
+        The metric is dropped: build one for the labels that remain.
+
+        >>> data = Dataset([[0.0], [1.0]], [0, 2], label_names=("cat", "net", "dog"))
+        >>> data.keep_labels(["dog", "net"]).target
+        tensor([0])
+        """
+        chosen = [self.label_index(label) for label in labels]
+        place = torch.full((self.label_count,), -1)
+        place[chosen] = torch.arange(len(chosen))
+        target, rows = relabelled(self.target, place, len(chosen))
+        if not rows.any():
+            raise ValueError("labels must leave some example with a label, got none")
+        names = None if self.label_names is None else tuple(self.label_names[i] for i in chosen)
+        # Rows are removed before labels: no state in between would pass the checks.
+        return dataclasses.replace(
+            self.take(rows),
+            target=take_rows(target, rows),
+            label_names=names,
+            label_count=len(chosen),
+            metric=None,
+        )
+
+    def with_features(self, names: Sequence[str]) -> Dataset:
+        """Select features by name, in this order.
+
+        >>> data = Dataset([[1.0, 2.0]], [0], feature_names=("age", "height"))
+        >>> data.with_features(["height"]).features
+        tensor([[2.]])
+        """
+        if self.feature_names is None:
+            raise ValueError(f"the features have no names, so {names[0]!r} cannot be selected")
+        order = feature_order(self.feature_names, names)
+        return dataclasses.replace(
+            self, features=self.features[:, order], feature_names=tuple(names)
+        )
+
+    def with_metric(self, metric: GroundMetric) -> Dataset:
+        """Use this ground metric, and put the labels in its order.
+
+        If both have names, labels are matched by name (numbers by value); the metric may have more
+        labels, in another order. If only the data have names, names that are numbers are positions
+        on the metric's line or its ids, and others are its labels in order. Class ids without
+        names are the metric's ids.
+
+        >>> import wassloss as wl
+        >>> data = Dataset([[0.0], [1.0]], [0, 1], label_names=("high", "low"))
+        >>> data.with_metric(wl.ground.Ordinal(3, labels=["low", "middle", "high"])).target
+        tensor([2, 0])
+        """
+        if self.label_names is None:
+            if metric.size < self.label_count:
+                raise ValueError(f"metric must have {self.label_count} labels, got {metric!r}")
+            places, names = list(range(self.label_count)), metric.labels
+        else:
+            places, names = places_in(self.label_names, metric)
+        target, _ = relabelled(self.target, torch.tensor(places), metric.size)
+        return dataclasses.replace(
+            self, target=target, label_names=names, label_count=metric.size, metric=metric
+        )
+
+    def label_index(self, label: str | int) -> int:
+        """The index of a label given by name or index."""
+        return find_label(label, self.label_names, self.label_count)
+
+    def label_weights(self) -> Tensor:
+        """The total mass of each label over all examples, float64 `(labels,)`."""
+        target = as_sparse(self.target, self.label_count)
+        total = torch.zeros(self.label_count, dtype=torch.float64)
+        padding = target.weights == 0
+        indices = target.indices.masked_fill(padding, 0)
+        return total.index_add(0, indices.reshape(-1), target.weights.reshape(-1).double())
+
+    def summary(self, examples: int = 5) -> str:
+        """Describe the data in a few lines: counts, frequent labels and their neighbours."""
+        used = (as_sparse(self.target, self.label_count).weights > 0).sum(1)
+        lines = [
+            repr(self),
+            f"labels per example: {used.double().mean():.2f} on average, "
+            f"{int(used.min())} to {int(used.max())}",
+        ]
+        weights = self.label_weights()
+        frequent = weights.argsort(descending=True, stable=True)[:examples].tolist()
+        shown = ", ".join(f"{self._label(i)} ({weights[i]:.4g})" for i in frequent)
+        lines.append(f"heaviest labels: {shown}")
+        unused = int((weights == 0).sum())
+        if unused:
+            lines.append(f"labels that no example has: {unused}")
+        if self.metric is None:
+            lines.append("ground metric: none suggested")
+        else:
+            lines.append(f"ground metric: {self.metric!r}")
+            for i in frequent if self.label_count > 1 else []:
+                near = (f"{label} {d:.3g}" for label, d in self.metric.nearest(i, 3))
+                lines.append(f"  nearest to {self._label(i)}: {', '.join(near)}")
+        if self.provenance:
+            lines.append(self.provenance)
+        return "\n".join(lines)
+
+    def _label(self, index: int) -> str:
+        return str(index) if self.label_names is None else self.label_names[index]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def _first_difference(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    return next(f"label {i} is {a!r} and {b!r}" for i, (a, b) in pairs if a != b)
+
+
+def _is_class_ids(target: Target) -> bool:
+    return isinstance(target, Tensor) and target.dim() == 1

@@ -1,0 +1,265 @@
+"""Loss and gradient of each example in compiled code, for the CPU.
+
+Softmax, transport, KL term and the gradient in the logits are taken while a row is in the cache,
+and whatever is wrong with a row is written down instead of looked for in passes of its own.
+
+Numba's cache on disk watches this file and no other: after a change in another file of this folder,
+touch it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.kernels.numba.algorithm_one import iterate
+from wassloss.kernels.numba.nearest import write_nearest
+from wassloss.kernels.numba.newton import (
+    BLOCK,
+    LOG_Y,
+    POTENTIAL,
+    Indices,
+    Reals,
+    Scratch,
+    Terms,
+    Totals,
+    ascend,
+    largest_cost,
+    new_scratch,
+)
+from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
+from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
+
+__all__ = ["Rule", "class_id_rows", "new_row_scratch", "new_scratch", "sparse_rows"]
+
+Codes = NDArray[np.uint8]
+
+
+class Rule(NamedTuple):
+    """What all examples have in common, apart from the transport problem's `Terms`."""
+
+    kl_weight: float
+    lowest: float  # log of the least mass of a label
+    least: float  # that mass
+    ignore_index: int
+    normalize: bool  # divide each target by its sum
+    mass_tolerance: float  # else, how far that sum may be from 1
+
+
+class RowScratch(NamedTuple):
+    """Memory for one thread."""
+
+    log_h: Reals  # (labels,)
+    h: Reals  # (labels,)
+    top: Reals  # (block,)
+
+
+def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
+    """Memory for one thread, for rows of so many labels."""
+    return RowScratch(np.zeros(labels, dtype), np.zeros(labels, dtype), np.zeros(BLOCK, dtype))
+
+
+@summing
+def exponentials(
+    x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals
+) -> tuple[float, float]:
+    """Write `x` less its maximum and `exp` of that; their maximum and sum, which may be NaN."""
+    real = x.dtype.type
+    low, largest, total = real(lowest), real(-math.inf), 0.0
+    width = min(BLOCK, x.size)
+    for i in range(width):
+        top[i] = largest
+    for first in range(0, x.size, BLOCK):
+        part = x[first:]
+        for i in range(min(BLOCK, x.size - first)):
+            v, t = part[i], top[i]
+            top[i] = t if t > v else v
+    for i in range(width):
+        largest = max(largest, top[i])
+    for first in range(0, x.size, BLOCK):
+        part, logs, powers, sum_ = x[first:], log_h[first:], h[first:], real(0)
+        for i in range(min(BLOCK, x.size - first)):
+            v = part[i] - largest  # NaN where x is NaN, +inf, or −inf throughout
+            e = exp(low if v < low else v)
+            logs[i], powers[i] = v, e
+            sum_ += e
+        total += sum_
+    return largest, total
+
+
+@summing
+def softmax(x: Reals, lowest: float, top: Reals, log_h: Reals, h: Reals) -> tuple[float, float]:
+    """Write `softmax(x)` and its log, no less than `lowest`; its sum, or −1 where it has none.
+
+    The other number is `log Σ exp(x)`, for a log of the softmax that is not raised to `lowest`.
+    """
+    largest, total = exponentials(x, lowest, top, log_h, h)
+    if not total < math.inf:
+        return -1.0, 0.0
+    real = x.dtype.type
+    shift, share, low = real(math.log(total)), real(1 / total), real(lowest)
+    least, mass = real(math.exp(lowest)), 0.0
+    for first in range(0, x.size, BLOCK):
+        logs, powers, sum_ = log_h[first:], h[first:], real(0)
+        for i in range(min(BLOCK, x.size - first)):
+            v, e = logs[i] - shift, powers[i] * share
+            e = least if e < least else e
+            logs[i] = low if v < low else v
+            powers[i] = e
+            sum_ += e
+        mass += sum_
+    return mass, largest + math.log(total)
+
+
+@summing
+def cost_of_one(
+    log_h: Reals, h: Reals, total: float, cost: Reals, epsilon: float, lowest: float,
+    gradient: Reals,
+) -> float:  # fmt: skip
+    """`Σ h (M + ε log h)`, from what `exponentials` leaves, of sum `total`.
+
+    The softmax is left in `h`, and the second factor of each summand in `gradient`.
+    """
+    real = log_h.dtype.type
+    shift, share, low = real(math.log(total)), real(1 / total), real(lowest)
+    least, strength, charge = real(math.exp(lowest)), real(epsilon), 0.0
+    for first in range(0, h.size, BLOCK):
+        logs, powers, cost_, out = log_h[first:], h[first:], cost[first:], gradient[first:]
+        part = real(0)
+        for i in range(min(BLOCK, h.size - first)):
+            v, e = logs[i] - shift, powers[i] * share
+            e = least if e < least else e
+            slope = cost_[i] + strength * (low if v < low else v)
+            powers[i], out[i] = e, slope
+            part += e * slope
+        charge += part
+    return charge
+
+
+@compiled
+def through_softmax(h: Reals, mean: float, kl: float, gradient: Reals) -> None:
+    """From the slope in `h` to the gradient in the logits, with the part of KL that has `h`."""
+    shift = h.dtype.type(kl - mean)
+    for i in range(h.size):
+        gradient[i] = h[i] * (gradient[i] + shift)
+
+
+@compiled
+def nothing(b: int, code: int, value: Reals, gradient: Reals, status: Codes) -> int:
+    """An example that does not count has no loss; one that makes no sense has NaN for it."""
+    number = value.dtype.type(0.0 if code == IGNORED else math.nan)
+    status[b], value[b] = code, number
+    gradient[b, :] = number
+    return code
+
+
+@kept_on_disk
+def class_id_rows(
+    start: int, stop: int, logits: Reals, ids: Indices, cost: Reals, tabulated: bool,
+    epsilon: float, rule: Rule, scratch: RowScratch, value: Reals, gradient: Reals, status: Codes,
+) -> int:  # fmt: skip
+    """Rows `start` to `stop − 1`: all of `h` goes to the one label of the target.
+
+    Returns the worst status of these rows.
+    """
+    log_h, h, top = scratch
+    worst = FINE
+    for b in range(start, stop):
+        label = ids[b]
+        if label == rule.ignore_index:
+            worst = max(worst, nothing(b, IGNORED, value, gradient, status))
+            continue
+        largest, total = exponentials(logits[b], rule.lowest, top, log_h, h)
+        if not total < math.inf or not 0 <= label < h.size:
+            worst = max(worst, nothing(b, INVALID, value, gradient, status))
+            continue
+        column = cost[label if tabulated else b]
+        charge = cost_of_one(log_h, h, total, column, epsilon, rule.lowest, gradient[b])
+        through_softmax(h, charge, rule.kl_weight, gradient[b])
+        gradient[b, label] -= rule.kl_weight
+        if rule.kl_weight > 0:
+            charge -= rule.kl_weight * (logits[b, label] - (largest + math.log(total)))
+        value[b] = charge
+        status[b] = FINE if abs(value[b]) < math.inf else INVALID  # an infinite cost
+        worst = max(worst, int(status[b]))
+    return worst
+
+
+@compiled
+def read_target(
+    b: int, indices: Indices, weights: Reals, labels: int, tabulated: bool, rule: Rule,
+    scratch: Scratch,
+) -> tuple[int, float]:  # fmt: skip
+    """The number of targets and their mass, or −1 where they make no sense."""
+    n, width, total = 0, indices.shape[1], 0.0
+    for j in range(width):
+        weight, label = weights[b, j], indices[b, j]
+        if weight == 0:
+            continue
+        if not (0 < weight < math.inf) or not 0 <= label < labels:  # False for a NaN
+            return -1, 0.0
+        for k in range(j):
+            if indices[b, k] == label and weights[b, k] > 0:
+                return -1, 0.0
+        scratch.present[n] = label if tabulated else b * width + j
+        scratch.vectors[LOG_Y, n] = rule.lowest if weight <= rule.least else math.log(weight)
+        scratch.vectors[POTENTIAL, n] = 0
+        total += weight
+        n += 1
+    near_one = rule.normalize or abs(total - 1) <= rule.mass_tolerance
+    return (n if n > 0 and near_one else -1), total
+
+
+@kept_on_disk
+def sparse_rows(
+    start: int, stop: int, logits: Reals, indices: Indices, weights: Reals, cost: Reals,
+    tabulated: bool, terms: Terms, rule: Rule, scratch: tuple[Scratch, RowScratch],
+    value: Reals, gradient: Reals, status: Codes,
+) -> int:  # fmt: skip
+    """Rows `start` to `stop − 1`: a transport problem each, and its gradient in the logits.
+
+    Returns the worst status of these rows.
+    """
+    solving, (log_h, _, top) = scratch
+    h, worst, free = solving.h, FINE, terms.gamma_y == 0
+    for b in range(start, stop):
+        n, mass = read_target(b, indices, weights, h.size, tabulated, rule, solving)
+        total, log_total = softmax(logits[b], rule.lowest, top, log_h, h)
+        if n < 0 or total < 0:
+            worst = max(worst, nothing(b, INVALID, value, gradient, status))
+            continue
+        to_total = math.log(total / mass)  # balanced masses are equal to the last digit
+        for j in range(n):
+            solving.vectors[LOG_Y, j] += to_total
+        dual, mean, error = 0.0, 0.0, 0.0
+        totals = Totals(total, total)
+        if terms.fixed:
+            dual, mean = iterate(log_h, totals, cost, n, terms, solving, gradient[b])
+        else:
+            if not free:
+                dual, error, _ = ascend(log_h, totals, cost, n, terms, solving)
+            mean = write_nearest(log_h, h, cost, n, terms, solving, gradient[b])
+            if free:  # the potential of the targets is zero: the labels' own makes the dual
+                dual = mean if terms.product else mean - terms.epsilon * total
+        divergence, share = 0.0, mass if rule.normalize else 1.0
+        kl_mass = mass / share
+        through_softmax(h, mean, rule.kl_weight * kl_mass, gradient[b])
+        for j in range(indices.shape[1]):
+            weight = weights[b, j] / share
+            if weight > 0 and rule.kl_weight > 0:
+                at = logits[b, indices[b, j]] - log_total
+                divergence += weight * (math.log(max(weight, rule.least)) - at)
+                gradient[b, indices[b, j]] -= rule.kl_weight * weight
+        value[b] = dual + rule.kl_weight * divergence
+        # A table's rounding is known beforehand; see `_loss_of_few`.
+        rounding = 0.0
+        if not (tabulated or free or terms.fixed):
+            rounding = 0.5 * terms.eps * largest_cost(cost, solving.present[:n])
+        converged = error <= terms.tol and rounding <= terms.tol * terms.epsilon  # not so for NaN
+        held = abs(value[b]) < math.inf and abs(mean) < math.inf  # slopes too, not their sum alone
+        status[b] = UNCONVERGED if not converged else FINE if held else INVALID
+        worst = max(worst, int(status[b]))
+    return worst

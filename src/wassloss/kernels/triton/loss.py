@@ -1,0 +1,210 @@
+"""Loss and gradient of each example in one kernel, for NVIDIA GPUs: one program an example.
+
+Softmax, transport, KL term and the gradient in the logits need no other kernel, and what is wrong
+with an example is written down beside its loss, so that nothing has to wait to find out.
+"""
+
+# Triton compiles these functions itself, from a Python without types.
+# mypy: ignore-errors
+
+import math
+
+import triton
+import triton.language as tl
+
+from wassloss.kernels import status as codes
+from wassloss.kernels.triton.algorithm_one import iterate
+from wassloss.kernels.triton.newton import FIRST_EXPONENT, ascend, survey
+from wassloss.kernels.triton.newton_passes import LN_2, LOG2_E, at_labels
+
+FINE = tl.constexpr(codes.FINE)
+IGNORED = tl.constexpr(codes.IGNORED)
+UNCONVERGED = tl.constexpr(codes.UNCONVERGED)
+INVALID = tl.constexpr(codes.INVALID)
+INF = tl.constexpr(math.inf)
+
+
+@triton.jit
+def log_of_sum(logits, labels, TILE: tl.constexpr):
+    """`log Σ exp(logits)`; not a finite number where the logits have no softmax."""
+    dtype: tl.constexpr = logits.dtype.element_ty
+    largest = tl.full((TILE,), -INF, dtype)
+    total = tl.zeros((TILE,), dtype)
+    for first in range(0, labels, TILE):
+        label = first + tl.arange(0, TILE)
+        x = tl.load(logits + label, mask=label < labels, other=-INF) * LOG2_E
+        # A maximum may pass over a NaN, but the sum keeps it.
+        larger = tl.maximum(largest, x)
+        safe = tl.where(larger > -INF, larger, 0.0)
+        total = total * tl.exp2(largest - safe) + tl.exp2(x - safe)
+        largest = larger
+    top = tl.max(largest, 0)
+    safe = tl.where(top > -INF, top, 0.0)
+    return (top + tl.log2(tl.sum(total * tl.exp2(largest - safe), 0))) * LN_2
+
+
+@triton.jit
+def class_id_kernel(
+    cost, ids, logits, value, gradient, status, unsolved,
+    labels, cost_row, ignore_index,
+    epsilon: tl.float64, kl_weight: tl.float64, lowest: tl.float64,
+    TILE: tl.constexpr, TABLE: tl.constexpr, TALLY: tl.constexpr,
+):  # fmt: skip
+    """All of `h` goes to the one label of the target; `epsilon` charges that plan's entropy."""
+    dtype: tl.constexpr = logits.dtype.element_ty
+    example = tl.program_id(0).to(tl.int64)
+    logits += example * labels
+    gradient += example * labels
+    strength = tl.full((), epsilon, dtype)
+    kl = tl.full((), kl_weight, dtype)
+    low = tl.full((), lowest, dtype)
+    target = tl.load(ids + example)
+    known = (target >= 0) & (target < labels)
+    place = tl.where(known, target, 0)
+    column = cost + (place if TABLE else example) * cost_row
+    log_total = log_of_sum(logits, labels, TILE)
+
+    sum_ = tl.zeros((TILE,), dtype)
+    for first in range(0, labels, TILE):
+        label = first + tl.arange(0, TILE)
+        valid = label < labels
+        log_h = tl.maximum(tl.load(logits + label, mask=valid, other=-INF) - log_total, low)
+        slope = tl.load(column + label, mask=valid, other=0.0).to(dtype) + strength * log_h
+        sum_ += tl.where(valid, tl.exp2(log_h * LOG2_E) * slope, 0.0)
+    mean = tl.sum(sum_, 0)
+    divergence = log_total - tl.load(logits + place)  # not raised to `low`: it may be large
+    loss = mean + tl.where(kl > 0, kl * divergence, 0.0)
+
+    code = tl.where(known & (tl.abs(loss) < INF) & (tl.abs(log_total) < INF), FINE, INVALID)
+    code = tl.where(target == ignore_index, IGNORED, code)
+    for first in range(0, labels, TILE):
+        label = first + tl.arange(0, TILE)
+        valid = label < labels
+        log_h = tl.maximum(tl.load(logits + label, mask=valid, other=-INF) - log_total, low)
+        slope = tl.load(column + label, mask=valid, other=0.0).to(dtype) + strength * log_h
+        found = tl.exp2(log_h * LOG2_E) * (slope - mean + kl) - tl.where(label == place, kl, 0.0)
+        found = tl.where(code == FINE, found, tl.where(code == IGNORED, 0.0, float("nan")))
+        tl.store(gradient + label, found, mask=valid)
+    loss = tl.where(code == FINE, loss, tl.where(code == IGNORED, 0.0, float("nan")))
+    tl.store(value + example, loss)
+    tl.store(status + example, code)
+    if TALLY:
+        tl.atomic_add(unsolved, (code > IGNORED).to(tl.int64))
+
+
+@triton.jit
+def few_labels_kernel(
+    cost, indices, weights, logits, value, gradient, status, unsolved,
+    labels, cost_row, cost_example, max_iterations,
+    epsilon: tl.float64, tol: tl.float64, kl_weight: tl.float64, lowest: tl.float64,
+    least: tl.float64, mass_tolerance: tl.float64,
+    N: tl.constexpr, S: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr,
+    UNROLLED: tl.constexpr, TABLE: tl.constexpr, PRODUCT: tl.constexpr, NORMALIZE: tl.constexpr,
+    TALLY: tl.constexpr, FIXED: tl.constexpr,
+):  # fmt: skip
+    """A transport problem, solved as in `newton_kernel`, and its gradient in the logits.
+
+    Where `FIXED`, by just `max_iterations` of Algorithm 1.
+    """
+    dtype: tl.constexpr = logits.dtype.element_ty
+    labels = labels // ALIGNED * ALIGNED
+    example = tl.program_id(0).to(tl.int64)
+    logits += example * labels
+    gradient += example * labels
+    last = tl.full((), epsilon, dtype)
+    tol = tl.full((), tol, dtype)
+    kl = tl.full((), kl_weight, dtype)
+    low = tl.full((), lowest, dtype)
+    least = tl.full((), least, dtype)
+    infinite = tl.full((), INF, dtype)
+
+    slot = tl.arange(0, S)
+    inside = tl.where(slot < N, slot, 0)
+    label_of = tl.load(indices + example * N + inside).to(tl.int64)
+    weight = tl.load(weights + example * N + slot, mask=slot < N, other=0.0)
+    used = weight != 0  # which a NaN is
+    known = (label_of >= 0) & (label_of < labels)
+    sensible = (weight > 0) & (weight < INF) & known
+    twice = (label_of[:, None] == label_of[None, :]) & (slot[:, None] < slot[None, :])
+    twice = twice & used[:, None] & used[None, :]
+    total = tl.sum(weight, 0)
+    wrong = tl.max((used & (sensible == 0)).to(tl.int32), 0) + tl.max(
+        tl.max(twice.to(tl.int32), 1), 0
+    )
+    fine = (wrong == 0) & (total > 0)
+    if not NORMALIZE:
+        fine = fine & (tl.abs(total - 1.0) <= mass_tolerance)
+    log_total = log_of_sum(logits, labels, TILE)
+    fine = fine & (tl.abs(log_total) < INF)
+    label_of = tl.where(known, label_of, 0)
+    if TABLE:  # noqa: SIM108
+        rows = label_of * cost_row
+    else:
+        rows = example * cost_example + inside.to(tl.int64) * cost_row
+    rows = tl.multiple_of(rows, ALIGNED)
+
+    # The place of the gradient holds the log of the prediction until it is known.
+    log_h = gradient
+    for first in range(0, labels, TILE):
+        label = first + tl.arange(0, TILE)
+        valid = label < labels
+        logs = tl.maximum(tl.load(logits + label, mask=valid, other=-INF) - log_total, low)
+        tl.store(log_h + label, logs, mask=valid)
+    tl.debug_barrier()
+
+    mass_h, largest_cost = survey(cost, rows, log_h, labels, used, TILE)
+    log_weight = tl.where(weight > least, tl.log(tl.maximum(weight, least)), low)
+    log_y = log_weight + tl.log(mass_h / total)  # balanced masses are equal to the last digit
+    log_y = tl.where(used, log_y, -INF)
+    log_2_beta = (log_y if PRODUCT else tl.where(used, -1.0, log_y)) * LOG2_E
+    if FIXED:
+        at, objective, mean = iterate(
+            cost, rows, log_h, labels, log_y, mass_h, last, max_iterations, S, TILE, PRODUCT
+        )
+        violation = tl.full((), 0.0, dtype)
+    else:
+        at = tl.zeros((S,), dtype)
+        stage = tl.maximum(largest_cost.to(dtype) / FIRST_EXPONENT, last)
+        at, objective, violation, _, mean, _ = ascend(
+            cost, rows, log_h, labels, log_y, mass_h, at, stage, last, infinite, infinite, tol,
+            tl.where(fine, max_iterations, 0), N, S, TILE, ALIGNED, UNROLLED, PRODUCT, False, False,
+        )  # fmt: skip
+
+    if NORMALIZE:
+        weight = weight / total
+    log_h_at = tl.load(logits + label_of, mask=used, other=0.0) - log_total  # not raised to `low`
+    log_weight = tl.log(tl.maximum(weight, least))
+    divergence = tl.sum(tl.where(used, weight * (log_weight - log_h_at), 0.0), 0)
+    loss = objective + tl.where(kl > 0, kl * divergence, 0.0)
+    fine = fine & (tl.abs(loss) < INF) & (tl.abs(mean) < INF)  # slopes too, not their sum alone
+    tl.debug_barrier()  # all have read what is now written over
+
+    scale = 1.0 / last * LOG2_E
+    bias = scale * at + log_2_beta
+    shift = kl * tl.sum(weight, 0) - mean
+    for first in range(0, labels, TILE):
+        label = first + tl.arange(0, TILE)
+        valid = label < labels
+        columns = tl.load(cost + rows[:, None] + label[None, :], mask=valid[None, :], other=0.0)
+        exponent = bias[:, None] - scale * columns.to(dtype)  # (S, TILE)
+        largest = tl.max(exponent, 0)
+        log_sum = largest + tl.log2(tl.sum(tl.exp2(exponent - largest[None, :]), 0))
+        logs = tl.load(log_h + label, mask=valid, other=0.0)
+        f = at_labels(logs, valid, log_sum, last, 1.0, PRODUCT, False)[0]
+        found = tl.exp2(logs * LOG2_E) * (f + shift)
+        tl.store(gradient + label, tl.where(fine, found, float("nan")), mask=valid)
+    tl.debug_barrier()
+    found = tl.load(gradient + label_of, mask=used, other=0.0)
+    tl.store(gradient + label_of, found - kl * weight, mask=used)
+
+    # Rounding M/ε alone would keep the error above `tol`: more digits are needed to know.
+    ROUNDING: tl.constexpr = 2.0**-24 if dtype == tl.float32 else 2.0**-53
+    solved = violation <= tol
+    if not FIXED:
+        solved = solved & (largest_cost.to(dtype) / last * ROUNDING <= tol)
+    code = tl.where(solved, FINE, UNCONVERGED)
+    code = tl.where(fine, code, INVALID)
+    tl.store(value + example, tl.where(fine, loss, float("nan")))
+    tl.store(status + example, code)
+    if TALLY:
+        tl.atomic_add(unsolved, (code > IGNORED).to(tl.int64))

@@ -1,0 +1,357 @@
+"""What one would otherwise pick: losses to compare with, each a line to switch to.
+
+======================  ==========================================================================
+KLLoss                  cross-entropy less the target's entropy: the baseline, blind to the metric
+SoftenedKLLoss          KL on labels that are smoothed by the metric before training
+ExpectedCostLoss        the cost of a label drawn from the prediction, whatever the target: the
+                        Wasserstein loss whose plan is the independent coupling
+SquaredEMDLoss          squared differences of cumulative masses, for ordered labels
+PoissonLoss             KL of masses of any total: what counts are usually trained with
+WeightedSum             several losses, weighed and added
+NearestCostRegression   no loss: a ridge regression of the cost, to subtract from a model's scores
+======================  ==========================================================================
+
+The losses take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of
+which each is divided by its sum; only :class:`PoissonLoss` takes logs of masses, and targets as
+they are.
+
+How they are related: with one label κ the plan-regularised Wasserstein loss is, up to a constant,
+`ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. :class:`SoftenedKLLoss` is
+`KL(s_κ ‖ h)` with the same softened label: the same optimum where the model can reach it, another
+compromise where it cannot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from wassloss._checks import check_number, check_strength
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.losses.modules import REDUCTIONS
+from wassloss.targets import SparseTarget, Target, read_target
+
+
+class PerExampleLoss(nn.Module):
+    """A loss that takes each example for itself.
+
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, target: Target) -> Tensor:
+        values = self.per_example(logits, target)
+        if self.reduction == "none":
+            return values
+        return values.mean() if self.reduction == "mean" else values.sum()
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        """Losses `(batch,)`."""
+        raise NotImplementedError
+
+
+class KLLoss(PerExampleLoss):
+    r"""`KL(target ‖ softmax(logits))`: its gradient is cross-entropy's.
+
+    >>> KLLoss(2)(torch.zeros(1, 2), torch.tensor([[3.0, 3.0]]))
+    tensor(0.)
+    """
+
+    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.labels = labels
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _shares(target, self.labels, logits)
+        log_h = logits.log_softmax(1).gather(1, y.indices.expand_as(y.weights))
+        return _divergence(y.weights, log_h)
+
+
+class SoftenedKLLoss(PerExampleLoss):
+    r"""KL on labels softened by the metric.
+
+    Each label :math:`\kappa` becomes :math:`s_\kappa \propto \exp(-(d(\cdot, \kappa) / w)^2)`, and
+    a target the mixture of its labels; or, with `nearest`, a target becomes
+    :math:`s \propto \exp(-(\min_j d(\cdot, \kappa_j) / w)^2)`, in which a label near many true ones
+    counts for no more than one that is near a single one.
+
+    Args:
+        metric: the ground metric; its distance counts (of :class:`~wassloss.ground.Cost`, the
+            matrix), not its power or scale.
+        width: `w`, in units of the distance; 0 is plain KL (of true labels that count alike, if
+            `nearest`).
+        nearest: soften the target by the distance to its nearest label.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> import wassloss as wl
+    >>> loss_fn = SoftenedKLLoss(wl.ground.Ordinal(5), width=1.0)
+    >>> loss_fn(torch.zeros(1, 5), torch.tensor([2])).item() > 0
+    True
+    """
+
+    far: Tensor
+    softened: Tensor
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        width: float,
+        *,
+        nearest: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.width = check_strength("width", width)
+        self.nearest = nearest
+        distance, dtype = _table(metric, distances=True).double(), torch.get_default_dtype()
+        self.labels = len(distance)
+        far = (distance / width) ** 2 if width else torch.full_like(distance, math.inf)
+        own = torch.eye(self.labels, dtype=torch.bool, device=distance.device)
+        far = torch.where(distance == 0 if width else own | (distance == 0), 0.0, far)
+        if not bool(far.amin(1).isfinite().all()):
+            raise ValueError(f"width must not be so far below all costs of a label, got {width}")
+        if nearest:
+            self.register_buffer("far", far.to(dtype), persistent=False)
+        else:
+            self.register_buffer("softened", (-far).softmax(1).to(dtype), persistent=False)
+
+    def extra_repr(self) -> str:
+        return f"width={self.width:g}, nearest={self.nearest}, reduction={self.reduction!r}"
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _shares(target, self.labels, logits)
+        if self.nearest:
+            soft = (-_nearest(y, self.far.to(logits.dtype))).softmax(1)
+        else:
+            soft = _mixed(y, self.softened.to(logits.dtype))
+        return _divergence(soft, logits.log_softmax(1))
+
+
+class ExpectedCostLoss(PerExampleLoss):
+    r"""The expected cost of a prediction drawn at random: :math:`\sum_{ij} h_i y_j M_{ij}`.
+
+    Args:
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        kl_weight: weight of `KL(target ‖ prediction)`, as in :class:`~wassloss.WassersteinLoss`.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> import wassloss as wl
+    >>> ExpectedCostLoss(wl.ground.Ordinal(3))(torch.zeros(1, 3), torch.tensor([0]))
+    tensor(1.)
+    """
+
+    cost: Tensor
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        *,
+        kl_weight: float = 0.0,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.kl_weight = check_strength("kl_weight", kl_weight)
+        self.register_buffer("cost", _table(metric, distances=False), persistent=False)
+
+    def extra_repr(self) -> str:
+        return f"kl_weight={self.kl_weight:g}, reduction={self.reduction!r}"
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y, log_h = _shares(target, len(self.cost), logits), logits.log_softmax(1)
+        value = (log_h.exp() * _mixed(y, self.cost.to(logits.dtype))).sum(1)
+        if not self.kl_weight:
+            return value
+        own = log_h.gather(1, y.indices.expand_as(y.weights))
+        return value + self.kl_weight * _divergence(y.weights, own)
+
+
+class SquaredEMDLoss(PerExampleLoss):
+    r"""Squared differences of cumulative masses of ordered labels (Hou, Yu and Samaras, 2016).
+
+    .. math:: \sum_i \Bigl( \sum_{j \le i} h_j - y_j \Bigr)^2
+
+    Args:
+        labels: how many; neighbours are all as far apart.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> SquaredEMDLoss(2)(torch.zeros(1, 2), torch.tensor([0]))
+    tensor(0.2500)
+    """
+
+    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.labels = labels
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _shares(target, self.labels, logits)
+        dense = torch.zeros_like(logits).scatter_add(1, y.indices.expand_as(y.weights), y.weights)
+        return ((logits.softmax(1) - dense).cumsum(1) ** 2).sum(1)
+
+
+class PoissonLoss(PerExampleLoss):
+    r"""`KL~(target ‖ prediction)` of masses of any total.
+
+    .. math:: \sum_i y_i \log(y_i / h_i) - y_i + h_i
+
+    The negative log-likelihood of Poisson counts, less what depends on the counts alone. It takes
+    logs of masses, as :class:`~wassloss.RelaxedWassersteinLoss` does, whose KL term it is.
+
+    >>> PoissonLoss(2)(torch.tensor([[1.0, 3.0]]).log(), torch.tensor([[1.0, 3.0]]))
+    tensor(0.)
+    """
+
+    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.labels = labels
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = _masses(target, self.labels, logits)
+        own = logits.gather(1, y.indices.expand_as(y.weights))
+        return _divergence(y.weights, own) - y.weights.sum(1) + logits.exp().sum(1)
+
+
+class WeightedSum(PerExampleLoss):
+    """A sum of losses, such as `W` with KL on softened labels.
+
+    Args:
+        losses: modules that have a `reduction`, which is taken over.
+        weights: one for each.
+        reduction: of the sum.
+
+    >>> import wassloss as wl
+    >>> grades = wl.ground.Ordinal(5)
+    >>> parts = [wl.WassersteinLoss(grades), SoftenedKLLoss(grades, width=1.0)]
+    >>> loss_fn = WeightedSum(parts, [1.0, 0.1])
+    """
+
+    def __init__(
+        self, losses: Sequence[nn.Module], weights: Sequence[float], *, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        if len(losses) != len(weights) or not losses:
+            raise ValueError(
+                f"weights must be one for each loss, got {len(weights)} for {len(losses)}"
+            )
+        for loss in losses:
+            if not hasattr(loss, "reduction"):
+                raise TypeError(f"losses must have a reduction, got {type(loss).__name__}")
+            loss.reduction = "none"  # type: ignore[assignment]
+        self.losses = nn.ModuleList(losses)
+        self.weights = [check_number("weights", weight) for weight in weights]
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        parts = zip(self.losses, self.weights, strict=True)
+        return torch.stack([weight * loss(logits, target) for loss, weight in parts]).sum(0)
+
+
+class NearestCostRegression:
+    r"""Ridge regression of every label's cost to its nearest true label, in closed form.
+
+    That cost is what proposing the label adds to the top-k cost, so :meth:`costs` ranks labels by
+    what a linear model knows of it. Subtracted from the log-probabilities of a model that was
+    trained as usual, :math:`\log h - \beta\, \hat c(x)` trades ranking for cost; :math:`\beta` is
+    chosen on validation data.
+
+    Args:
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        ridge: weight of the squared weights beside the mean squared error, positive; features are
+            centred.
+
+    >>> import wassloss as wl
+    >>> regression = NearestCostRegression(wl.ground.Ordinal(3)).fit(
+    ...     torch.tensor([[-1.0], [1.0]]), torch.tensor([0, 2])
+    ... )
+    >>> regression.costs(torch.tensor([[-1.0]])).argmin(1)
+    tensor([0])
+    """
+
+    def __init__(self, metric: GroundMetric | Tensor | NDArray[Any], *, ridge: float = 0.1) -> None:
+        self.cost = _table(metric, distances=False)
+        self.ridge = check_number("ridge", ridge)
+        if not 0 < self.ridge < math.inf:
+            raise ValueError(f"ridge must be positive and finite, got {ridge}")
+        self.weights: Tensor | None = None
+
+    def fit(self, features: Tensor, target: Target) -> NearestCostRegression:
+        """Learn from features `(n, d)` and targets in any form."""
+        x = features.double()
+        if x.dim() != 2 or not len(x):
+            raise ValueError(f"features must have shape (n, d), n at least 1, got {tuple(x.shape)}")
+        if not bool(x.isfinite().all()):
+            raise ValueError("features must be finite, got NaN or infinity")
+        read, _ = read_target(target, len(self.cost), x.shape[:1], x)
+        indices = read.indices.expand(len(x), -1)  # one row for all, where targets are dense
+        cost, weights = self.cost.to(x.device), read.weights
+        pieces = [SparseTarget(indices[rows], weights[rows]) for rows in _pieces(len(x))]
+        y = torch.cat([_nearest(piece, cost) for piece in pieces]).double()
+        self.mean, self.offset = x.mean(0), y.mean(0)
+        x = x - self.mean
+        gram = x.T @ x / len(x) + self.ridge * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+        self.weights = torch.linalg.solve(gram, x.T @ (y - self.offset) / len(x))
+        return self
+
+    def costs(self, features: Tensor) -> Tensor:
+        """Predicted costs `(n, labels)`, in the dtype of the features."""
+        if self.weights is None:
+            raise ValueError("costs needs a regression that was fitted: call fit first")
+        predicted: Tensor = (features.double() - self.mean) @ self.weights + self.offset
+        return predicted.to(features.dtype)
+
+
+def _pieces(count: int, size: int = 256) -> list[slice]:
+    """What bounds the block of costs that is looked at, `(size, support, labels)`."""
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def _nearest(y: SparseTarget, cost: Tensor) -> Tensor:
+    """The cost of every label to the target's nearest, `(batch, labels)`."""
+    absent = (y.weights == 0).unsqueeze(2)
+    rows = cost[y.indices].expand(len(y.weights), -1, -1)
+    return rows.masked_fill(absent, math.inf).amin(1)
+
+
+def _shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
+    """The target's labels and what part of its mass each has."""
+    read = _masses(target, labels, logits)
+    return SparseTarget(read.indices, read.weights / read.weights.sum(1, keepdim=True))
+
+
+def _masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
+    """The target's labels and the mass of each."""
+    if logits.dim() != 2 or logits.shape[1] != labels:
+        raise ValueError(f"logits must have shape (batch, {labels}), got {tuple(logits.shape)}")
+    read, _ = read_target(target, labels, logits.shape[:1], logits)
+    return read
+
+
+def _divergence(y: Tensor, log_h: Tensor) -> Tensor:
+    # What weighs nothing must not meet an infinite logarithm.
+    return (torch.xlogy(y, y) - torch.where(y > 0, y * log_h, 0.0)).sum(1)
+
+
+def _mixed(y: SparseTarget, rows: Tensor) -> Tensor:
+    """The rows of the target's labels, weighed and added, `(batch, labels)`."""
+    if len(y.indices) != len(y.weights):  # every label, for all examples
+        return y.weights @ rows
+    return torch.bmm(y.weights.unsqueeze(1), rows[y.indices]).squeeze(1)
+
+
+def _table(metric: GroundMetric | Tensor | NDArray[Any], *, distances: bool) -> Tensor:
+    """All costs or distances: row j has those from every label to label j."""
+    metric = as_ground_metric(metric)
+    if distances:
+        metric = metric.with_cost(power=1.0, scale=None)
+    return metric.cost_columns(torch.arange(metric.size)).detach()

@@ -1,0 +1,393 @@
+"""Per-example losses: differentiable functions, one number an example.
+
+Gradients are first-order and come from the optimum of each solve. A solve that does not reach its
+tolerance raises a :class:`~wassloss.ConvergenceWarning`.
+
+Keywords shared by all of them:
+
+================  ================================================================================
+epsilon           entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
+gamma             weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
+                  is balanced transport, and `(inf, 0)` goes to whichever targets are nearest
+regularizer       ``"plan"`` (the paper's) or ``"product"``; see :mod:`wassloss.transport.objective`
+debiased          the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
+                  regularisers and 0 for equal measures
+tol               marginal error to solve to: 1e-5 in single precision, 1e-8 in double by default
+max_iterations    iterations after which to give up, with a warning
+iterations        run the paper's Algorithm 1 for exactly this many iterations instead
+solver            a solver of :mod:`wassloss.transport` instead of the automatic choice
+================  ================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss import _checks
+from wassloss._looking import checking
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.kernels.status import IGNORED
+from wassloss.losses.autograd import (
+    check_reverse_mode,
+    reduced_with_fused_gradient,
+    with_fused_gradient,
+)
+from wassloss.losses.fused import fused_loss
+from wassloss.losses.rule import Fused
+from wassloss.losses.spec import LossSpec, Recipe, SolverKeywords, TransportKeywords
+from wassloss.losses.transport_cost import problem_of, transport_cost
+from wassloss.targets import (
+    SparseTarget,
+    Target,
+    check_shape,
+    dtype_of,
+    is_class_ids,
+    is_dense,
+    read_target,
+)
+from wassloss.transport import Problem, Solution, solve_problem
+from wassloss.transport.problem import smallest_mass
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def solve(
+    h: Tensor,
+    y: Target,
+    metric: GroundMetric | Tensor | NDArray[Any],
+    *,
+    epsilon: float = 0.0,
+    start: Solution | None = None,
+    **keywords: Unpack[TransportKeywords],
+) -> Solution:
+    """Solve the transport from each prediction to its target.
+
+    Args:
+        h: masses of the predictions, `(batch, labels)` or `(labels,)`.
+        y: targets in any form (see :mod:`wassloss.targets`).
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        epsilon: entropic strength; 0 is exact.
+        start: an earlier solution of a similar problem with the same support, to start from.
+        **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `iterations`, `solver`: see
+            the top of this module.
+
+    Returns:
+        A :class:`~wassloss.transport.Solution`: value, potentials, plan, and whether to trust them.
+
+    >>> import torch, wassloss as wl
+    >>> h = torch.tensor([[0.5, 0.5, 0.0]])
+    >>> solution = wl.solve(h, torch.tensor([2]), wl.ground.Ordinal(3))
+    >>> solution.value, solution.status.name
+    (tensor([1.5000]), 'EXACT')
+    >>> solution.plan()
+    tensor([[[0.0000, 0.0000, 0.5000],
+             [0.0000, 0.0000, 0.5000],
+             [0.0000, 0.0000, 0.0000]]])
+    """
+    recipe = Recipe.checked(epsilon=epsilon, **keywords)
+    if recipe.debiased:
+        raise ValueError("debiased is a combination of three problems: use wasserstein")
+    metric = as_ground_metric(metric)
+    masses, target = _read_masses(h, y, metric, recipe)
+    problem = problem_of(masses.detach().log(), target, metric, recipe)
+    return solve_problem(problem, recipe.solver_for(problem), _start_potential(start, problem))
+
+
+def wasserstein(
+    h: Tensor,
+    y: Target,
+    metric: GroundMetric | Tensor | NDArray[Any],
+    *,
+    epsilon: float = 0.0,
+    **keywords: Unpack[TransportKeywords],
+) -> Tensor:
+    """The Wasserstein distance from each prediction to its target, differentiable in all three.
+
+    Args:
+        h: masses of the predictions, `(batch, labels)` or `(labels,)`.
+        y: targets in any form (see :mod:`wassloss.targets`).
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`. It may require grad, which then receives the transport
+            plan.
+        epsilon: entropic strength; 0 is exact.
+        **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`, `iterations`,
+            `solver`: see the top of this module.
+
+    Returns:
+        Values `(batch,)`, or a scalar for `h` of shape `(labels,)`, in units of the metric's cost.
+
+    >>> import torch, wassloss as wl
+    >>> h = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    >>> y = torch.tensor([[0.0, 0.0, 1.0], [0.5, 0.0, 0.5]])
+    >>> wl.wasserstein(h, y, wl.ground.Ordinal(3))
+    tensor([1.5000, 1.0000])
+    """
+    recipe = Recipe.checked(epsilon=epsilon, **keywords)
+    metric = as_ground_metric(metric)
+    masses, target = _read_masses(h, y, metric, recipe)
+    value = transport_cost(masses.detach().log(), target, metric, recipe, h=masses)
+    return value.reshape(h.shape[:-1])
+
+
+def wasserstein_loss(
+    logits: Tensor,
+    target: Target,
+    metric: GroundMetric | Tensor | NDArray[Any],
+    *,
+    epsilon: float,
+    debiased: bool = False,
+    kl_weight: float = 0.0,
+    normalize_target: bool = False,
+    ignore_index: int = -100,
+    **keywords: Unpack[SolverKeywords],
+) -> Tensor:
+    """`W(softmax(logits), target) + kl_weight · KL(target ‖ softmax(logits))` for each example.
+
+    Args:
+        logits: `(batch, labels, …)` or `(labels,)`, as `cross_entropy` takes them.
+        target: in any form (see :mod:`wassloss.targets`); dense weights have the logits' shape.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        epsilon: entropic strength; 0 is exact.
+        debiased: use the Sinkhorn divergence.
+        kl_weight: the paper's α.
+        normalize_target: divide each target by its sum (several tags, each of weight 1, say).
+        ignore_index: the class id of examples whose loss is 0.
+        **keywords: see the top of this module.
+
+    Returns:
+        The shape of `logits` without its label dimension.
+
+    >>> import torch, wassloss as wl
+    >>> from wassloss.losses import wasserstein_loss
+    >>> logits = torch.tensor([[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]])
+    >>> wasserstein_loss(logits, torch.tensor([2, 2, 2]), wl.ground.Ordinal(3), epsilon=0)
+    tensor([1.9996, 1.0000, 0.0004])
+    """
+    recipe = Recipe.checked(epsilon=epsilon, debiased=debiased, **keywords)
+    kl_weight = _checks.check_strength("kl_weight", kl_weight)
+    ignore_index = _checks.check_ignore_index(ignore_index)
+    if not recipe.objective.balanced:
+        raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
+    spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
+    return loss_of_logits(logits, target, spec).differentiable()
+
+
+def relaxed_wasserstein_loss(
+    log_h: Tensor,
+    target: Target,
+    metric: GroundMetric | Tensor | NDArray[Any],
+    *,
+    epsilon: float,
+    gamma: float | Iterable[float],
+    kl_weight: float = 0.0,
+    ignore_index: int = -100,
+    **keywords: Unpack[SolverKeywords],
+) -> Tensor:
+    """Relaxed transport from the measure `exp(log_h)` to the target, plus `kl_weight · KL~`.
+
+    Args:
+        log_h: logs of unnormalised masses, `(batch, labels, …)` or `(labels,)`.
+        target: in any form (see :mod:`wassloss.targets`), of any mass.
+        metric: the ground metric, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        epsilon: entropic strength, positive.
+        gamma: `(γ_a, γ_b)`, or one number for both.
+        kl_weight: weight of `KL~(target ‖ exp(log_h))`.
+        ignore_index: the class id of examples whose loss is 0.
+        **keywords: see the top of this module.
+
+    Returns:
+        The shape of `log_h` without its label dimension.
+
+    >>> import torch, wassloss as wl
+    >>> from wassloss.losses import relaxed_wasserstein_loss
+    >>> log_h, y = torch.zeros(1, 3), torch.tensor([[0.0, 0.0, 3.0]])
+    >>> loss = relaxed_wasserstein_loss(log_h, y, wl.ground.Ordinal(3), epsilon=0.01, gamma=100.0)
+    >>> loss.round(decimals=2)  # three units of mass, moved 2, 1 and 0 steps
+    tensor([2.9800])
+    """
+    recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
+    kl_weight = _checks.check_strength("kl_weight", kl_weight)
+    ignore_index = _checks.check_ignore_index(ignore_index)
+    spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, ignore_index=ignore_index)
+    return relaxed_loss(log_h, target, spec).differentiable()
+
+
+class Slope(NamedTuple):
+    """The gradient of each of a batch of values, `(batch, n)`, in the row of `x` it belongs to."""
+
+    x: Tensor
+    gradient: Tensor
+
+
+class PerExample(NamedTuple):
+    """Losses before they are reduced."""
+
+    values: Tensor  # (batch,); 0 where an example does not count
+    shape: torch.Size  # what they are returned as: the logits' shape without labels
+    target: SparseTarget | Tensor  # as read; class ids may be left as they are, (batch,)
+    counts: Tensor | None  # (batch,), which examples count; None where all do
+    slope: Slope | None = None  # what autograd is yet to be told of `values`
+
+    def differentiable(self) -> Tensor:
+        """`values` with their gradient, in their shape."""
+        values = (
+            self.values if self.slope is None else with_fused_gradient(self.values, *self.slope)
+        )
+        # Even a view that changes nothing takes part in the backward pass.
+        return values if values.shape == self.shape else values.reshape(self.shape)
+
+    def reduced(self, mean: bool) -> Tensor:
+        """The mean or sum of the differentiable values, all counted equally."""
+        if self.slope is None:
+            return self.values.mean() if mean else self.values.sum()
+        return reduced_with_fused_gradient(self.values, *self.slope, mean)
+
+
+def loss_of_logits(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
+    """`wasserstein_loss` with its keywords checked, also of a target that need not be met."""
+    rows, target, shape = _shaped("logits", logits, target, spec.metric)
+    _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
+    read = None
+    if not (isinstance(target, SparseTarget) or is_class_ids(target)):
+        read = _read("logits", rows, target, shape, spec)
+    fused = fused_loss(rows, read.target if read else target, shape, spec)
+    if fused is not None:
+        found = _from_fused(fused, rows, read.target if read else target, shape)
+        if found is not None:
+            return found
+    read = read or _read("logits", rows, target, shape, spec)
+    if not spec.normalize_target:
+        mass = read.target.weights.detach().sum(1)
+        tolerance = _checks.mass_tolerance(rows.dtype, dtype_of(target))
+        marks = _checks.check_equal_mass(mass, torch.ones_like(mass), tolerance)
+        read = read._replace(target=read.target.marked(marks))
+    return _composed(read, shape, spec)
+
+
+def _composed(read: _Read, shape: torch.Size, spec: LossSpec) -> PerExample:
+    """`W + kl_weight · KL` of logits, of whatever functions it takes."""
+    log_h, target = read.rows.log_softmax(1), read.target
+    if spec.normalize_target:
+        total = target.weights.sum(1, keepdim=True)
+        target = SparseTarget(target.indices, target.weights / total)
+    value = transport_cost(log_h, target, spec.metric, spec.recipe, unsolved=spec.unsolved)
+    if spec.kl_weight:
+        value = value + spec.kl_weight * _kl(log_h, target)
+    return PerExample(_ignoring(value, read.counts), shape, target, read.counts)
+
+
+def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
+    """What a compiled pass found; None where it has doubts that the composed functions explain."""
+    can_look = checking()
+    worst = fused.worst() if can_look else IGNORED
+    if worst > IGNORED:
+        return None
+    slope = None
+    if torch.is_grad_enabled() and rows.requires_grad:
+        if can_look:
+            check_reverse_mode(rows)
+        slope = Slope(rows, fused.gradient)
+    some_ignored = worst == IGNORED and is_class_ids(target)
+    counts = fused.status != IGNORED if some_ignored else None
+    return PerExample(fused.value, shape, target, counts, slope)
+
+
+def relaxed_loss(log_h: Tensor, target: Target, spec: LossSpec) -> PerExample:
+    """`relaxed_wasserstein_loss` with its keywords checked."""
+    rows, target, shape = _shaped("log_h", log_h, target, spec.metric)
+    _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
+    rows, read, counts = _read("log_h", rows, target, shape, spec)
+    read = read.marked(_checks.check_log_masses(rows.detach(), "log_h"))
+    value = transport_cost(rows, read, spec.metric, spec.recipe, unsolved=spec.unsolved)
+    if spec.kl_weight:
+        excess = rows.exp().sum(1) - read.weights.sum(1)
+        value = value + spec.kl_weight * (_kl(rows, read) + excess)
+    return PerExample(_ignoring(value, counts), shape, read, counts)
+
+
+def _read_masses(
+    h: Tensor, y: Target, metric: GroundMetric, recipe: Recipe
+) -> tuple[Tensor, SparseTarget]:
+    _checks.check_prediction("h", h, metric, -1)
+    if h.dim() > 2:
+        raise ValueError(f"h must have shape (batch, labels) or (labels,), got {tuple(h.shape)}")
+    masses = _working(h).reshape(-1, metric.size)
+    marks = _checks.check_masses(masses.detach(), "h")
+    target = read_target(y, metric.size, h.shape[:-1], masses)[0].marked(marks)
+    if recipe.objective.balanced:
+        total, wanted = masses.detach().sum(1), target.weights.detach().sum(1)
+        tolerance = _checks.mass_tolerance(h.dtype, dtype_of(y))
+        target = target.marked(_checks.check_equal_mass(wanted, total, tolerance))
+    return masses, target
+
+
+def _shaped(
+    name: str, x: Tensor, target: Target, metric: GroundMetric
+) -> tuple[Tensor, Target, torch.Size]:
+    """Logits as `(batch, labels)`, a dense target with its labels last, and the batch's shape."""
+    label_dim = 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
+    _checks.check_prediction(name, x, metric, label_dim)
+    if x.dim() == 2 and not is_dense(target):  # as they should be already
+        return _working(x), target, x.shape[:1]
+    moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
+    shape = moved.shape[:-1]
+    if is_dense(target):
+        check_shape(target, tuple(x.shape), shape)
+        target = target.movedim(label_dim, -1)
+    return moved.reshape(-1, metric.size), target, shape
+
+
+class _Read(NamedTuple):
+    """Predictions and targets, checked."""
+
+    rows: Tensor  # (batch, labels)
+    target: SparseTarget
+    counts: Tensor | None  # (batch,), which examples count; None where all do
+
+
+def _read(name: str, rows: Tensor, target: Target, shape: torch.Size, spec: LossSpec) -> _Read:
+    read, counts = read_target(target, spec.metric.size, shape, rows, spec.ignore_index)
+    if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
+        rows = rows.masked_fill(~counts.unsqueeze(1), 0.0)
+    marks = _checks.check_logits(rows.detach(), name)
+    return _Read(rows, read.marked(marks), counts)
+
+
+def _working(x: Tensor) -> Tensor:
+    """At least single precision: half precision has too few digits for `M/ε`."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def _kl(log_h: Tensor, target: SparseTarget) -> Tensor:
+    """`Σ y log(y/h)`, `(batch,)`."""
+    weights = target.weights
+    log_at = log_h.gather(1, target.indices.expand_as(weights))
+    # A weight of zero must not meet an infinite log: 0 · inf is NaN, and so is its gradient.
+    log_at = torch.where(weights > 0, log_at, 0.0)
+    log_weights = weights.clamp(min=smallest_mass(weights.dtype)).log()
+    divergence = weights * (log_weights - log_at)
+    return divergence.sum(1)
+
+
+def _ignoring(value: Tensor, counts: Tensor | None) -> Tensor:
+    return value if counts is None else torch.where(counts, value, 0.0)
+
+
+def _start_potential(start: Solution | None, problem: Problem) -> Tensor | None:
+    if start is None:
+        return None
+    if start.g.shape != problem.log_y.shape:
+        raise ValueError(
+            f"start must have target potentials of shape {tuple(problem.log_y.shape)}, as this "
+            f"problem has, got {tuple(start.g.shape)}"
+        )
+    return start.g

@@ -1,0 +1,340 @@
+"""Drop-in losses: thin modules over :mod:`wassloss.losses`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from wassloss import _checks
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
+from wassloss.losses.spec import LossSpec, Recipe
+from wassloss.targets import SparseTarget, Target
+from wassloss.transport import Solver
+
+REDUCTIONS = ("mean", "sum", "none")
+LARGEST_TABLE = 2048  # labels up to which all costs are computed once and kept
+
+
+def default_epsilon(metric: GroundMetric) -> float:
+    """A fifth of the median cost: soft enough to train well, sharp enough to tell labels apart.
+
+    The evidence is in docs/defaults.md.
+    """
+    return 0.2 * typical_cost(metric)
+
+
+def typical_cost(metric: GroundMetric) -> float:
+    """The median cost between two labels, or what stands in for it in a degenerate metric."""
+    return metric.median_cost() or metric.max_cost() or 1.0
+
+
+class _TransportLoss(nn.Module):
+    """What the losses share: a metric that moves with the module, weights, and a reduction.
+
+    Attributes:
+        unsolved: how many examples went wrong while a CUDA graph with this loss was replayed, for
+            a graph cannot warn or raise: they did not converge, or made no sense and have a loss
+            of NaN.
+    """
+
+    weight: Tensor | None
+    unsolved: Tensor
+    recipe: Recipe
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        kl_weight: float,
+        weight: Tensor | None,
+        ignore_index: int,
+        reduction: str,
+    ) -> None:
+        super().__init__()
+        metric = as_ground_metric(metric)
+        if metric.size <= LARGEST_TABLE and not metric.requires_grad:
+            metric = metric.tabulated()
+        self.metric = metric
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+        if weight is not None:
+            _checks.check_class_weights(weight, metric)
+        self.kl_weight = _checks.check_strength("kl_weight", kl_weight)
+        self.ignore_index = _checks.check_ignore_index(ignore_index)
+        self.reduction = reduction
+        self.register_buffer("weight", weight)
+        unsolved = torch.zeros((), dtype=torch.long, device=metric.device)
+        self.register_buffer("unsolved", unsolved, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        # The metric follows the module from device to device, but keeps its own precision.
+        device = fn(torch.empty(0, device=self.metric.device)).device
+        self.metric = self.metric.to(device=device)
+        return super()._apply(fn, recurse)
+
+    def extra_repr(self) -> str:
+        objective = self.recipe.objective
+        gamma = "" if objective.balanced else f", gamma={objective.gamma}"
+        shown = {"debiased": self.recipe.debiased, "iterations": self.recipe.iterations}
+        extra = "".join(f", {name}={value}" for name, value in shown.items() if value)
+        return (
+            f"{self.metric!r}, epsilon={objective.epsilon:.4g}{gamma}, "
+            f"regularizer={objective.regularizer.value!r}, kl_weight={self.kl_weight:g}, "
+            f"reduction={self.reduction!r}{extra}"
+        )
+
+    def _spec(self, normalize_target: bool = False) -> LossSpec:
+        """What to compute, from attributes as they are now: they may have been changed."""
+        return LossSpec(
+            self.metric,
+            self.recipe,
+            self.kl_weight,
+            normalize_target,
+            self.ignore_index,
+            self.unsolved,
+        )
+
+    def _reduce(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor:
+        """Weigh the examples and reduce them; the mean is weighted, as in `CrossEntropyLoss`."""
+        share, mean = self._share(losses, sample_weight), self.reduction == "mean"
+        counted_equally = share is None and not (mean and losses.counts is not None)
+        if counted_equally and self.reduction != "none":
+            return losses.reduced(mean)
+        values = losses.differentiable()  # those that do not count are 0
+        if share is not None:
+            values = share * values
+        if self.reduction == "none":
+            return values
+        return _quotient(values.sum(), _total_share(losses, share)) if mean else values.sum()
+
+    def _share(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor | None:
+        """What each example's loss is multiplied by; None where that is 1 for all."""
+        share: Tensor | None = None
+        if sample_weight is not None:
+            share = _checks.checked_sample_weight(
+                sample_weight, losses.shape, losses.values.device
+            ).to(losses.values.dtype)
+        if self.weight is not None:
+            of_example = _weight_of_classes(self.weight.to(losses.values.dtype), losses.target)
+            of_example = of_example.reshape(losses.shape)
+            share = of_example if share is None else share * of_example
+        return share
+
+
+def _total_share(losses: PerExample, share: Tensor | None) -> Tensor:
+    """The sum of the shares of the examples that count."""
+    if losses.counts is None:
+        return cast(Tensor, share).sum()  # without either, nothing is weighed
+    counts = losses.counts.reshape(losses.shape)
+    return counts.sum() if share is None else (share * counts).sum()
+
+
+def _quotient(total: Tensor, share: Tensor) -> Tensor:
+    """`total / share`: NaN where nothing counts, as in `CrossEntropyLoss`, but without a gradient.
+
+    One batch of ignored labels would otherwise turn every weight of a model into NaN.
+    """
+    some = share != 0
+    return torch.where(some, total / torch.where(some, share, 1), math.nan)
+
+
+def _weight_of_classes(weight: Tensor, target: SparseTarget | Tensor) -> Tensor:
+    """How much each example counts for the classes it has."""
+    if isinstance(target, Tensor):
+        return weight[target.long().clamp(0, len(weight) - 1)]  # ids out of range do not count
+    mass = target.weights.detach()
+    # An average, so that weights of 1 change nothing whatever the mass of the target.
+    return (weight[target.indices] * mass).sum(-1) / mass.sum(-1)
+
+
+class WassersteinLoss(_TransportLoss):
+    r"""`W(softmax(logits), target) + kl_weight · KL`: swap it in for `CrossEntropyLoss`.
+
+    Args:
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        epsilon: entropic strength, `1/λ` in the paper, in units of the metric's cost. By default
+            a fifth of the median cost; 0 is the exact Wasserstein loss.
+        kl_weight: the paper's α in `W + α KL`.
+        regularizer: ``"plan"``, the paper's, or ``"product"``.
+        debiased: use the Sinkhorn divergence instead.
+        normalize_target: divide each target by its sum, for targets such as a row of tags that
+            are 0 or 1.
+        weight: a weight for each class, `(labels,)`; an example counts as much as its classes.
+        ignore_index: the class id of examples that do not count.
+        reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
+        tol, max_iterations, iterations, solver: how hard to solve; `iterations=10` is the paper's
+            own run. See :mod:`wassloss.losses`.
+
+    Shapes:
+        - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
+        - target: class ids, dense weights, :class:`~wassloss.SparseTarget` or `torch.sparse`; see
+          :mod:`wassloss.targets`.
+        - output: a scalar, or the logits' shape without labels if `reduction="none"`.
+
+    Gradients are first-order: a double backward raises an error.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(5), kl_weight=0.1)
+    >>> logits = torch.zeros(3, 5, requires_grad=True)
+    >>> loss_fn(logits, torch.tensor([0, 2, 4])).backward()
+    >>> logits.grad[0].argmin()  # the pull is towards the label itself
+    tensor(0)
+    """
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        *,
+        epsilon: float | None = None,
+        kl_weight: float = 0.0,
+        regularizer: str = "plan",
+        debiased: bool = False,
+        normalize_target: bool = False,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        tol: float | None = None,
+        max_iterations: int | None = None,
+        iterations: int | None = None,
+        solver: Solver | None = None,
+    ) -> None:
+        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
+        self.normalize_target = normalize_target
+        self.recipe = Recipe.checked(
+            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+            regularizer=regularizer,
+            debiased=debiased,
+            tol=tol,
+            max_iterations=max_iterations,
+            iterations=iterations,
+            solver=solver,
+        )
+        self.recipe.check_fits(self.metric)
+
+    def forward(
+        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        spec = self._spec(self.normalize_target)
+        return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
+
+
+class NearestWassersteinLoss(_TransportLoss):
+    r"""Mass travels to the nearest true labels: what a proposal costs that only has to be near one.
+
+    The Wasserstein loss of several true labels asks for mass near *each* of them. Here the target's
+    masses do not have to be met (relaxed transport with :math:`\gamma = (\infty, 0)`), and what is
+    left is a closed form, without iterations:
+
+    .. math:: \sum_i h_i \min_j M_{ij} \quad\text{or}\quad
+              -\varepsilon \sum_i h_i \log \sum_j y_j e^{-M_{ij} / \varepsilon}
+
+    for :math:`\varepsilon = 0` and for the ``"product"`` regulariser. It leads from the expected
+    cost (a large :math:`\varepsilon`) to the top-k cost itself (zero). Alone it is content with any
+    true label; with `kl_weight` the prediction keeps the others.
+
+    Args:
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        epsilon: entropic strength in units of the metric's cost, by default a fifth of the median
+            cost; 0 is the nearest label's cost.
+        kl_weight: the paper's α in `W + α KL`.
+        regularizer: ``"product"``, or ``"plan"``, which adds `ε Σ h log h` and counts all true
+            labels alike.
+        weight, ignore_index, reduction: as in :class:`WassersteinLoss`.
+
+    Shapes:
+        - logits and target: as in :class:`WassersteinLoss`; each target is divided by its sum.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = wl.NearestWassersteinLoss(wl.ground.Ordinal(5), epsilon=0)
+    >>> tags = torch.tensor([[1.0, 0.0, 0.0, 0.0, 1.0]])
+    >>> loss_fn(torch.tensor([[9.0, 0.0, 0.0, 0.0, 0.0]]), tags) < 0.01  # one of the two will do
+    tensor(True)
+    """
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        *,
+        epsilon: float | None = None,
+        kl_weight: float = 0.0,
+        regularizer: str = "product",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
+        self.recipe = Recipe.checked(
+            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+            gamma=(math.inf, 0.0),
+            regularizer=regularizer,
+        )
+
+    def forward(
+        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        spec = self._spec(normalize_target=True)
+        return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
+
+
+class RelaxedWassersteinLoss(_TransportLoss):
+    """Relaxed transport between unnormalised measures: mass may be made and destroyed, at a price.
+
+    Args:
+        metric: the ground metric of the labels, or a matrix of distances; for other costs,
+            :class:`~wassloss.ground.Cost`.
+        epsilon: entropic strength, positive, by default a fifth of the median cost.
+        gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
+            for both, by default the median cost: mass that would travel further than about
+            `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint, and
+            a target's of 0 is free: see :class:`NearestWassersteinLoss`.
+        kl_weight: weight of `KL~(target ‖ prediction)`.
+        regularizer, weight, ignore_index, reduction, tol, max_iterations, iterations, solver: as in
+            :class:`WassersteinLoss`.
+
+    Shapes:
+        - log_h: logs of the predicted masses, `(batch, labels)`, `(batch, labels, …)` or
+          `(labels,)`.
+        - target: as in :class:`WassersteinLoss`, of any positive mass.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Grid((8, 8)), gamma=(1.0, 1.0))
+    >>> log_h = torch.zeros(2, 64, requires_grad=True)
+    >>> loss_fn(log_h, torch.rand(2, 64)).backward()
+    """
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        *,
+        epsilon: float | None = None,
+        gamma: float | Iterable[float] | None = None,
+        kl_weight: float = 0.0,
+        regularizer: str = "plan",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        tol: float | None = None,
+        max_iterations: int | None = None,
+        iterations: int | None = None,
+        solver: Solver | None = None,
+    ) -> None:
+        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
+        self.recipe = Recipe.checked(
+            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+            gamma=typical_cost(self.metric) if gamma is None else gamma,
+            regularizer=regularizer,
+            tol=tol,
+            max_iterations=max_iterations,
+            iterations=iterations,
+            solver=solver,
+        )
+
+    def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
+        return self._reduce(relaxed_loss(log_h, target, self._spec()), sample_weight)

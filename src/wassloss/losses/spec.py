@@ -1,0 +1,176 @@
+"""What a loss computes, apart from its data: the objective, and how hard to solve for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from torch import Tensor
+
+from wassloss import _checks
+from wassloss.ground import GroundMetric
+from wassloss.ground._inputs import size_of
+from wassloss.transport import Objective, Problem, Regularizer, Solver, choose_solver
+
+
+class SolverKeywords(TypedDict, total=False):
+    """Keywords every transport function shares; :mod:`wassloss.losses` explains them."""
+
+    regularizer: str
+    tol: float | None
+    max_iterations: int | None
+    iterations: int | None
+    solver: Solver | None
+
+
+class TransportKeywords(SolverKeywords, total=False):
+    """Keywords of the functions that are not named for one kind of transport."""
+
+    gamma: float | Iterable[float]
+    debiased: bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked set of the keywords that every transport function shares.
+
+    Attributes:
+        objective: `epsilon`, `gamma` and `regularizer`.
+        debiased: subtract half of what each measure costs to itself.
+        tol: marginal error to solve to; None for the dtype's default.
+        max_iterations: iterations after which to give up (and warn); None for the solver's own.
+        iterations: run the paper's Algorithm 1 for exactly this many iterations instead.
+        solver: answer with this solver instead of the automatic choice.
+    """
+
+    objective: Objective
+    debiased: bool = False
+    tol: float | None = None
+    max_iterations: int | None = None
+    iterations: int | None = None
+    solver: Solver | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        epsilon: float,
+        gamma: float | Iterable[float] = math.inf,
+        regularizer: str = "plan",
+        debiased: bool = False,
+        tol: float | None = None,
+        max_iterations: int | None = None,
+        iterations: int | None = None,
+        solver: Solver | None = None,
+    ) -> Recipe:
+        objective = _objective(epsilon, gamma, regularizer)
+        debiased = _checks.check_flag("debiased", debiased)
+        if debiased and not objective.balanced:
+            raise ValueError(
+                f"gamma must be infinite where debiased=True, got gamma={objective.gamma}: the "
+                "divergence compares measures of equal mass"
+            )
+        tol, max_iterations, iterations = _budget(tol, max_iterations, iterations, solver)
+        if iterations is not None and objective.free_target:
+            raise ValueError(
+                f"iterations must be left out where gamma is 0 for the target, got {iterations}: "
+                "the answer is a closed form"
+            )
+        if iterations is not None and objective.exact:
+            raise ValueError(f"epsilon must be positive where iterations={iterations}, got 0")
+        return cls(objective, debiased, tol, max_iterations, iterations, solver)
+
+    def check_fits(self, metric: GroundMetric) -> None:
+        """Refuse a divergence under costs that are no distance.
+
+        Raises:
+            ValueError: it would not be 0 for equal measures, nor the same both ways.
+        """
+        if self.debiased and not metric.is_distance:
+            raise ValueError(
+                f"debiased must be False for {metric!r}: the divergence subtracts what each "
+                "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
+                "itself; if these costs are one, use Matrix"
+            )
+
+    def solver_for(self, problem: Problem) -> Solver:
+        """The solver this recipe answers a problem with."""
+        if self.solver is not None:
+            return self.solver
+        return choose_solver(
+            problem,
+            tol=self.tol,
+            max_iterations=self.max_iterations,
+            iterations=self.iterations,
+        )
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """What a loss on logits computes, apart from its data: `W + kl_weight · KL`, all checked.
+
+    Attributes:
+        metric: the ground metric of the labels.
+        recipe: the transport's objective, and how hard to solve for it.
+        kl_weight: the paper's α.
+        normalize_target: divide each target by its sum.
+        ignore_index: the class id of examples whose loss is 0.
+        unsolved: a count to which, while a CUDA graph is captured, examples that go wrong are
+            added: a graph has no other way to tell.
+    """
+
+    metric: GroundMetric
+    recipe: Recipe
+    kl_weight: float = 0.0
+    normalize_target: bool = False
+    ignore_index: int = -100
+    unsolved: Tensor | None = None
+
+
+def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:
+    epsilon, pair = _checks.check_strength("epsilon", epsilon), _checks.check_gamma(gamma)
+    names = [kind.value for kind in Regularizer]
+    if regularizer not in names:
+        raise ValueError(f"regularizer must be one of {names}, got {regularizer!r}")
+    objective = Objective(epsilon, pair, Regularizer(regularizer))
+    nearest = objective.free_target and math.isinf(pair[0])  # defined without an entropy too
+    if objective.exact and not (objective.balanced or nearest):
+        raise ValueError(
+            f"epsilon must be positive where gamma is finite, got epsilon=0 and gamma={pair}: "
+            "relaxed transport is defined with an entropy"
+        )
+    return objective
+
+
+def _budget(
+    tol: float | None, max_iterations: int | None, iterations: int | None, solver: Solver | None
+) -> tuple[float | None, int | None, int | None]:
+    """What limits a solve, in plain numbers, for compiled code takes no others."""
+    if tol is not None:
+        given, tol = tol, _checks.check_number("tol", tol)
+        if not tol > 0:
+            raise ValueError(f"tol must be positive, got {given}")
+    if solver is not None and (isinstance(solver, type) or not hasattr(solver, "solve")):
+        raise TypeError(
+            f"solver must be a solver of wassloss.transport, such as Newton(), got {solver!r}"
+        )
+    max_iterations = _count("max_iterations", max_iterations)
+    iterations = _count("iterations", iterations)
+    limits = {"tol": tol, "max_iterations": max_iterations, "iterations": iterations}
+    names = [name for name, value in limits.items() if value is not None]
+    if solver is not None and names:
+        raise ValueError(f"solver has its own budget: leave out {', '.join(names)}")
+    if iterations is not None and len(names) > 1:
+        raise ValueError(f"iterations is the whole budget: leave out {', '.join(names[:-1])}")
+    return tol, max_iterations, iterations
+
+
+def _count(name: str, count: int | None) -> int | None:
+    if count is None:
+        return None
+    count = size_of(name, count)
+    if count >= 2**63:
+        raise ValueError(f"{name} must be less than 2**63, got {count}")
+    return count

@@ -1,0 +1,195 @@
+"""Losses to compare with: their values, their gradients, and how they are related to ours."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+from torch import Tensor, nn
+
+import wassloss as wl
+from wassloss.losses.baselines import (
+    ExpectedCostLoss,
+    KLLoss,
+    NearestCostRegression,
+    PoissonLoss,
+    SoftenedKLLoss,
+    SquaredEMDLoss,
+    WeightedSum,
+)
+
+LABELS = 6
+METRIC = wl.ground.Ordinal(LABELS, power=1.5)
+LOSSES = {
+    "kl": lambda: KLLoss(LABELS),
+    "softened": lambda: SoftenedKLLoss(METRIC, 1.3),
+    "softened nearest": lambda: SoftenedKLLoss(METRIC, 1.3, nearest=True),
+    "expected": lambda: ExpectedCostLoss(METRIC, kl_weight=0.2),
+    "squared_emd": lambda: SquaredEMDLoss(LABELS),
+    "poisson": lambda: PoissonLoss(LABELS),
+    "sum": lambda: WeightedSum([SquaredEMDLoss(LABELS), KLLoss(LABELS)], [0.5, 2.0]),
+}
+
+
+def some_logits() -> Tensor:
+    return torch.randn(4, LABELS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def targets() -> dict[str, wl.SparseTarget | Tensor]:
+    dense = torch.rand(4, LABELS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    few = wl.SparseTarget(
+        torch.tensor([[0, 3], [5, 1], [2, 0], [4, 2]]),
+        torch.tensor([[0.5, 0.5], [1.0, 0.0], [2.0, 6.0], [0.1, 0.3]], dtype=torch.float64),
+    )
+    return {"ids": torch.tensor([0, 2, 5, 3]), "dense": dense, "few": few}
+
+
+def dense_of(target: wl.SparseTarget | Tensor) -> np.ndarray:
+    if isinstance(target, wl.SparseTarget):
+        found = np.zeros((4, LABELS))
+        for row in range(4):
+            for index, weight in zip(target.indices[row], target.weights[row], strict=True):
+                found[row, index] += float(weight)
+    elif target.dim() == 1:
+        found = np.eye(LABELS)[target.numpy()]
+    else:
+        found = target.numpy()
+    return found / found.sum(1, keepdims=True)
+
+
+def expected_value(name: str, logits: np.ndarray, y: np.ndarray) -> np.ndarray:
+    log_h = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    h = np.exp(log_h)
+    places = np.arange(LABELS)
+    distance = np.abs(places[:, None] - places)
+
+    def kl(t: np.ndarray) -> np.ndarray:
+        return np.where(t > 0, t * (np.log(np.where(t > 0, t, 1.0)) - log_h), 0.0).sum(1)
+
+    if name == "kl":
+        return kl(y)
+    if name == "softened":
+        kernel = np.exp(-((distance / 1.3) ** 2))
+        return kl(y @ (kernel / kernel.sum(1, keepdims=True)))
+    if name == "softened nearest":
+        to_nearest = np.stack([distance[:, row > 0].min(1) for row in y])
+        kernel = np.exp(-((to_nearest / 1.3) ** 2))
+        return kl(kernel / kernel.sum(1, keepdims=True))
+    if name == "expected":
+        return np.einsum("bi,ij,bj->b", h, distance**1.5, y) + 0.2 * kl(y)
+    emd = ((h - y).cumsum(1) ** 2).sum(1)
+    return emd if name == "squared_emd" else 0.5 * emd + 2.0 * kl(y)
+
+
+@pytest.mark.parametrize("kind", targets())
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "poisson"])
+def test_values_are_those_of_their_formulas(name: str, kind: str) -> None:
+    logits, target = some_logits(), targets()[kind]
+    loss = LOSSES[name]()
+    loss.reduction = "none"
+    expected = expected_value(name, logits.numpy(), dense_of(target))
+    np.testing.assert_allclose(loss(logits, target).numpy(), expected, rtol=1e-6)
+    for reduction, reduce in (("mean", np.mean), ("sum", np.sum)):
+        loss.reduction = reduction
+        assert float(loss(logits, target)) == pytest.approx(reduce(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", targets())
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_are_those_of_finite_differences(name: str, kind: str) -> None:
+    logits, target, loss = some_logits().requires_grad_(), targets()[kind], LOSSES[name]()
+    assert torch.autograd.gradcheck(lambda x: loss.double()(x, target), logits)
+
+
+def test_a_width_of_zero_softens_nothing() -> None:
+    logits, target = some_logits(), targets()["few"]
+    torch.testing.assert_close(
+        SoftenedKLLoss(METRIC, 0.0)(logits, target), KLLoss(LABELS)(logits, target)
+    )
+
+
+def test_the_plan_loss_of_one_label_is_the_reverse_divergence_from_the_softened_label() -> None:
+    epsilon, logits, ids = 0.8, some_logits(), targets()["ids"]
+    squares = wl.ground.Ordinal(LABELS, power=2)
+    soft = SoftenedKLLoss(squares, epsilon**0.5).softened.double()[ids]
+    own = wl.WassersteinLoss(squares, epsilon=epsilon, reduction="none")
+    log_h = logits.log_softmax(1)
+    reverse = epsilon * (log_h.exp() * (log_h - soft.log())).sum(1)
+    constant = own(soft.log(), ids)
+    torch.testing.assert_close(own(logits, ids) - constant, reverse, rtol=1e-5, atol=1e-6)
+
+
+def test_the_expected_cost_is_the_product_loss_of_one_label_and_its_limit_for_many() -> None:
+    logits, everything = some_logits(), targets()
+    loss = ExpectedCostLoss(METRIC, reduction="none")
+    product = wl.WassersteinLoss(
+        METRIC, epsilon=0.3, regularizer="product", reduction="none", normalize_target=True
+    )
+    ids, few = everything["ids"], everything["few"]
+    torch.testing.assert_close(loss(logits, ids), product(logits, ids))
+    blurred = wl.WassersteinLoss(
+        METRIC, epsilon=1e4, regularizer="product", reduction="none", normalize_target=True
+    )
+    torch.testing.assert_close(loss(logits, few), blurred(logits, few), rtol=1e-3, atol=0)
+    several = (few.weights > 0).sum(1) > 1  # to one label there is only one coupling
+    better, expected = product(logits, few), loss(logits, few)
+    torch.testing.assert_close(better[~several], expected[~several])
+    assert bool((better < expected)[several].all()), "a better coupling costs less"
+    assert several.any()
+
+
+def test_a_label_that_is_ruled_out_costs_nothing_unless_it_is_true() -> None:
+    logits = torch.tensor([[0.0, 0.0, -torch.inf, 0.0, 0.0, 0.0]])
+    for loss in (KLLoss(LABELS), ExpectedCostLoss(METRIC), SquaredEMDLoss(LABELS)):
+        assert bool(loss(logits, torch.tensor([1])).isfinite())
+    assert float(KLLoss(LABELS)(logits, torch.tensor([2]))) == torch.inf
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: KLLoss(3, reduction="median"), "reduction must be one of"),
+        (lambda: SoftenedKLLoss(METRIC, -1.0), "width must be"),
+        (lambda: ExpectedCostLoss(METRIC, kl_weight=-0.1), "kl_weight must be"),
+        (lambda: WeightedSum([KLLoss(3)], [1.0, 2.0]), "weights must be one for each loss"),
+        (lambda: KLLoss(3)(torch.zeros(2, 4), torch.tensor([0, 1])), r"logits must have shape"),
+        (lambda: KLLoss(3)(torch.zeros(1, 3), torch.tensor([5])), "target must hold class ids"),
+    ],
+)
+def test_bad_input_is_named(make, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_sum_needs_losses_that_can_be_told_not_to_reduce() -> None:
+    with pytest.raises(TypeError, match="losses must have a reduction, got Identity"):
+        WeightedSum([nn.Identity()], [1.0])
+
+
+@pytest.mark.parametrize("kind", targets())
+def test_regressed_costs_are_those_of_least_squares(kind: str) -> None:
+    rng, target = np.random.default_rng(3), targets()[kind]
+    x, new = rng.normal(size=(4, 2)) + 1, rng.normal(size=(3, 2))
+    places = np.arange(LABELS)
+    costs = np.abs(places[:, None] - places) ** 1.5
+    y = np.stack([costs[:, row > 0].min(1) for row in dense_of(target)])
+    # The offset is not penalised; the penalty is beside the mean of the squares.
+    ridge = Ridge(alpha=4 * 0.3).fit(x, y)
+    fitted = NearestCostRegression(METRIC, ridge=0.3).fit(torch.from_numpy(x), target)
+    np.testing.assert_allclose(fitted.costs(torch.from_numpy(new)), ridge.predict(new), rtol=1e-5)
+    assert fitted.costs(torch.from_numpy(new).float()).dtype is torch.float32
+
+
+def test_regressed_costs_of_many_examples_are_found_in_pieces() -> None:
+    x = torch.randn(600, 3, dtype=torch.float64)
+    ids = torch.randint(LABELS, (600,))
+    whole = NearestCostRegression(METRIC).fit(x, ids)
+    dense = torch.nn.functional.one_hot(ids, LABELS).double()
+    torch.testing.assert_close(whole.costs(x), NearestCostRegression(METRIC).fit(x, dense).costs(x))
+    with pytest.raises(ValueError, match=r"features must have shape \(n, d\)"):
+        NearestCostRegression(METRIC).fit(x[0], ids)
+    with pytest.raises(ValueError, match="features must be finite"):
+        NearestCostRegression(METRIC).fit(x.where(x < 2, torch.nan), ids)
+    with pytest.raises(ValueError, match="ridge must be positive"):
+        NearestCostRegression(METRIC, ridge=0.0)
+    with pytest.raises(ValueError, match="call fit first"):
+        NearestCostRegression(METRIC).costs(x)
