@@ -8,8 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from wassloss._checks import check_number
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count, check_number
 
 
 class MLP(nn.Module):
@@ -34,8 +33,8 @@ class MLP(nn.Module):
             raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
         if isinstance(hidden, int | str):
             raise TypeError(f"hidden must be a sequence of widths, such as [128], got {hidden!r}")
-        widths = [size_of("hidden", width) for width in hidden]
-        self.widths = (size_of("features", features), *widths, size_of("labels", labels))
+        widths = [check_count("hidden", width) for width in hidden]
+        self.widths = (check_count("features", features), *widths, check_count("labels", labels))
         self.dropout = dropout
         layers: list[nn.Module] = []
         for inside, outside in itertools.pairwise(self.widths):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from wassloss._checks import check_strength
-from wassloss.ground._inputs import seed_of, size_of
+from wassloss._checks import check_count, check_seed, check_strength
 from wassloss.training.optimizers import SGD, OptimizerPlan
 from wassloss.training.schedules import Constant, Schedule
 
@@ -59,13 +58,13 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         for name in ("iterations", "batch_size", "keep_checkpoints"):
-            size_of(name, getattr(self, name))
+            check_count(name, getattr(self, name))
         for name in ("log_every", "evaluate_every", "checkpoint_every"):
-            size_of(name, getattr(self, name))
+            check_count(name, getattr(self, name))
         if self.patience is not None:
-            size_of("patience", self.patience)
+            check_count("patience", self.patience)
         check_strength("weight_penalty", self.weight_penalty)
-        object.__setattr__(self, "seed", seed_of("seed", self.seed))  # plain, as JSON wants it
+        object.__setattr__(self, "seed", check_seed("seed", self.seed))  # plain, as JSON wants it
         for name, method in (("optimizer", "build"), ("schedule", "factor")):
             value = getattr(self, name)
             if isinstance(value, type) or not hasattr(value, method):

@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from wassloss._checks import check_strength
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count, check_strength
 
 
 class Schedule(Protocol):
@@ -61,7 +60,7 @@ class Step:
     ratio: float = 0.1
 
     def __post_init__(self) -> None:
-        size_of("every", self.every)
+        check_count("every", self.every)
         check_strength("ratio", self.ratio)
 
     def factor(self, iteration: int, iterations: int) -> float:
@@ -80,7 +79,7 @@ class WarmUp:
     then: Schedule = field(default_factory=Constant)
 
     def __post_init__(self) -> None:
-        size_of("steps", self.steps)
+        check_count("steps", self.steps)
 
     def factor(self, iteration: int, iterations: int) -> float:
         if iteration < self.steps:
