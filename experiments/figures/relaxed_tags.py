@@ -360,7 +360,7 @@ def draw(result: Result) -> dict[str, Figure]:
     finish(axes[0, 0], "top-k cost (less is better)", "k", "cost")
     finish(axes[0, 1], "ranking AUC (more is better)", "method", "AUC", legend=False)
     axes[0, 0].set_xticks([1, *range(5, len(ks) + 1, 5)])
-    error = "mean absolute error, nouns a caption"
+    error = "mean absolute error, nouns per caption"
     finish(axes[0, 2], "total mass (less is better)", "method", error, legend=False)
     sizes = found["sizes"]
     state_sizes(
@@ -388,7 +388,7 @@ def _cheaper(result: Result, other: str, words: str) -> Verdict:
     theirs = _mean(found, other, "cost")
     told = "The two are not told apart"
     if gap["cost"]["low"] > 0:
-        told = "The rival is better"
+        told = "The baseline is better"
     if gap["cost"]["high"] < 0:
         told = "The relaxed loss is better"
     trial = found["chosen"]["relaxed"]["trial"]
@@ -419,8 +419,8 @@ def _totals(result: Result) -> Verdict:
         "the relaxed loss predicts total mass better than the training mean, and no worse than "
         "Poisson and ridge regression",
         Outcome.HELD if outcome is Outcome.PARTLY and not ahead else outcome,
-        f"mean absolute error {_mean(found, 'relaxed', 'error'):.3f} nouns a caption of "
-        f"{found['mean_total']:.2f}; less that of "
+        f"mean absolute error {_mean(found, 'relaxed', 'error'):.3f} nouns per caption of "
+        f"{found['mean_total']:.2f}; minus that of "
         + ", ".join(f"{names[other]} {_interval(gap)}" for other, gap in gaps.items()),
         (f"Ahead of it: {' and '.join(ahead)}. " if ahead else "")
         + f"The training mean is off by {found['mean_measure']['test']['error']:.3f}, the ridge "
