@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 
 from wassloss._files import read_npz, write_npz
-from wassloss._precision import single_precision
 from wassloss.data import Dataset
 from wassloss.data.ragged import from_lists
 from wassloss.ground import Embedding, storage
@@ -82,7 +81,7 @@ class TagSample:
         missing = n - len(rows)
         left_out = f" {missing} photos without features are left out." if missing else ""
         return Dataset(
-            single_precision("features", table),
+            torch.from_numpy(table.astype(np.float32)),
             SparseTarget(target.indices[chosen], target.weights[chosen]),
             label_names=self.label_names,
             parts={"train": chosen < self.train, "test": chosen >= self.train},

@@ -1,7 +1,7 @@
 """Labels in files: the values that occur, and their places in a list or a ground metric.
 
-A label is the value in the file. If all values are numbers, they are compared and sorted as numbers,
-so 10 comes after 9 and 1.0 is 1; otherwise they are names, sorted as text.
+A label is the value in the file. If all values are numbers, they are compared and sorted as
+numbers, so 10 comes after 9 and 1.0 is 1; otherwise they are names, sorted as text.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def read_numbers(
 
 
 def agreed_names(given: Sequence[str] | None, own: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names that the user or the file gives. If both do, they must agree on the order of ids."""
+    """The names that the user or the file gives; if both do, they must be the same."""
     if given is not None and own is not None and tuple(given) != tuple(own):
         raise ValueError(f"label_names differ from the {len(own)} that the file itself holds")
     names = given if given is not None else own
@@ -241,4 +241,3 @@ def _at_positions(values: list[int | float], metric: GroundMetric) -> Places | N
     for value, at in zip(values, (place[r] for r in rounded), strict=True):
         names[at] = str(value)  # as in the data: 0.1, not its rounding to single precision
     return Places([place[value] for value in rounded], tuple(names))
-
