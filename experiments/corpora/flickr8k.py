@@ -9,9 +9,8 @@ import torch
 from scipy import sparse
 
 from experiments.corpora.lookup import find, find_optional
-from wassloss._files import read_npz
-from wassloss.data import Dataset
-from wassloss.data.word_vectors import read_word_vectors
+from experiments.lab.files import read_npz
+from wassloss.data import Dataset, read_word_vectors
 from wassloss.ground import Embedding
 
 _ARRAYS = ("features", "split", "vocab", "counts_data", "counts_indices", "counts_indptr")

@@ -29,15 +29,14 @@ from experiments.lab.labelled import PARTS, LabelledSet, Part, as_labelled, best
 from experiments.lab.many import train_many
 from experiments.lab.pca import compressed
 from experiments.lab.search import difference, trials_for
+from experiments.lab.sparse import as_sparse
 from experiments.lab.style import COLORS, MARKERS, draw_band, finish, new_figure, state_sizes
 from experiments.lab.trials import EVALUATIONS, Scores, Trial, score, train_trials
-from wassloss.data.ragged import as_sparse
+from wassloss import SparseTarget
 from wassloss.ground import Embedding
 from wassloss.losses import RelaxedWassersteinLoss
 from wassloss.losses.baselines import PoissonLoss
 from wassloss.models import MeasureModel
-from wassloss.targets import SparseTarget
-from wassloss.training import SGD, TrainingPlan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +139,7 @@ def load_measured(settings: Settings) -> Measured:
     if vectors is not None:  # otherwise as_labelled says what is missing
         data = data.with_metric(Embedding(vectors, labels=names))
     device = best_device()
-    sums = as_sparse(data.target, data.label_count).weights.sum(1) / CAPTIONS
+    sums = as_sparse(data.target).weights.sum(1) / CAPTIONS
     totals = {name: sums[data.parts[name]] for name in PARTS}
     totals["train"] = totals["train"][: settings.most]
     shares = as_labelled(compressed(data, settings.features), device, settings.most)
@@ -253,19 +252,15 @@ def _train(
     train_many(
         [_model(data) for _ in seeds],
         [losses[kind] for kind in kinds],
-        (shares.train.features, data.masses("train")),
-        TrainingPlan(
-            iterations=iterations,
-            optimizer=SGD(momentum=0.7),
-            log_every=iterations,
-            evaluate_every=iterations if only_last else max(1, iterations // EVALUATIONS),
-        ),
+        shares.train.features,
+        data.masses("train"),
+        iterations=iterations,
+        rates=[trial.rate for trial in trials],
+        penalties=[trial.penalty for trial in trials],
         seeds=seeds,
-        learning_rates=[trial.rate for trial in trials],
-        weight_penalties=[trial.penalty for trial in trials],
         observe=look,
+        every=iterations if only_last else max(1, iterations // EVALUATIONS),
         cuda_graph=shares.device.type == "cuda",
-        progress=False,
     )
     return of_models
 

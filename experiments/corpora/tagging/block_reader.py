@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.corpora.tagging.streams import line_blocks, unpacked
-from wassloss._files import read_npz, write_npz
+from experiments.lab.files import read_npz, write_npz
 
 Progress = Callable[[int, int], None]
 
