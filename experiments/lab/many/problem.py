@@ -122,7 +122,7 @@ def one_label_loss(loss: Loss) -> OneLabelLoss | None:
     if type(loss) is not WassersteinLoss or loss.weight is not None or loss.reduction != "mean":
         return None
     recipe, metric = loss.recipe, loss.metric
-    usual = recipe.solver is None and recipe.iterations is None
+    usual = recipe.solver is None and recipe.scaling_iterations is None
     if not usual or (recipe.debiased and not recipe.objective.exact):
         return None
     if metric.requires_grad or metric.size > LARGEST_TABLE:

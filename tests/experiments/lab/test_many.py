@@ -257,7 +257,7 @@ def test_the_closed_form_is_found_where_there_is_one() -> None:
     metric = wl.ground.Ordinal(LABELS)
     assert found(loss=wl.WassersteinLoss(metric, epsilon=0, debiased=True))
     assert not found(loss=wl.WassersteinLoss(metric, debiased=True))
-    assert not found(loss=wl.WassersteinLoss(metric, iterations=10))
+    assert not found(loss=wl.WassersteinLoss(metric, scaling_iterations=10))
     assert not found(loss=wl.WassersteinLoss(metric, weight=torch.ones(LABELS)))
     assert not found(loss=wl.WassersteinLoss(metric, reduction="sum"))
     assert not found(loss=nn.CrossEntropyLoss(label_smoothing=0.1))
