@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 import wassloss as wl
 from tests.generators import random_masses, random_metric
 from tests.training.problems import perceptron, tags, wasserstein
-from wassloss.training import Adam, TrainingPlan, train
+from wassloss.training import TrainingPlan, train
 
 LABELS, BATCH = 60, 40
 
@@ -46,7 +46,7 @@ def few() -> wl.SparseTarget:
 
 def trained() -> list[torch.Tensor]:
     model = perceptron(seed=3)
-    plan = TrainingPlan(iterations=40, batch_size=30, optimizer=Adam(0.01), seed=4)
+    plan = TrainingPlan(steps=40, batch_size=30, optimizer="adam", learning_rate=0.01, seed=4)
     train(model, wasserstein(), tags(), plan)
     return list(model.state_dict().values())
 

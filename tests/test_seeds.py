@@ -19,7 +19,7 @@ SET = data.Dataset(torch.rand(10, 2), torch.arange(10) % 3)
 
 def many(seed: Any) -> Any:
     models = [wl.models.LinearSoftmax(2, 3) for _ in range(2)]
-    plan = wl.TrainingPlan(iterations=1, batch_size=5)
+    plan = wl.TrainingPlan(steps=1, batch_size=5)
     loss = wl.WassersteinLoss(ORDINAL)
     return train_many(models, loss, (SET.features, SET.target), plan, seeds=[0, seed])
 

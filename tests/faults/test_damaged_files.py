@@ -19,7 +19,7 @@ import torch
 import wassloss as wl
 from wassloss.data import Dataset, read, write
 from wassloss.data.mnist import read_idx
-from wassloss.training import SGD, TrainingPlan, load_model, load_newest, read_log, train
+from wassloss.training import TrainingPlan, load_model, read_log, train
 from wassloss.training.checkpoints import CheckpointError, load_checkpoint
 
 EXECUTED: list[str] = []
@@ -65,7 +65,7 @@ def checkpoint_part(name: str) -> Callable[[Path], tuple[Path, Callable[[Path], 
     def make(folder: Path) -> tuple[Path, Callable[[Path], object]]:
         pytest.importorskip("safetensors")
         data = small()
-        plan = TrainingPlan(iterations=2, batch_size=3, optimizer=SGD(0.1), checkpoint_every=2)
+        plan = TrainingPlan(steps=2, batch_size=3, learning_rate=0.1, checkpoint_every=2)
         model = wl.models.LinearSoftmax(3, 3)
         loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3))
         train(model, loss_fn, (data.features, data.target), plan, directory=folder)
