@@ -1,4 +1,4 @@
-"""What a contender is, and how the error of its answer is taken, alike for all."""
+"""What a contender is, and how the error of its answer is computed, in the same way for all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_ITERATIONS = 100_000
 
 @dataclass(frozen=True)
 class Attempt:
-    """One library, ready to solve one work: only `run` is timed."""
+    """One library, ready to solve one problem; only `run` is timed."""
 
     run: Callable[[], Any]
     error: Callable[[Any], float | None]
@@ -24,17 +24,17 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to do the work.
+    """One way to solve a problem.
 
     Attributes:
-        name: as the table shows it.
-        prepare: from the work and a limit on iterations to an attempt.
-        one_by_one: whether it solves one example after another, so that some of them tell the rest.
-        gigabytes: what its largest arrays need.
-        most_iterations: where to stop if the tolerance does not stop it.
-        iterations_at_once: the fewest it can be made to run.
-        suits: whether it makes sense for a case at all.
-        device: the only kind of device it runs on, if there is one.
+        name: its name in the table.
+        prepare: makes an attempt from the problem and a limit on iterations.
+        one_by_one: whether it solves examples one at a time, so that some predict the rest.
+        gigabytes: the size of its largest arrays.
+        most_iterations: where to stop if it does not reach the tolerance.
+        iterations_at_once: the smallest number that it can run.
+        suits: whether it applies to a case.
+        device: the only kind of device it runs on, or None for any.
     """
 
     name: str
@@ -57,13 +57,13 @@ def marginal_error(work: Work, f: Tensor, g: Tensor) -> float:
     """
     f, g = (x.detach().to(work.h.device, torch.float64) for x in (f, g))
     errors = [_example_error(work, i, f[i], g[i]) for i in range(work.case.batch)]
-    # Not Python's max, which may pass over NaN: a failed solve must not pass for a good one.
+    # Python's max may skip NaN, and a failed solve must not look like a good one.
     return float(torch.tensor(errors).max())
 
 
 def _example_error(work: Work, example: int, f: Tensor, g: Tensor) -> float:
     restricted = g.shape[0] != work.case.labels
-    # A column at −inf carries nothing: left out, its mass counts as missed below.
+    # Leave out columns at −inf; their target mass counts as missing below.
     columns = torch.isfinite(g).nonzero().squeeze(1)
     labels = work.target.indices[example][columns] if restricted else columns
     cost = work.metric.cost_columns(labels).double()  # (columns, labels)

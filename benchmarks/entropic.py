@@ -1,8 +1,8 @@
-"""Entropic transport: how each library is asked, each in the way its manual recommends.
+"""Entropic transport: how each library is called, as its documentation recommends.
 
-All are given the same cost in the same dtype, and the tolerance as their stopping threshold, in
-the norm they use (POT: ℓ2, which is the easier one). "Support only" is a user who drops, by hand
-and outside the timing, the columns of the cost that carry no target mass.
+All get the same cost in the same dtype, and the tolerance as their stopping threshold in their own
+norm (POT uses ℓ2, which is easier). "Support only" is a user who drops, by hand and outside the
+timing, the columns of the cost without target mass.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from training import replayed
 import wassloss as wl
 from wassloss.transport.newton_gpu import LARGEST_SUPPORT
 
-CHECK_EVERY = 10  # iterations between looks at the error, as POT and OTT do by default
-# GeomLoss has no tolerance. It cools ε over the iterations it is given, so that more of them
-# always help, by a factor that shrinks like 1/n: this many is where its users would have stopped.
+CHECK_EVERY = 10  # iterations between checks of the error, the default of POT and OTT
+# GeomLoss has no tolerance. It lowers ε over the iterations it is given, so more iterations always
+# help, by a factor that shrinks like 1/n. Few users would go beyond this number.
 GEOMLOSS_ITERATIONS = 1000
 
 
@@ -45,7 +45,7 @@ def wassloss(work: Work, iterations: int) -> Attempt:
 
 
 def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attempt:
-    """The loss and its gradient in the logits, forward and backward: what training calls."""
+    """The loss and its gradient in the logits, forward and backward, as in training."""
     case = work.case
     loss_fn = wl.WassersteinLoss(work.metric, epsilon=case.epsilon, tol=case.tol, reduction="sum")
     target = work.dense_target if case.dense else work.target
@@ -58,7 +58,7 @@ def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attemp
         return logits.grad
 
     def error(_: object) -> float:
-        # In the logits the gradient is h (f − Σ h f), and the best g follows from f.
+        # The gradient in the logits is h (f − Σ h f), and the optimal g follows from f.
         f = logits.grad.double() / work.h.double()
         g = []
         for example, potential in enumerate(f):
@@ -71,9 +71,9 @@ def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attemp
 
 
 def gemm_sinkhorn(work: Work, iterations: int) -> Attempt:
-    """Textbook scaling of the whole batch with one kernel: two matrix products an iteration.
+    """Textbook scaling of the whole batch with one kernel: two matrix products per iteration.
 
-    In double precision whatever the case asks for: the kernel underflows in single.
+    Always in double precision, because the kernel underflows in single.
     """
     h, y, cost = work.h.double(), work.dense_target.double(), work.cost.double()
 
@@ -87,7 +87,7 @@ def gemm_sinkhorn(work: Work, iterations: int) -> Attempt:
             marginal = u @ kernel
             if i % CHECK_EVERY == 0:
                 worst = (v * marginal - y).abs().sum(1).max()
-                if not worst > work.case.tol:  # also ends on NaN
+                if not worst > work.case.tol:  # NaN ends it too
                     break
         return u, v
 
@@ -99,7 +99,7 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 
     h, y, cost = _peer_arrays(work, restricted)
     array: Callable[[Tensor], Any] = _numpy if work.h.device.type == "cpu" else lambda x: x
-    # The documented way out where exp(−M/ε) underflows.
+    # The documented alternative if exp(−M/ε) underflows.
     largest = {torch.float32: 85.0, torch.float64: 700.0}[work.case.torch_dtype]
     underflows = float(cost.max()) > largest * work.case.epsilon
     method = "sinkhorn_log" if underflows else "sinkhorn"
@@ -107,7 +107,7 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     examples = [(array(a), array(b), M) for a, b, M in zip(h, y, costs, strict=True)]
 
     def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any]:
-        # The plan is dropped: a batch of them would need the memory of `solve_batch`.
+        # Drop the plan: a batch of plans would need the memory of `solve_batch`.
         _, log = ot.sinkhorn(
             a,
             b,
@@ -123,7 +123,7 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 
     def run() -> list[tuple[Any, Any]]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the error is taken afterwards, for everyone
+            warnings.simplefilter("ignore")  # the error is computed afterwards, for all
             return [solve_one(*example) for example in examples]
 
     def error(answers: list[tuple[Any, Any]]) -> float:
@@ -175,7 +175,7 @@ def geomloss_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 
 
 def ott_vmap(work: Work, iterations: int, *, restricted: bool, lse_mode: bool) -> Attempt:
-    # JAX would otherwise take most of the GPU's memory from the others.
+    # By default JAX reserves most of the GPU's memory, which the others need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
     from ott.geometry import geometry
@@ -200,7 +200,7 @@ def ott_vmap(work: Work, iterations: int, *, restricted: bool, lse_mode: bool) -
 
     arrays = [jax.numpy.asarray(_numpy(x)) for x in _peer_arrays(work, restricted)]
     batched = jax.vmap(solve_one, in_axes=(0, 0, 0 if restricted else None))
-    compiled = jax.jit(batched).lower(*arrays).compile()  # here, lest compiling be timed
+    compiled = jax.jit(batched).lower(*arrays).compile()  # compile here, outside the timing
 
     def error(answer: tuple[Any, Any]) -> float:
         f, g = (torch.tensor(np.asarray(x)) for x in answer)
@@ -252,7 +252,7 @@ def _peer(
     gigabytes: Callable[[Case], float],
     **keywords: Any,
 ) -> tuple[Contender, Contender]:
-    """A peer as it is, and helped by hand to see only the target's support."""
+    """A library as it is, and restricted by hand to the target's support."""
     helped_gigabytes = partial(_support_blocks, 4)
     return (
         Contender(name, partial(prepare, restricted=False), gigabytes=gigabytes, **keywords),

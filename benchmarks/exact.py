@@ -1,6 +1,6 @@
-"""Exact transport, `epsilon=0`: POT's network simplex one example at a time, and through us.
+"""Exact transport, `epsilon=0`: POT's network simplex, called directly and through wassloss.
 
-Ours is the same simplex, on the target's support and with the examples spread over threads.
+wassloss calls it on the target's support, with examples distributed over threads.
 """
 
 from __future__ import annotations

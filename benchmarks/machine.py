@@ -1,4 +1,4 @@
-"""Where and with what the figures were taken."""
+"""The machine and the versions that were measured."""
 
 from __future__ import annotations
 

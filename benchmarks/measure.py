@@ -1,4 +1,4 @@
-"""Timing: warm-up, repeats, and what to do with a contender that would take too long."""
+"""Timing: warm-up, repeats, and contenders that would take too long."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 from contenders import OURS, Contender
 from problems import Work
 
-ENOUGH_SECONDS, ENOUGH_RUNS = 1.0, 5  # repeat until both are reached
-PATIENCE = 20.0  # seconds after which as many repeats as there are will do
-TRIAL_SHARE, TRIAL_GROWTH = 0.1, 8  # of the limit; of iterations from one trial to the next
+ENOUGH_SECONDS, ENOUGH_RUNS = 1.0, 5  # repeat until there are this many and this time has passed
+PATIENCE = 20.0  # seconds after which no more repeats are needed
+TRIAL_SHARE, TRIAL_GROWTH = 0.1, 8  # share of the limit; growth of iterations between trials
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one contender may take."""
+    """The limits of one contender."""
 
     seconds: float
     gigabytes: float
@@ -28,13 +28,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Measurement:
-    """How one contender did one work.
+    """The result of one contender on one problem.
 
     Attributes:
         contender: its name.
-        seconds: each repeat, for the whole batch.
-        error: the largest ℓ1 marginal error it reached (exact: of the value), if that applies.
-        examples: how many were solved; the time of fewer than the batch is scaled up to it.
+        seconds: the time of each repeat, for the whole batch.
+        error: the largest ℓ1 marginal error (for exact transport, that of the value), if any.
+        examples: how many were solved; the time is scaled up to the whole batch.
         stopped_after: the iteration at which the time limit ended it.
         not_run: why there is no time.
     """
@@ -52,7 +52,7 @@ class Measurement:
 
 
 def measure(contender: Contender, work: Work, limits: Limits) -> Measurement:
-    """Time one contender; what keeps a peer from running is a result, not an error."""
+    """Time one contender; a failure of another library is a result, not an error."""
     need = contender.gigabytes(work.case)
     if need > limits.gigabytes:
         return Measurement(contender.name, not_run=f"needs {need:.0f} GB")
@@ -91,16 +91,16 @@ def _measure_allowed(contender: Contender, work: Work, limit: float, allowed: in
 
 
 def _allowed(contender: Contender, work: Work, limit: float) -> int:
-    """The iterations that fit in the limit."""
+    """The number of iterations that fit in the limit."""
     unit, most = contender.iterations_at_once, contender.most_iterations
     fitting = int(limit / _iteration_seconds(contender, work, limit)) // unit * unit
     return min(most, max(unit, fitting))
 
 
 def _iteration_seconds(contender: Contender, work: Work, limit: float) -> float:
-    """Foreseen from more and more iterations, until start-up no longer matters; also a warm-up.
+    """Predicted from growing numbers of iterations until start-up is negligible; also a warm-up.
 
-    One that reaches its tolerance on the way takes next to nothing for each that it is allowed.
+    After a contender has reached its tolerance, further iterations cost next to nothing.
     """
     count = contender.iterations_at_once
     while True:
@@ -115,7 +115,7 @@ def _repeated(run: Callable[[], Any], work: Work, limit: float) -> tuple[list[fl
     seconds: list[float] = []
     output = None
     while not _enough(seconds, limit):
-        output = None  # frees the memory for the next run
+        output = None  # free the memory for the next run
         took, output = _timed(run, work)
         seconds.append(took)
     return seconds, output

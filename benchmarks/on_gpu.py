@@ -1,6 +1,6 @@
-"""What is quoted beside the tables, measured on a GPU: `python benchmarks/on_gpu.py [what …]`.
+"""Figures quoted outside the tables, on a GPU: `python benchmarks/on_gpu.py [what …]`.
 
-memory          what the loss needs beyond its inputs
+memory          memory of the loss beyond its inputs
 dense           `wl.solve` for targets with mass on every label
 paper_setting   100 000 training steps at the paper's sizes, KL alone and W + KL
 """
@@ -29,12 +29,12 @@ def memory() -> None:
 
 
 def peak_megabytes(case: Case) -> float:
-    """The most memory in use during loss and gradient, less what was in use before."""
+    """The peak memory during loss and gradient, minus what was in use before."""
     work = Work.of(case, "cuda")
     logits = work.h.log().requires_grad_()
     loss_fn = wl.WassersteinLoss(work.metric, epsilon=case.epsilon, kl_weight=0.1).cuda()
     peak = 0
-    for _ in range(2):  # the second time without what is made once, such as compiled kernels
+    for _ in range(2):  # the second time excludes one-time allocations, such as compiled kernels
         logits.grad = None
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()

@@ -1,6 +1,6 @@
-"""How time grows with each quantity: `python benchmarks/plots.py docs/benchmarks/cpu.json`.
+"""Plot time against each quantity: `python benchmarks/plots.py docs/benchmarks/cpu.json`.
 
-Draws `cpu-labels.png` and so on beside the JSON, from the JSON alone.
+Draws `cpu-labels.png` and so on next to the JSON, from the JSON alone.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ LEGEND = (
     "filled: tolerance reached   hollow: not reached   ▲ stopped at the time limit   "
     "× extrapolated   dashed: support picked by hand"
 )
-LABEL_GAP = 0.042  # of the axis' height, between the labels at the lines' ends
+LABEL_GAP = 0.042  # share of the axis height between the labels at the ends of lines
 
 
 @dataclass(frozen=True)
 class Point:
-    """One time, and how far to trust it."""
+    """One time and whether it was reached."""
 
     x: float
     seconds: float
@@ -70,7 +70,7 @@ class Line:
 
 
 def lines(results: dict[str, Any], quantity: str) -> list[Line]:
-    """Each contender's times over the cases that differ from the headline in one quantity."""
+    """Each contender's times in the cases that differ from the headline in one quantity."""
     found: dict[str, Line] = {}
     for group in results["groups"]:
         case = group["case"]
@@ -95,7 +95,7 @@ def _point(x: float, row: dict[str, Any], case: dict[str, Any]) -> Point:
 
 
 def draw(results: dict[str, Any], quantity: str) -> bytes | None:
-    """A PNG, or None where there is nothing to compare."""
+    """A PNG, or None if there is nothing to compare."""
     drawn = lines(results, quantity)
     xs = sorted({point.x for line in drawn for point in line.points})
     if len(xs) < 2:
@@ -136,7 +136,7 @@ def _draw_line(ax: Axes, line: Line) -> None:
 
 
 def _label_ends(ax: Axes, drawn: list[Line]) -> None:
-    """Names in the right margin, pushed apart and tied to the ends of their lines."""
+    """Names in the right margin, spread apart and connected to the ends of their lines."""
     low, high = (math.log10(y) for y in ax.get_ylim())
     ends = sorted(drawn, key=lambda line: line.points[-1].seconds)
     wanted = [(math.log10(line.points[-1].seconds) - low) / (high - low) for line in ends]
@@ -162,7 +162,7 @@ def _label_ends(ax: Axes, drawn: list[Line]) -> None:
 
 
 def _spread(heights: list[float]) -> list[float]:
-    """The nearest heights that are a gap apart and end at the top."""
+    """The nearest heights that are at least a gap apart and within the axis."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + LABEL_GAP) if placed else height)

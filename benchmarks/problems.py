@@ -1,4 +1,4 @@
-"""The work that everyone is given: predictions, targets and one cost, made from a seed."""
+"""The problems that all contenders solve: predictions, targets and one cost, from a seed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 import wassloss as wl
 
-# Of the unit vectors that stand for the labels. On a circle neighbours are many and some are far:
-# Sinkhorn takes a thousand iterations at ε = 0.02, word vectors some hundreds, and random vectors
-# of many dimensions, which are all about as far apart, less than a hundred.
+# Dimensions of the unit vectors of the labels. On a circle distances vary most, and Sinkhorn takes
+# a thousand iterations at ε = 0.02. With word vectors it takes some hundreds, and with random
+# vectors of many dimensions, which are all about equally far apart, fewer than a hundred.
 CIRCLE, MANY_DIMENSIONS, WORD_VECTORS = 2, 50, 300
-LARGEST_TABLE = 2048  # labels up to which WassersteinLoss keeps all costs; so does this
+LARGEST_TABLE = 2048  # as WassersteinLoss, keep all costs up to this number of labels
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Case:
     """One size of problem."""
 
     labels: int = 1000
-    support: int = 5  # labels a target names
-    epsilon: float = 0.02  # where the median cost is 1; 0 is exact
+    support: int = 5  # labels per target
+    epsilon: float = 0.02  # in units of the median cost; 0 is exact
     batch: int = 100
     dtype: str = "float64"
     tol: float = 1e-6  # ℓ1 marginal error to reach
@@ -48,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Work:
-    """The data of a case, in every form a contender asks for."""
+    """The data of a case, in every form that a contender needs."""
 
     case: Case
     metric: wl.ground.GroundMetric
@@ -66,7 +66,7 @@ class Work:
         return cls(case, metric, logits.softmax(1).to(device), target)
 
     def first(self, examples: int) -> Work:
-        """The same work with fewer examples."""
+        """The same problem with fewer examples."""
         rows = slice(examples)
         target = wl.SparseTarget(self.target.indices[rows], self.target.weights[rows])
         part = replace(self.case, batch=min(examples, self.case.batch))
@@ -78,17 +78,17 @@ class Work:
 
     @property
     def cost(self) -> Tensor:
-        """All costs, `(labels, labels)`: what a peer needs."""
+        """All costs, `(labels, labels)`, which other libraries need."""
         return _all_costs(self.metric)
 
     @cached_property
     def support_cost(self) -> Tensor:
-        """The costs a user can pick by hand, `(batch, labels, support)`."""
+        """The costs that a user can select by hand, `(batch, labels, support)`."""
         columns = self.metric.cost_columns(self.target.indices)  # (batch, support, labels)
         return columns.transpose(1, 2).contiguous()
 
 
-@lru_cache(maxsize=1)  # shared by the parts of a work, and kept for one work at a time
+@lru_cache(maxsize=1)  # shared by the parts of a problem, and kept for one problem at a time
 def _all_costs(metric: wl.ground.GroundMetric) -> Tensor:
     return metric.cost()
 
@@ -105,7 +105,7 @@ def random_metric(
 def random_target(
     batch: int, labels: int, support: int, dtype: torch.dtype, generator: torch.Generator
 ) -> wl.SparseTarget:
-    """A few labels each, as tags are, with uneven weights that sum to 1."""
+    """A few labels per target, like tags, with uneven weights that sum to 1."""
     keys = torch.rand(batch, labels, generator=generator)
     indices = keys.topk(support).indices.sort(1).values
     weights = torch.rand(batch, support, generator=generator, dtype=dtype) + 0.1

@@ -1,11 +1,11 @@
-"""wassloss and its peers on the same problems, in one run.
+"""Compare wassloss with other libraries on the same problems, in one run.
 
     python benchmarks/run.py --suite quick            # two or three minutes on two cores
     python benchmarks/run.py --suite full --device cuda
-    python benchmarks/run.py --check                  # does everyone solve the same problem?
+    python benchmarks/run.py --check                  # do all solve the same problem?
     python benchmarks/plots.py docs/benchmarks/cpu.json
 
-Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU), anew after each case. Peers that are not
+Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each case. Libraries that are not
 installed are reported as missing: `pip install '.[bench]'` installs them.
 """
 
@@ -35,13 +35,13 @@ SECONDS = {
     "quick": 10.0,
     "reference": 60.0,
     "full": 60.0,
-}  # for one contender, unless told otherwise
-MEMORY_SHARE = 0.5  # of the machine's, for the largest arrays of one contender
+}  # per contender, by default
+MEMORY_SHARE = 0.5  # share of the machine's memory for the largest arrays of one contender
 
 
 @dataclass(frozen=True)
 class Group:
-    """One case and those who take part; times are compared with the first."""
+    """One case and its contenders; times are relative to the first."""
 
     kind: str
     case: Case
@@ -59,7 +59,7 @@ def quick() -> Iterator[Group]:
 
 
 def reference() -> Iterator[Group]:
-    """The cases that are quoted, with the sparse ones in both precisions and two sizes of batch."""
+    """The quoted cases, the sparse ones in both precisions and two batch sizes."""
     single = replace(HEADLINE, dtype="float32", tol=1e-5)
     yield _entropic(single)
     yield _entropic(replace(single, batch=1024))
@@ -74,7 +74,7 @@ def reference() -> Iterator[Group]:
 
 
 def full() -> Iterator[Group]:
-    """Around the headline case, one quantity at a time."""
+    """Variations of the headline case, one quantity at a time."""
     yield _entropic(HEADLINE)
     yield _entropic(replace(HEADLINE, dtype="float32", tol=1e-5))
     yield from _others()
@@ -127,7 +127,7 @@ def _entropic(case: Case) -> Group:
 def run(
     group: Group, device: str, limits: Limits, without: Sequence[str] = ()
 ) -> dict[str, Any] | None:
-    """Measure everyone who takes part; None where nobody does."""
+    """Measure all contenders; None if there are none."""
     here = [c for c in group.contenders if c.suits(group.case) and c.device in (None, device)]
     here = [c for c in here if not any(part in c.name for part in without)]
     if not here:
@@ -148,7 +148,7 @@ def run(
 
 
 def check(device: str) -> bool:
-    """Solve a small case with everyone, for long, and compare the marginals of their plans."""
+    """Solve a small case with all contenders, to high accuracy, and compare the marginals."""
     case = Case(labels=30, batch=4, support=4, epsilon=0.1, tol=1e-7)
     groups = (_entropic(case), Group("exact", replace(case, epsilon=0.0), exact.CONTENDERS))
     good = True
@@ -156,7 +156,7 @@ def check(device: str) -> bool:
         work = Work.of(group.case, device)
         for contender in group.contenders:
             result = measure(contender, work, Limits(30.0, 4.0))
-            # GeomLoss converges like one over its iterations, whatever they are.
+            # The error of GeomLoss falls like one over its number of iterations.
             wanted = 1e-2 if "GeomLoss" in contender.name else 10 * case.tol
             fine = result.not_run is not None or (
                 result.error is not None and result.error <= wanted

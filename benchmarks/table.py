@@ -1,4 +1,4 @@
-"""Results as a Markdown page: `python benchmarks/table.py docs/benchmarks/cpu.json`."""
+"""Write results as a Markdown page: `python benchmarks/table.py docs/benchmarks/cpu.json`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from typing import Any
 import output
 
 LEGEND = """\
-Medians of repeats after a warm-up, all in one run of `benchmarks/run.py`. "×" is the time over that
-of the first row. *Error* is the largest ℓ1 error of both marginals in the batch, taken afterwards
-from each one's potentials in double precision, the same way for all; the tolerance is handed to
-each in its own norm. *Support only*: the user drops by hand, outside the timing, the columns of the
-cost without target mass. K labels, B examples, s labels in a target; costs are squared distances
-between random unit vectors of two dimensions (or more, where said), scaled to median 1.
+Times are medians of repeats after a warm-up, all in one run of `benchmarks/run.py`. "×" is
+relative to the first row. *Error* is the largest ℓ1 error of both marginals in the batch, computed
+afterwards from each contender's potentials in double precision; each gets the tolerance in its own
+norm. *Support only* means that the user drops by hand, outside the timing, the columns of the cost
+without target mass. K is the number of labels, B of examples, s of labels per target. Costs are
+squared distances between random unit vectors of {dimensions} dimensions (unless a title says
+otherwise), scaled to median 1.
 
-† ended above the tolerance. ‡ met it in its own norm, ℓ2, but not in ℓ1 (which is at most √K times
-as large): its time is for the easier work."""
+† stopped above the tolerance. ‡ met it in its own norm, ℓ2, but not in ℓ1, which is at most √K
+times larger: its time is for an easier problem."""
 
 
 def page(results: dict[str, Any]) -> str:
     facts = ", ".join(f"{key} {value}" for key, value in results["machine"].items())
     versions = ", ".join(f"{key} {value}" for key, value in results["versions"].items())
+    processor = results["machine"].get("gpu", results["machine"]["cpu"])
+    dimensions = results["headline"].get("dimensions", 50)  # older results all have 50
     limits = results["limits"]
     parts = [
-        f"# Benchmarks on {results['device']}",
-        LEGEND,
-        f"Machine: {facts}. Versions: {versions}. Date: {results['date']}. Limits for each: "
+        f"# Benchmarks on {processor}: labels in {dimensions} dimensions",
+        LEGEND.format(dimensions=dimensions),
+        f"Machine: {facts}. Versions: {versions}. Date: {results['date']}. Limits per contender: "
         f"{limits['seconds']:g} s, {limits['gigabytes']:.1f} GB.",
     ]
     parts += [_section(group) for group in results["groups"]]
@@ -63,7 +66,7 @@ def _row(row: dict[str, Any], base: float, case: dict[str, Any]) -> str:
 
 
 def mark(row: dict[str, Any], case: dict[str, Any]) -> str:
-    """Empty where the tolerance was reached; NaN is not reached."""
+    """Empty if the tolerance was reached; NaN counts as not reached."""
     error, tol = row["error"], case["tol"]
     if error is None or error <= tol:
         return ""

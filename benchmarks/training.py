@@ -1,4 +1,4 @@
-"""What a user pays for the loss: beside `CrossEntropyLoss`, alone and in a whole training step."""
+"""The cost of the loss compared with `CrossEntropyLoss`, alone and in a training step."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import Tensor
 import wassloss as wl
 
 FEATURES = 1280
-BATCHES = 8  # different ones in turn, lest a step be trained to the end on one
-PASSES = 10  # in one timed run: a training loop does not wait for the device after each
+BATCHES = 8  # different batches in turn, so that training does not converge on one
+PASSES = 10  # per timed run: a training loop does not wait for the device after each step
 BASELINE = "CrossEntropyLoss"
 
 Loss = Callable[[Tensor, object], Tensor]
@@ -48,7 +48,7 @@ def step(
     sparse: bool,
     graph: bool = False,
 ) -> Attempt:
-    """Ten steps of SGD as in the paper on a linear model, with a few tags for targets."""
+    """Ten steps of SGD, as in the paper, on a linear model with a few tags per target."""
     loss_fn, batches = make_loss(work), _batches(work, sparse)
     torch.manual_seed(0)
     model = torch.nn.Linear(FEATURES, work.case.labels).to(work.h.device, work.h.dtype)
@@ -65,9 +65,9 @@ def step(
 
 
 def replayed(run: Callable[[], object]) -> Callable[[], None]:
-    """The same work, launched by the GPU itself: a CUDA graph, as `wl.train` uses for small models.
+    """The same work replayed from a CUDA graph, as `wl.train` does for small models.
 
-    Whatever Python costs is left out of it, for either side.
+    This excludes the cost of Python for both sides.
     """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -76,7 +76,7 @@ def replayed(run: Callable[[], object]) -> Callable[[], None]:
             run()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    # JAX has threads of its own in this process, whose allocations would end the capture.
+    # JAX has its own threads in this process, and their allocations would end the capture.
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         run()
     return graph.replay
@@ -111,7 +111,7 @@ def _cross_entropy(work: Work) -> Loss:
 
 
 def _cross_entropy_and_product(work: Work) -> Loss:
-    """Cross-entropy, and the product that any way to a target's columns of costs begins with."""
+    """Cross-entropy, and the matrix product that computing a target's cost columns requires."""
     vectors = torch.randn(work.case.labels, work.case.dimensions).to(work.h)
     chosen, loss_fn = vectors[work.target.indices.reshape(-1)], torch.nn.CrossEntropyLoss()
 
@@ -136,7 +136,7 @@ Contenders = tuple[Contender, ...]
 
 
 def _each_way(*named: tuple[str, Callable[..., Attempt]]) -> dict[str, Contenders]:
-    """Contenders as Python runs them and, on a GPU, replayed from a CUDA graph."""
+    """Contenders launched from Python and, on a GPU, replayed from a CUDA graph."""
     plain = tuple(Contender(name, prepare) for name, prepare in named)
     graphs = tuple(
         Contender(name, partial(prepare, graph=True), device="cuda") for name, prepare in named

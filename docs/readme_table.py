@@ -1,7 +1,7 @@
-"""The README's table of alternatives, from the JSON behind it.
+"""The README's tables of alternatives, from the benchmark JSON.
 
-`python docs/readme_table.py` prints it, `--write` puts it into the README. A test compares the two,
-so that a new run of the benchmarks is not left out there.
+`python docs/readme_table.py` prints them, and `--write` puts them into the README. A test compares
+the two, so that the README follows new benchmark results.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ LIBRARIES = {
     "GeomLoss": "point clouds and images of millions of points",
 }
 OBJECTIVES = {
-    "cross-entropy": ("all mistakes are alike", "`CrossEntropyLoss`"),
-    "label smoothing": ("the same, less sure of itself", "`CrossEntropyLoss(label_smoothing=…)`"),
+    "cross-entropy": ("all mistakes are equally bad", "`CrossEntropyLoss`"),
+    "label smoothing": (
+        "the same, with less confident predictions",
+        "`CrossEntropyLoss(label_smoothing=…)`",
+    ),
     "squared EMD": ("ordered labels; differences of cumulative sums, squared", "squared EMD"),
 }
 
@@ -48,15 +51,15 @@ def median(measurement: dict[str, Any]) -> float:
 
 
 def number(ratio: float) -> str:
-    """Three digits at most: these are timings."""
+    """Two significant digits, because these are timings."""
     return f"{float(f'{ratio:.2g}'):,.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
 
 def times(results: dict[str, Any], title: str, library: str, *, by_hand: bool) -> str:
-    """Over our time, of that call of the library which is quickest to the tolerance."""
+    """The fastest call of the library that reaches the tolerance, relative to our time."""
     group = group_of(results, title)
     measured = {m["contender"]: m for m in group["measurements"]}
-    # The tolerance in ℓ2, the norm most of them stop by, may be this much larger in ℓ1.
+    # Most libraries stop by the ℓ2 norm; the ℓ1 error may be larger by this factor.
     enough = group["case"]["tol"] * math.sqrt(group["case"]["labels"])
     tried = [
         m
@@ -85,7 +88,7 @@ def step_ratio(results: dict[str, Any], title: str) -> float:
 
 
 def mean_distance(counts: list[list[int]]) -> float:
-    """Of the guesses of all splits, in grades."""
+    """The mean distance of the guesses over all splits, in grades."""
     total = [sum(column) for column in zip(*counts, strict=True)]
     return sum(off * count for off, count in enumerate(total)) / sum(total)
 
@@ -97,9 +100,10 @@ def table() -> str:
         where: (json.loads((HERE / "benchmarks" / file).read_text()), step, solve)
         for where, (file, step, solve) in CASES.items()
     }
-    head = " | ".join(f"time over ours, {where}" for where in runs)
     lines = [
-        f"| instead | for | distance from the truth, over ours | {head} |",
+        "| loss | when | distance from the truth, over ours | "
+        + " | ".join(f"training step over ours, {where}" for where in runs)
+        + " |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
     for objective, (purpose, name) in OBJECTIVES.items():
@@ -109,21 +113,28 @@ def table() -> str:
             for run, step, _ in runs.values()
         ]
         lines.append(f"| {name} | {purpose} | {off} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "| library | when | "
+        + " | ".join(f"time to solve over ours, {where}" for where in runs)
+        + " |",
+        "| --- | --- | ---: | ---: |",
+    ]
     for library, purpose in LIBRARIES.items():
         cells = [both(run, solve, library) for run, _, solve in runs.values()]
-        lines.append(f"| {library} | {purpose} | the same loss | {' | '.join(cells)} |")
+        lines.append(f"| {library} | {purpose} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def readme_with(new: str, text: str) -> str:
-    """The README with its table replaced."""
+    """The README with its tables replaced."""
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     return f"{text[:start]}\n{new}\n{text[end:]}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put it into the README")
+    parser.add_argument("--write", action="store_true", help="put them into the README")
     if not parser.parse_args().write:
         print(table())
         return

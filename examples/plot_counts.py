@@ -2,12 +2,12 @@
 Counts that do not sum to one: late is not the same as missing
 ==============================================================
 
-**Claim: squared error charges a burst that comes late twice as much as one that never comes; the
-relaxed Wasserstein loss charges it less, up to a delay that ``gamma`` sets.**
+**Claim: squared error charges a late burst twice as much as a missing one; the relaxed Wasserstein
+loss charges it less, up to a delay that ``gamma`` sets.**
 
-Each day has one burst of about ten events, at an hour that varies. Totals vary too, so the
-measures are not normalised: :class:`wassloss.RelaxedWassersteinLoss` lets mass travel, or be made
-and unmade at a price set by ``gamma``.
+Each day has one burst of about ten events, at a varying hour and with a varying total, so the
+measures are not normalised. With :class:`wassloss.RelaxedWassersteinLoss` mass can move, or be
+created and removed at a price set by ``gamma``.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ def burst(hour: float, total: float = 10.0) -> torch.Tensor:
 
 
 # %%
-# What is a delay charged, in units of a burst that is missing altogether?
+# How much does a delay cost, relative to a missing burst?
 
 target, missing = burst(6), torch.full((HOURS,), 1e-3, dtype=torch.float64)
 delays = torch.arange(0, 13)
@@ -35,7 +35,7 @@ many = target.expand_as(late)
 
 
 def relaxed(h: torch.Tensor, y: torch.Tensor, gamma: float) -> torch.Tensor:
-    """What a prediction costs beyond what the target itself would, for the entropy costs too."""
+    """The cost of a prediction minus that of the target itself, which is not 0 with entropy."""
     cost, itself = (wl.wasserstein(z, y, metric, epsilon=0.05, gamma=gamma) for z in (h, y))
     return cost - itself
 
@@ -48,8 +48,8 @@ for name, charge in charges.items():
     print(f"{name:20s} late by 2 h: {charge[2]:.2f}   by 8 h: {charge[8]:.2f}")
 
 # %%
-# The best single forecast for forty days whose burst falls between 8 and 16 o'clock: the measure
-# that minimises each loss, found by descent on its logs.
+# Find the best single forecast for forty days with a burst between 8 and 16 o'clock: the measure
+# that minimises each loss, by gradient descent on its logs.
 
 generator = torch.Generator().manual_seed(0)
 peaks = 8 + 8 * torch.rand(40, generator=generator, dtype=torch.float64)
@@ -83,13 +83,13 @@ for day in days[:12]:
 right.plot(hours.numpy(), mean.numpy(), color="#555555", label="best for squared error")
 right.plot(hours.numpy(), forecast.numpy(), color="#c1272d", label="best for the relaxed loss")
 right.set_xlabel("hour of the day")
-right.set_ylabel("events an hour (grey: some days)")
+right.set_ylabel("events per hour (grey: some days)")
 right.legend(frameon=False)
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)
 
 # %%
-# A small ``gamma`` makes mass cheap to make and unmake: then a late burst counts as one missing
-# and one too many, as for squared error. On the right, the relaxed forecast is narrower and
-# higher than the mean, nearer to what a day looks like. Its total is smaller than the mean of the
-# totals: where days disagree, some mass is cheaper left out than carried far.
+# With a small ``gamma`` mass is cheap to create and remove, so a late burst counts as one missing
+# and one spurious burst, as for squared error. On the right, the relaxed forecast is narrower and
+# higher than the mean and looks more like a single day. Its total is smaller than the mean total:
+# where days disagree, leaving out some mass is cheaper than moving it far.

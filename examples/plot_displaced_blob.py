@@ -6,7 +6,8 @@ Segmentation on a grid: a displaced blob
 Wasserstein loss keeps pulling.**
 
 The labels are the pixels of a 32 × 32 image. The target is a disc; the prediction is the same
-disc elsewhere, over a faint uniform background. The model has two parameters, where its disc is.
+disc in another place, over a faint uniform background. The model has two parameters, the position
+of its disc.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +21,7 @@ rows, columns = torch.meshgrid(torch.arange(SIDE), torch.arange(SIDE), indexing=
 
 
 def log_disc(centre: torch.Tensor) -> torch.Tensor:
-    """Logs of the mass on each pixel, `(pixels,)`: a soft-edged disc, and 2 % of background."""
+    """Log mass of each pixel, `(pixels,)`: a soft-edged disc over 2 % of background."""
     distance = ((rows - centre[0]) ** 2 + (columns - centre[1]) ** 2).sqrt().reshape(-1)
     disc = torch.softmax(4 * torch.nn.functional.logsigmoid(2 * (4 - distance)), 0)
     return torch.log(0.98 * disc + 0.02 / SIDE**2)
@@ -34,8 +35,8 @@ losses = {
 }
 
 # %%
-# The loss as the prediction slides away, and plain gradient descent on its position from the far
-# corner. Each loss gets its own step: about a pixel where its curve on the left is steepest.
+# Compute the loss as the prediction slides away, then run plain gradient descent on its position
+# from the far corner. The step size of each loss is about a pixel where its curve is steepest.
 
 shifts = torch.linspace(0, 17, 35)
 curves, paths = {}, {}
@@ -78,6 +79,6 @@ right.set_xticks([], [])
 right.set_yticks([], [])
 
 # %%
-# This is about *position*, where a model can only slide what it draws. A network with a logit for
-# every pixel gets a gradient from cross-entropy too: lower here, higher there, wherever there is.
-# What it does not get is that nearly there is better than far off.
+# Here the model can only move what it draws. A network with one logit per pixel also gets a
+# gradient from cross-entropy, which lowers some pixels and raises others. But cross-entropy does
+# not tell it that a near miss is better than a far one.

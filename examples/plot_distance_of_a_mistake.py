@@ -2,11 +2,11 @@
 The loss against the distance of a mistake
 ==========================================
 
-**Claim: cross-entropy charges every wrong label the same; the Wasserstein loss charges by how far
-off it is.**
+**Claim: cross-entropy charges every wrong label the same; the Wasserstein loss charges by
+distance.**
 
-Ten grades, the true one is 2. A model puts 90 % of its mass on one grade and spreads the rest
-evenly. We move that grade from 0 to 9 and look at what each loss says.
+There are ten grades, and the true one is 2. A model puts 90 % of its mass on one grade and spreads
+the rest evenly. We move that grade from 0 to 9 and compute each loss.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ for power in (1, 2):
     losses[f"Wasserstein, power={power}"] = wl.wasserstein(h, target, metric)
 
 # %%
-# Divided by what a mistake of one grade costs, they fit into one picture.
+# Divide each loss by its value for a mistake of one grade, so that all fit into one picture.
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for (name, values), colour in zip(losses.items(), ("#555555", "#c1272d", "#e39a2e"), strict=True):
@@ -46,6 +46,6 @@ for name, values in losses.items():
     print(f"{name:21s} off by one {near:5.2f}   off by seven {far:5.2f}   ratio {far / near:.1f}")
 
 # %%
-# Cross-entropy looks at one number, the mass on grade 2, and that is the same for all nine
-# mistakes. ``power`` says how much worse a far mistake is: with ``power=2`` it grows with the
-# square of the distance.
+# Cross-entropy depends only on the mass on grade 2, which is the same for all nine mistakes.
+# ``power`` says how much worse a far mistake is: with ``power=2`` the loss grows with the square of
+# the distance.

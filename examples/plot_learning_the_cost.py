@@ -5,9 +5,9 @@ Learning the ground metric
 **Claim: distances are differentiable in the cost, so the positions of labels can be learned from
 examples of how far apart measures are.**
 
-Twelve labels lie at hidden places in the plane. We are shown 300 pairs of measures and what it
-costs to move the one onto the other, but not where the labels are. The gradient of a transport
-cost in the ground cost is the transport plan itself, so descent can find them.
+Twelve labels have hidden positions in the plane. We are given 300 pairs of measures and the cost of
+moving one onto the other, but not the positions. The gradient of a transport cost with respect to
+the ground cost is the transport plan, so gradient descent can find them.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ told = wl.wasserstein(h, y, wl.ground.Embedding(hidden, normalize=False))  # exa
 seen, unseen = slice(0, 200), slice(200, None)
 
 # %%
-# Start from random places; predict the costs by entropic transport; descend.
+# Start from random positions, predict the costs by entropic transport, and minimise the error.
 
 vectors = torch.nn.Parameter(0.5 + 0.1 * torch.randn(LABELS, 2, dtype=torch.float64))
 start = vectors.detach().clone()
@@ -41,7 +41,7 @@ for _ in range(160):
 
 
 def aligned(points: torch.Tensor) -> torch.Tensor:
-    """Turned, mirrored and moved onto the hidden places: distances do not tell those apart."""
+    """Rotated, reflected and shifted onto the hidden positions; distances do not fix these."""
     centre, middle = points.mean(0), hidden.mean(0)
     u, _, v = torch.linalg.svd((points - centre).T @ (hidden - middle))
     return (points - centre) @ u @ v + middle
@@ -73,6 +73,6 @@ right.set_xticks([], [])
 right.set_yticks([], [])
 
 # %%
-# What error remains is about what the entropy adds: the costs we were told are exact ones, and we
-# fitted blurred ones, ``epsilon=0.01``. And the data were made by labels in a plane, as the model
-# assumes; real label sets promise nothing of the kind.
+# The remaining error is about what the entropy adds: the given costs are exact, while the fitted
+# ones are blurred with ``epsilon=0.01``. The data come from labels in a plane, as the model
+# assumes; real labels need not have such positions.

@@ -5,7 +5,7 @@ A transport plan, drawn
 **Claim: epsilon blurs the plan, and you can see and measure by how much.**
 
 The loss is the cost of the cheapest plan that turns the prediction into the target. Without
-entropy (``epsilon=0``) mass moves along few paths; with it, every grade sends a little
+entropy (``epsilon=0``) mass moves along few paths; with entropy, every label sends a little mass
 everywhere.
 """
 
@@ -28,8 +28,8 @@ y = bump(16, 2.5)
 h, y = h / h.sum(), y / y.sum()
 
 # %%
-# The same two measures, three strengths of entropy. Costs are between 0 and 1. ``<T, M>`` is what
-# the plan pays for moving; the exact plan pays the least.
+# Solve for the same two measures with three strengths of entropy. Costs lie between 0 and 1.
+# ``<T, M>`` is the transport cost of the plan, which is smallest for the exact plan.
 
 strengths = (0.0, 0.005, 0.05)
 figure, panels = plt.subplots(
@@ -68,5 +68,5 @@ for axes in (panels[0, 0], *panels[1]):
     axes.spines[:].set_visible(False)
 
 # %%
-# Both marginals are met in all three. What blur costs in sharpness it gives back in smoothness:
-# the exact loss has kinks, where its gradient jumps; the entropic one has none.
+# All three plans have the right marginals. Entropy makes the plan less sharp but the loss smooth:
+# the exact loss has kinks, where its gradient jumps, and the entropic loss has none.

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import wassloss as wl
-from wassloss.rivals import SquaredEMDLoss
+from wassloss.losses.baselines import SquaredEMDLoss
 from wassloss.training import train_full_batch
 
 GRADES, SPLITS = 10, 20

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import wassloss as wl
-from wassloss.functional import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.ground import Matrix, Ordinal
+from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.transport import AlgorithmOne, LineArea, NetworkSimplex, Newton
 
 METRIC = Ordinal(4)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import wassloss as wl
-from wassloss import functional, recipe, rivals, scores
+from wassloss import losses, scores
+from wassloss.losses import baselines, spec
 
-MODULES: list[ModuleType] = [wl, functional, rivals, scores]
+MODULES: list[ModuleType] = [wl, losses, baselines, scores]
 if importlib.util.find_spec("torchmetrics") is not None:
     from wassloss.scores import accumulators
 
@@ -42,7 +43,7 @@ def typed_keywords(function: Callable[..., Any]) -> set[str] | None:
     unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(rest[0].annotation))
     if unpacked is None:
         return None
-    return names | set(get_type_hints(getattr(recipe, unpacked[1])))
+    return names | set(get_type_hints(getattr(spec, unpacked[1])))
 
 
 def documented_keywords(function: Callable[..., Any]) -> set[str]:
@@ -52,9 +53,7 @@ def documented_keywords(function: Callable[..., Any]) -> set[str]:
     if entry is None:
         return set()
     named = set(re.findall(r"`(\w+)`", entry[1]))
-    return named | (
-        set(get_type_hints(recipe.TransportKeywords)) if "others" in entry[1] else set()
-    )
+    return named | (set(get_type_hints(spec.TransportKeywords)) if "others" in entry[1] else set())
 
 
 @pytest.mark.parametrize("name", sorted(public()))

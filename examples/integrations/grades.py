@@ -1,4 +1,4 @@
-"""The data of these examples: patients, and ten grades of how their diabetes progressed."""
+"""The data of these examples: patients and ten grades of the progression of their diabetes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hugging Face `Trainer`: a small BERT, built from a configuration, that rates made-up reviews.
+"""Hugging Face `Trainer`: a small BERT, built from a configuration, that rates simulated reviews.
 
 `Trainer` takes the loss as `compute_loss_func`; nothing is downloaded.
 """
@@ -25,7 +25,7 @@ STARS, WORDS, LENGTH = 5, 40, 12
 
 
 class Reviews(Dataset[dict[str, Tensor]]):
-    """Twelve words each; the more are from the second half of the vocabulary, the better."""
+    """Twelve words each; more words from the second half of the vocabulary mean more stars."""
 
     def __init__(self, count: int, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -50,7 +50,8 @@ def main(folder: str, epochs: int = 3) -> tuple[float, float]:
     def compute_loss(
         outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        # A sum over the number of examples, so that accumulated batches weigh what they should.
+        # Divide the sum by the number of examples, so that accumulated batches are weighted
+        # correctly.
         return loss_fn(outputs.logits, labels) / (num_items_in_batch or len(labels))
 
     def compute_metrics(given: EvalPrediction) -> dict[str, float]:

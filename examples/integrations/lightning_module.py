@@ -28,7 +28,7 @@ class GradePatients(lightning.LightningModule):
     def validation_step(self, batch: tuple[Tensor, Tensor], _: int) -> None:
         features, grades = batch
         self.distance_off.update(self.model(features), grades)
-        self.log("distance_off", self.distance_off)  # computed over the epoch, by Lightning
+        self.log("distance_off", self.distance_off)  # Lightning computes it over the epoch
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.model.parameters(), lr=0.03)
@@ -38,7 +38,7 @@ def main(epochs: int = 10) -> tuple[float, float]:
     """Train; return how far off the model was before and after, in grades."""
     lightning.seed_everything(0, verbose=False)
     x, y = graded_patients()
-    # Ten rows of features: worker processes would only wait.
+    # Loading is trivial, so worker processes would not help.
     loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=50, shuffle=True)
     held_out = DataLoader(TensorDataset(x[300:], y[300:]), batch_size=50)
     module = GradePatients(x.shape[1], wl.ground.Ordinal(GRADES))

@@ -1,4 +1,4 @@
-"""ONNX: a trained linear model, exported, answers the same without torch or wassloss."""
+"""ONNX: an exported linear model gives the same answers without torch or wassloss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import wassloss as wl
 
 
 class Probabilities(torch.nn.Module):
-    """What is deployed: from features to probabilities; the loss stays behind."""
+    """The deployed model: features to probabilities, without the loss."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A training loop of your own: swap the loss, change nothing else."""
+"""Your own training loop: replace the loss, change nothing else."""
 
 from __future__ import annotations
 

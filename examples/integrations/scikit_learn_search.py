@@ -1,4 +1,4 @@
-"""scikit-learn: scaling, products of features and the classifier in a pipeline, tuned by grid."""
+"""scikit-learn: scaling, feature products and the classifier in a pipeline with grid search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchmetrics: scores of wassloss beside others in one collection, batch by batch."""
+"""torchmetrics: scores of wassloss and others in one collection, batch by batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wassloss.scores.accumulators import ExpectedDistance, MeanWasserstein, TopK
 
 
 def main() -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Score a random model in batches; return that, and the same from all data at once."""
+    """Score a random model; return the scores by batches and over all data at once."""
     torch.manual_seed(0)
     x, y = graded_patients()
     metric = wl.ground.Ordinal(GRADES)

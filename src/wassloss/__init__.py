@@ -13,19 +13,23 @@ if TYPE_CHECKING:
         bounds,
         data,
         estimators,
-        functional,
         ground,
+        losses,
         models,
-        rivals,
         runs,
         scores,
         training,
         transport,
     )
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
-    from wassloss.functional import solve, wasserstein
     from wassloss.loading import load
-    from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
+    from wassloss.losses import (
+        NearestWassersteinLoss,
+        RelaxedWassersteinLoss,
+        WassersteinLoss,
+        solve,
+        wasserstein,
+    )
     from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
@@ -45,11 +49,10 @@ __all__ = [
     "bounds",
     "data",
     "estimators",
-    "functional",
     "ground",
     "load",
+    "losses",
     "models",
-    "rivals",
     "runs",
     "scores",
     "solve",
@@ -67,12 +70,9 @@ _ROOMS = frozenset(
         "bounds",
         "data",
         "estimators",
-        "functional",
         "ground",
         "losses",
         "models",
-        "recipe",
-        "rivals",
         "runs",
         "scores",
         "targets",
@@ -90,10 +90,10 @@ _ROOM_OF = {
     "WassersteinClassifier": "estimators",
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
-    "solve": "functional",
+    "solve": "losses",
     "load": "loading",
     "train": "training",
-    "wasserstein": "functional",
+    "wasserstein": "losses",
 }
 
 

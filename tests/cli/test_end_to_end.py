@@ -224,7 +224,7 @@ def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
 
 
 def test_kl_alone_is_cross_entropy(tmp_path: Path) -> None:
-    from wassloss.rivals import KLLoss
+    from wassloss.losses.baselines import KLLoss
 
     logits = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
     ids = torch.tensor([0, 1, 2, 3, 0, 1])

@@ -11,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read, read_features, write
-from wassloss.data.tags import as_sparse
+from wassloss.data.ragged import as_sparse
 from wassloss.ground import Ordinal
 
 pa = pytest.importorskip("pyarrow")

@@ -22,12 +22,12 @@ from tests.data.tag_pipeline import CATEGORIES, NET, TABLE, WORDS, small_run
 from wassloss.data import TagSample, read, write, yfcc_tags
 from wassloss.data._streams import line_blocks
 from wassloss.data.lookup import find
+from wassloss.data.ragged import to_lists
 from wassloss.data.tagging import tag_ids
 from wassloss.data.tagging.metadata import MALFORMED, photos
 from wassloss.data.tagging.sampling import scramble
 from wassloss.data.tagging.tag_ids import TagIds
 from wassloss.data.tagging.vocabulary import candidates, most_frequent
-from wassloss.data.tags import to_lists
 
 LINES = 6000
 

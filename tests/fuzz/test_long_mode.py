@@ -13,7 +13,7 @@ from tests.fuzz.__main__ import main
 from tests.fuzz.long.campaign import run, run_batch, table
 from tests.fuzz.long.kinds import KINDS
 from tests.fuzz.long.notes import noted
-from wassloss import functional
+from wassloss.losses import functional
 from wassloss.transport import Newton, newton_cpu
 
 SEED = 0

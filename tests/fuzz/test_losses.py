@@ -17,8 +17,7 @@ from tests.fuzz.cases import FORMS, in_form, log_masses, logits, metrics, unit_o
 from tests.fuzz.outcome import Outcome, outcome, too_much
 from tests.fuzz.reference import bounds, dense
 from tests.oracles import INF, Array
-from wassloss import functional
-from wassloss.fused import loss as fused
+from wassloss.losses import functional, fused
 
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-5}
 # As parts of the largest cost: from all but exact to all but free.

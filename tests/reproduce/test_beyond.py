@@ -10,6 +10,7 @@ from scipy import stats
 from tests.reproduce.tiny import SETTINGS
 from wassloss.data import Dataset
 from wassloss.ground import Ordinal
+from wassloss.losses.baselines import PoissonLoss
 from wassloss.reproduce import EXPERIMENTS, Outcome, missing, ordinal, relaxed_tags
 from wassloss.reproduce.compressed import compressed
 from wassloss.reproduce.families import FAMILIES, Budget, draw_trials, find_family
@@ -19,7 +20,6 @@ from wassloss.reproduce.labelled import as_labelled, load_labelled
 from wassloss.reproduce.search import Candidate
 from wassloss.reproduce.threads import one_thread
 from wassloss.reproduce.trials import Scores, Trial
-from wassloss.rivals import PoissonLoss
 from wassloss.targets import SparseTarget
 
 CPU = torch.device("cpu")

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.reproduce.tiny import SETTINGS
+from wassloss.losses.baselines import NearestCostRegression
 from wassloss.reproduce import examples, frontier, search, tags, tradeoff
 from wassloss.reproduce.experiment import Outcome
 from wassloss.reproduce.families import (
@@ -21,7 +22,6 @@ from wassloss.reproduce.families import (
 from wassloss.reproduce.labelled import RIDGES, load_labelled
 from wassloss.reproduce.search import Candidate, choose, difference, front
 from wassloss.reproduce.trials import Scores, Trial, train_model, train_trials
-from wassloss.rivals import NearestCostRegression
 from wassloss.scores import top_k_cost
 
 

@@ -16,7 +16,7 @@ from tests.training.problems import (
     wasserstein,
 )
 from wassloss import ConvergenceWarning
-from wassloss.rivals import KLLoss
+from wassloss.losses.baselines import KLLoss
 from wassloss.training import (
     SGD,
     Adam,

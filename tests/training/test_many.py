@@ -24,7 +24,7 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
-from wassloss.functional import wasserstein_loss
+from wassloss.losses import wasserstein_loss
 from wassloss.training import (
     SGD,
     Adam,

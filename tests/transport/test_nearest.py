@@ -8,7 +8,7 @@ import torch
 
 import wassloss as wl
 from tests.oracles import convex
-from wassloss.rivals import ExpectedCostLoss
+from wassloss.losses.baselines import ExpectedCostLoss
 from wassloss.scores import top_k_cost
 from wassloss.transport import Nearest, Newton, Status
 

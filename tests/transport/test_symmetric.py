@@ -11,8 +11,8 @@ import wassloss as wl
 from tests.generators import REGULARIZERS, is_finite, random_masses, random_metric
 from tests.oracles import convex
 from wassloss import ConvergenceWarning, SparseTarget
-from wassloss.functional import wasserstein_loss
 from wassloss.ground import Embedding, Grid, GroundMetric, Matrix, Ordinal
+from wassloss.losses import wasserstein_loss
 from wassloss.transport import Newton, Objective, Problem, Regularizer, Symmetric, solve_problem
 
 F32, F64 = torch.float32, torch.float64

@@ -2,6 +2,7 @@
 
 from wassloss.data.builtin import clipart
 from wassloss.data.columns import DataWarning
+from wassloss.data.dataset import Dataset
 from wassloss.data.distributions import read_distributions
 from wassloss.data.downloads import get
 from wassloss.data.features import (
@@ -19,7 +20,6 @@ from wassloss.data.hypernyms import hypernym_paths
 from wassloss.data.mnist import mnist
 from wassloss.data.mulan import mulan, read_mulan
 from wassloss.data.noise import drop_tags, flip_labels, reduce_redundancy
-from wassloss.data.record import Dataset
 from wassloss.data.streaming import ParquetStream
 from wassloss.data.synthetic import lattice, random_histograms, random_metric
 from wassloss.data.tagging import STOP_WORDS, TagSample, yfcc_tags

@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor
 
 from wassloss._precision import narrowed
-from wassloss.data.tags import as_sparse, from_lists
+from wassloss.data.ragged import as_sparse, from_lists
 from wassloss.ground import GroundMetric
 from wassloss.targets import SparseTarget, Target, is_dense
 

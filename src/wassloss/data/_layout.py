@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wassloss.data.columns import feature_order, not_features
 from wassloss.data.labels import LabelIds, agreed_names, numbers, read_labels, read_numbers
-from wassloss.data.tags import from_lists
+from wassloss.data.ragged import from_lists
 from wassloss.targets import Target
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from wassloss._files import read_npz
-from wassloss.data.record import Dataset
-from wassloss.data.tags import from_lists
+from wassloss.data.dataset import Dataset
+from wassloss.data.ragged import from_lists
 from wassloss.ground import Embedding
 
 _PROVENANCE = (

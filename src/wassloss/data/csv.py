@@ -32,9 +32,9 @@ from wassloss._files import replacing
 from wassloss.data._parts import part_name
 from wassloss.data._table import Table, as_number, is_data, read_header, read_table
 from wassloss.data.columns import DataWarning, feature_order, not_features
+from wassloss.data.dataset import Dataset
 from wassloss.data.labels import read_labels
-from wassloss.data.record import Dataset
-from wassloss.data.tags import as_sparse, from_lists, to_lists
+from wassloss.data.ragged import as_sparse, from_lists, to_lists
 from wassloss.targets import SparseTarget, Target
 
 _SEPARATOR = ";"

@@ -11,7 +11,7 @@ import torch
 from scipy.io import loadmat
 
 from wassloss._precision import single_precision
-from wassloss.data.record import Dataset
+from wassloss.data.dataset import Dataset
 
 
 def read_distributions(

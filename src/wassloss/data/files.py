@@ -10,7 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from wassloss.data import csv, npz, parquet, svmlight
-from wassloss.data.record import Dataset
+from wassloss.data.dataset import Dataset
 
 _FORMATS = {
     ".npz": npz,

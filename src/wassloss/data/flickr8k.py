@@ -10,8 +10,8 @@ from scipy import sparse
 
 from wassloss._files import read_npz
 from wassloss._precision import single_precision
+from wassloss.data.dataset import Dataset
 from wassloss.data.lookup import find, find_optional
-from wassloss.data.record import Dataset
 from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding
 

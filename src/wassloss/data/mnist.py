@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.data.dataset import Dataset
 from wassloss.data.lookup import find, read_bytes
-from wassloss.data.record import Dataset
 from wassloss.ground import Ordinal
 
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

@@ -13,9 +13,9 @@ import torch
 from scipy import sparse
 
 from wassloss.data.arff import read_arff
+from wassloss.data.dataset import Dataset
 from wassloss.data.lookup import find, read_bytes
-from wassloss.data.record import Dataset
-from wassloss.data.tags import from_lists
+from wassloss.data.ragged import from_lists
 
 
 def mulan(name: str = "delicious", *, label_prefix: str = "TAG_") -> Dataset:

@@ -29,9 +29,9 @@ from wassloss._files import read_npz, write_npz
 from wassloss.data._inputs import feature_tensor
 from wassloss.data._parts import part_name
 from wassloss.data.columns import feature_order
+from wassloss.data.dataset import Dataset
 from wassloss.data.labels import agreed_names
-from wassloss.data.record import Dataset
-from wassloss.data.tags import from_lists, to_lists
+from wassloss.data.ragged import from_lists, to_lists
 from wassloss.ground import storage
 from wassloss.targets import SparseTarget
 

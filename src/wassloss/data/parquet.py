@@ -44,8 +44,8 @@ from wassloss.data._layout import (
 )
 from wassloss.data._parts import part_name
 from wassloss.data._sources import is_part
-from wassloss.data.record import Dataset
-from wassloss.data.tags import to_lists
+from wassloss.data.dataset import Dataset
+from wassloss.data.ragged import to_lists
 from wassloss.targets import SparseTarget, Target
 
 _ROW_GROUP_BYTES = 8 << 20  # of features: small enough to shuffle, large enough to read fast

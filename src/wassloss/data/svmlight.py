@@ -17,9 +17,9 @@ from torch import Tensor
 
 from wassloss._files import replacing
 from wassloss._precision import overflowed, too_large
+from wassloss.data.dataset import Dataset
 from wassloss.data.labels import agreed_names, number, read_labels
-from wassloss.data.record import Dataset
-from wassloss.data.tags import as_sparse, from_lists, to_lists
+from wassloss.data.ragged import as_sparse, from_lists, to_lists
 from wassloss.targets import SparseTarget
 
 _HEADER = "# wassloss "

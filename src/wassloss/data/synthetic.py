@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wassloss.data.dataset import Dataset
 from wassloss.data.noise import flip_labels
-from wassloss.data.record import Dataset
 from wassloss.ground import Embedding, Grid
 from wassloss.ground._inputs import seed_of, size_of
 

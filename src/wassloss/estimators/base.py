@@ -21,7 +21,8 @@ from wassloss._precision import narrowed
 from wassloss.estimators.fitting import FitPlan, Objective
 from wassloss.estimators.target import cast
 from wassloss.ground import GroundMetric
-from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss, typical_cost
+from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
+from wassloss.losses.modules import typical_cost
 from wassloss.targets import Target
 
 if TYPE_CHECKING:

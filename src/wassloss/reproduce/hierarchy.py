@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from wassloss.data import flickr8k, hypernym_paths
-from wassloss.data.record import Dataset
-from wassloss.data.tags import as_sparse
+from wassloss.data.dataset import Dataset
+from wassloss.data.ragged import as_sparse
 from wassloss.ground import Tree
 from wassloss.ground._paths import tree_of_paths
 from wassloss.reproduce.compressed import compressed

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from wassloss.data import clipart, flickr8k, lattice, mulan, reduce_redundancy
+from wassloss.data.dataset import Dataset
 from wassloss.data.lookup import find
-from wassloss.data.record import Dataset
-from wassloss.data.tags import as_sparse
+from wassloss.data.ragged import as_sparse
 from wassloss.data.word_vectors import read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
+from wassloss.losses.baselines import NearestCostRegression
 from wassloss.reproduce.parts import Parts
-from wassloss.rivals import NearestCostRegression
 from wassloss.scores import top_k_cost
 from wassloss.targets import SparseTarget
 

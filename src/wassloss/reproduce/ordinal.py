@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.data.record import Dataset
+from wassloss.data.dataset import Dataset
 from wassloss.ground import Ordinal
 from wassloss.reproduce.experiment import Experiment, Result, Verdict
 from wassloss.reproduce.families import Budget

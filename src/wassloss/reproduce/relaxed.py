@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from wassloss.data import random_histograms, random_metric
-from wassloss.functional import solve
+from wassloss.losses import solve
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
 from wassloss.reproduce.intervals import bands, mean_interval, slope_interval
 from wassloss.reproduce.parts import Parts

@@ -22,9 +22,10 @@ from torch import Tensor, nn
 
 from wassloss.data import flickr8k
 from wassloss.data.flickr8k import word_vectors
-from wassloss.data.tags import as_sparse
+from wassloss.data.ragged import as_sparse
 from wassloss.ground import Embedding
 from wassloss.losses import RelaxedWassersteinLoss
+from wassloss.losses.baselines import PoissonLoss
 from wassloss.models import MeasureModel
 from wassloss.reproduce.compressed import compressed
 from wassloss.reproduce.experiment import Experiment, Outcome, Result, Verdict
@@ -35,7 +36,6 @@ from wassloss.reproduce.parts import Parts
 from wassloss.reproduce.search import difference, trials_for
 from wassloss.reproduce.style import COLORS, MARKERS, draw_band, finish, new_figure, state_sizes
 from wassloss.reproduce.trials import EVALUATIONS, Scores, Trial, score, train_trials
-from wassloss.rivals import PoissonLoss
 from wassloss.targets import SparseTarget
 from wassloss.training import SGD, TrainingPlan, train_many
 

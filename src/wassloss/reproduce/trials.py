@@ -17,9 +17,7 @@ from torch import Tensor, nn
 
 from wassloss.ground import GroundMetric
 from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.models import LinearSoftmax
-from wassloss.reproduce.labelled import LabelledSet
-from wassloss.rivals import (
+from wassloss.losses.baselines import (
     ExpectedCostLoss,
     KLLoss,
     PerExampleLoss,
@@ -27,6 +25,8 @@ from wassloss.rivals import (
     SquaredEMDLoss,
     WeightedSum,
 )
+from wassloss.models import LinearSoftmax
+from wassloss.reproduce.labelled import LabelledSet
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
 from wassloss.targets import SparseTarget
 from wassloss.training import SGD, TrainingPlan, train_many

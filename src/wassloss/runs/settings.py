@@ -11,8 +11,8 @@ from torch import nn
 from wassloss._checks import check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
+from wassloss.losses.baselines import KLLoss
 from wassloss.models import MLP, LinearSoftmax
-from wassloss.rivals import KLLoss
 from wassloss.training import SGD, Adam, AdamW, Constant, Cosine, TrainingPlan
 from wassloss.training.optimizers import OptimizerPlan
 

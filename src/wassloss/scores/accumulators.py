@@ -44,7 +44,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from wassloss.recipe import TransportKeywords
+    from wassloss.losses.spec import TransportKeywords
 
 __all__ = [
     "Accuracy",

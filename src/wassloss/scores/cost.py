@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.functional import wasserstein
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.ground._spread import blocks
+from wassloss.losses import wasserstein
 from wassloss.scores._inputs import (
     AnyTarget,
     Charge,
@@ -39,7 +39,7 @@ from wassloss.targets import SparseTarget, Target
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from wassloss.recipe import TransportKeywords
+    from wassloss.losses.spec import TransportKeywords
 
 
 @torch.no_grad()
@@ -161,7 +161,7 @@ def mean_wasserstein(
         normalize_target: divide each target by its sum, for several labels of weight 1 each.
         sample_weight: a weight for each example in the mean, `(batch,)`.
         reduction: ``"mean"`` over examples, or ``"none"``.
-        **keywords: the others of :mod:`wassloss.functional`.
+        **keywords: the others of :mod:`wassloss.losses`.
 
     >>> import numpy as np, wassloss as wl
     >>> h = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])

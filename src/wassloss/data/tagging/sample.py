@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from wassloss._files import read_npz, write_npz
 from wassloss._precision import single_precision
-from wassloss.data.record import Dataset
-from wassloss.data.tags import from_lists
+from wassloss.data.dataset import Dataset
+from wassloss.data.ragged import from_lists
 from wassloss.ground import Embedding, storage
 from wassloss.targets import SparseTarget
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wassloss.data.record import Dataset
+from wassloss.data.dataset import Dataset
 from wassloss.data.word_vectors.table import Missing, WordVectors
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from wassloss.fused.rule import lowest_log_mass
+from wassloss.losses.rule import lowest_log_mass
 from wassloss.training.many.closed_form import LinearSteps
 from wassloss.training.many.problem import LinearProblem
 from wassloss.training.plan import TrainingPlan

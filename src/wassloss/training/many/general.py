@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.rivals import PerExampleLoss
+from wassloss.losses.baselines import PerExampleLoss
 from wassloss.targets import SparseTarget, is_class_ids
 from wassloss.training.many.data import Column, ManyData
 from wassloss.training.optimizers import AdamW, penalized, set_learning_rate

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from wassloss.losses import LARGEST_TABLE, WassersteinLoss
+from wassloss.losses.modules import LARGEST_TABLE, WassersteinLoss
 from wassloss.models import LinearSoftmax
 from wassloss.targets import is_class_ids
 from wassloss.training.many.data import ManyData

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from wassloss._checks import check_strength
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import seed_of
-from wassloss.losses import LARGEST_TABLE
+from wassloss.losses.modules import LARGEST_TABLE
 from wassloss.training.checkpoints import (
     check_new,
     discard_after,

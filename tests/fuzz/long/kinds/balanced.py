@@ -25,7 +25,7 @@ from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, wo
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways, check_refusal
-from wassloss import functional
+from wassloss.losses import functional
 
 
 def entropic(rng: Generator) -> Tally:

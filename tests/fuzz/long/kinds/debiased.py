@@ -36,7 +36,7 @@ from tests.fuzz.long.loss_check import loss_and_gradient, working
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways, check_refusal
-from wassloss import functional
+from wassloss.losses import functional
 
 
 def debiased(rng: Generator) -> Tally:

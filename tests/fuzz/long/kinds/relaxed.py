@@ -28,7 +28,7 @@ from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways
 from tests.oracles import INF
-from wassloss import functional
+from wassloss.losses import functional
 
 
 def relaxed(rng: Generator) -> Tally:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
-from wassloss.fused import loss as fused
+from wassloss.losses import fused
 from wassloss.transport import newton_cpu
 
 K = 5

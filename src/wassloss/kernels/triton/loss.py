@@ -12,7 +12,7 @@ import math
 import triton
 import triton.language as tl
 
-from wassloss.fused import status as codes
+from wassloss.kernels import status as codes
 from wassloss.transport._algorithm_one_triton import iterate
 from wassloss.transport._newton_triton import FIRST_EXPONENT, ascend, survey
 from wassloss.transport._newton_triton_passes import LN_2, LOG2_E, at_labels

@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
 import wassloss as wl
-from wassloss.rivals import (
+from wassloss.losses.baselines import (
     ExpectedCostLoss,
     KLLoss,
     NearestCostRegression,

@@ -7,10 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from wassloss._envelope import check_reverse_mode, with_gradient
 from wassloss._looking import checking
 from wassloss.ground import GroundMetric
-from wassloss.recipe import Recipe
+from wassloss.losses.autograd import check_reverse_mode, with_gradient
+from wassloss.losses.spec import Recipe
 from wassloss.targets import SparseTarget
 from wassloss.transport import Problem, Symmetric, solve_problem
 from wassloss.transport.problem import smallest_mass

@@ -16,7 +16,7 @@ from wassloss.transport import Objective, Problem, Regularizer, Solver, choose_s
 
 
 class SolverKeywords(TypedDict, total=False):
-    """Keywords every transport function shares; :mod:`wassloss.functional` explains them."""
+    """Keywords every transport function shares; :mod:`wassloss.losses` explains them."""
 
     regularizer: str
     tol: float | None

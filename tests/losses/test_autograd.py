@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 import wassloss as wl
-from wassloss._envelope import with_gradient
 from wassloss.ground import Ordinal
+from wassloss.losses.autograd import with_gradient
 
 K = 6
 METRIC = Ordinal(K)

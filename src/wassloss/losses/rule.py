@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wassloss._checks import mass_tolerance
 from wassloss._looking import checking
-from wassloss.recipe import LossSpec
+from wassloss.losses.spec import LossSpec
 from wassloss.transport.entropic import default_tolerance
 from wassloss.transport.newton import Newton
 from wassloss.transport.objective import Objective, Regularizer
@@ -25,7 +25,7 @@ class Fused(NamedTuple):
 
     value: Tensor  # (batch,)
     gradient: Tensor  # (batch, labels), in the logits
-    status: Tensor  # (batch,), see wassloss.fused.status
+    status: Tensor  # (batch,), see wassloss.kernels.status
     known_worst: int | None = None  # of all statuses, where the kernel knows
 
     def worst(self) -> int:

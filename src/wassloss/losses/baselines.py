@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from wassloss._checks import check_number, check_strength
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.losses import REDUCTIONS
+from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 
 

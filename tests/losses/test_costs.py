@@ -10,11 +10,11 @@ from torch import Tensor
 
 import wassloss as wl
 from tests.generators import random_masses
+from tests.losses.test_gradients import ANY, check_gradient, measures, within_mass
 from tests.oracles import INF, algorithm_one, convex, linear_program
-from tests.test_gradients import ANY, check_gradient, measures, within_mass
-from wassloss.functional import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.ground import Cost
-from wassloss.rivals import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
+from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
+from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
 from wassloss.training import TrainingPlan
 from wassloss.transport import (
     Nearest,

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 import wassloss as wl
-from wassloss import _looking, functional, targets
-from wassloss.fused import loss as fused
+from wassloss import _looking, targets
 from wassloss.ground import Discrete, Embedding, Ordinal, Tree
+from wassloss.losses import functional, fused, transport_cost
 from wassloss.transport import log_sums, problem, solution, solve
 
 # Of the compiler's own making, and hidden by it where they are not errors.
@@ -328,7 +328,16 @@ def test_where_nobody_can_look_senseless_examples_are_marked(
         loss_fn = make()
         loss_fn.reduction = "none"
         with monkeypatch.context() as patch:
-            for module in (_looking, targets, functional, problem, solve, solution, log_sums):
+            for module in (
+                _looking,
+                targets,
+                functional,
+                transport_cost,
+                problem,
+                solve,
+                solution,
+                log_sums,
+            ):
                 patch.setattr(module, "checking", lambda: False)
             patch.setattr(fused, "_kernels", lambda *_: None)
             losses = loss_fn(logits, target).flatten()
@@ -369,7 +378,7 @@ def test_what_records_one_example_is_refused(name: str) -> None:
         wl.WassersteinLoss(LINE),
         wl.NearestWassersteinLoss(LINE),
         wl.RelaxedWassersteinLoss(LINE),
-        lambda x, y: wl.functional.wasserstein_loss(x, y, LINE, epsilon=0.1),
+        lambda x, y: wl.losses.wasserstein_loss(x, y, LINE, epsilon=0.1),
         lambda x, y: wl.wasserstein(x.softmax(1), y, LINE, epsilon=0.1),
     ]
     for loss in losses:
@@ -389,7 +398,7 @@ def test_the_functions() -> None:
     target = torch.tensor([0, 2, 5])
 
     def both(logits: Tensor) -> tuple[Tensor, Tensor]:
-        loss = wl.functional.wasserstein_loss(logits, target, LINE, epsilon=0.1)
+        loss = wl.losses.wasserstein_loss(logits, target, LINE, epsilon=0.1)
         return loss, wl.wasserstein(logits.softmax(1), target, LINE, epsilon=0.1)
 
     logits = torch.randn(3, K)

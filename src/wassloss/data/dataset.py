@@ -23,7 +23,7 @@ from wassloss.data._relabel import relabelled
 from wassloss.data._split import draw_parts
 from wassloss.data.columns import check_feature_names, feature_order
 from wassloss.data.labels import places_in
-from wassloss.data.tags import as_sparse
+from wassloss.data.ragged import as_sparse
 from wassloss.ground import GroundMetric
 from wassloss.ground._labels import check_labels, find_label
 from wassloss.targets import SparseTarget, Target, is_dense, read_target, take_rows

@@ -1,4 +1,4 @@
-"""Drop-in losses: thin modules over :mod:`wassloss.functional`."""
+"""Drop-in losses: thin modules over :mod:`wassloss.losses`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss import _checks
-from wassloss.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.recipe import LossSpec, Recipe
+from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
+from wassloss.losses.spec import LossSpec, Recipe
 from wassloss.targets import SparseTarget, Target
 from wassloss.transport import Solver
 
@@ -169,7 +169,7 @@ class WassersteinLoss(_TransportLoss):
         ignore_index: the class id of examples that do not count.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
         tol, max_iterations, iterations, solver: how hard to solve; `iterations=10` is the paper's
-            own run. See :mod:`wassloss.functional`.
+            own run. See :mod:`wassloss.losses`.
 
     Shapes:
         - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.

@@ -9,9 +9,13 @@ from torch import Tensor
 import wassloss as wl
 from tests.generators import random_masses, random_metric
 from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
-from wassloss import functional
-from wassloss.fused import Fused, cpu, gpu, loss
-from wassloss.fused.status import FINE, IGNORED, INVALID, UNCONVERGED
+from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
+from wassloss.losses import functional
+from wassloss.losses import fused as loss
+from wassloss.losses import fused_cpu as cpu
+from wassloss.losses import fused_gpu as gpu
+from wassloss.losses.rule import Fused
+from wassloss.losses.spec import LossSpec, Recipe
 from wassloss.targets import SparseTarget
 
 pytestmark = quiet
@@ -82,11 +86,11 @@ def run(kernels, metric, logits, target, *, normalize_target=False, **keywords) 
     """What the kernels say, with their status."""
     device = DEVICE if kernels is gpu else torch.device("cpu")
     kl_weight, ignore = keywords.pop("kl_weight", 0.0), keywords.pop("ignore_index", -100)
-    recipe = wl.recipe.Recipe.checked(**keywords)
+    recipe = Recipe.checked(**keywords)
     logits, target = logits.to(device), moved(target, device)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loss, "_kernels", lambda *_: kernels)
-        spec = wl.recipe.LossSpec(metric.to(device), recipe, kl_weight, normalize_target, ignore)
+        spec = LossSpec(metric.to(device), recipe, kl_weight, normalize_target, ignore)
         fused = loss.fused_loss(logits, target, logits.shape[:-1], spec)
     if fused is None:
         return None
@@ -385,8 +389,8 @@ def test_the_unusual_is_left_to_the_composed_functions(keywords):
         pytest.skip("needs numba")
     logits, target, metric = some_logits(F64), few_labels(F64), random_metric(LABELS)
     for given, expected in (({}, True), (keywords, False)):
-        recipe = wl.recipe.Recipe.checked(epsilon=0.1, **given)
-        spec = wl.recipe.LossSpec(metric, recipe)
+        recipe = Recipe.checked(epsilon=0.1, **given)
+        spec = LossSpec(metric, recipe)
         fused = loss.fused_loss(logits, target, logits.shape[:1], spec)
         assert (fused is not None) == expected
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.fused.status import FINE, IGNORED, INVALID, UNCONVERGED
+from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 from wassloss.transport._algorithm_one_kernel import iterate
 from wassloss.transport._nearest_kernel import write_nearest
 from wassloss.transport._newton_kernel import (
@@ -58,6 +58,7 @@ class RowScratch(NamedTuple):
 
 
 def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
+    """Memory for one thread, for rows of so many labels."""
     return RowScratch(np.zeros(labels, dtype), np.zeros(labels, dtype), np.zeros(BLOCK, dtype))
 
 

@@ -1,6 +1,6 @@
 """`W(softmax(logits), target) + α KL` with its gradient, where one compiled pass can do it all.
 
-The functions of :mod:`wassloss.functional` are composed of many small steps: softmax, checks,
+The functions of :mod:`wassloss.losses` are composed of many small steps: softmax, checks,
 a problem, its solution, the KL term. Each is a call that passes over the batch, and together they
 take longer than the transport. The usual cases have kernels that go from the logits to the loss
 and its gradient in one go. They are told from the others here; and where a kernel finds anything
@@ -16,10 +16,11 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from wassloss.fused import cpu, gpu
-from wassloss.fused.rule import Costs, Fused, LossRule
 from wassloss.ground import GroundMetric
-from wassloss.recipe import LossSpec
+from wassloss.losses import fused_cpu as cpu
+from wassloss.losses import fused_gpu as gpu
+from wassloss.losses.rule import Costs, Fused, LossRule
+from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget, Target, dtype_of, is_class_ids
 from wassloss.transport import newton_cpu, newton_gpu
 from wassloss.transport.entropic import rounding_of

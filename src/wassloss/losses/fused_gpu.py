@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
-from wassloss.recipe import Recipe
+from wassloss.losses.rule import Costs, Fused, LossRule, lowest_log_mass
+from wassloss.losses.spec import Recipe
 from wassloss.transport.newton_gpu import LARGEST_SUPPORT, padded_support, shape_of_program
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import smallest_mass
@@ -20,7 +20,7 @@ LARGEST_TILE = 2048  # labels that a program of the closed form holds at a time
 
 def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule) -> Fused:
     """The loss of one label each, `ids (batch,)`."""
-    from wassloss.fused._kernels_triton import class_id_kernel
+    from wassloss.kernels.triton.loss import class_id_kernel
 
     result, (batch, labels) = _empty(logits), logits.shape
     tile = min(LARGEST_TILE, max(32, 1 << (labels - 1).bit_length()))
@@ -55,7 +55,7 @@ def loss_of_few(
     logits: Tensor, indices: Tensor, weights: Tensor, costs: Costs, rule: LossRule
 ) -> Fused:
     """The loss of a few labels each, both `(batch, support)`."""
-    from wassloss.fused._kernels_triton import few_labels_kernel
+    from wassloss.kernels.triton.loss import few_labels_kernel
 
     result, (batch, labels) = _empty(logits), logits.shape
     size, row = indices.shape[1], costs.rows.stride(0)

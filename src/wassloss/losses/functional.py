@@ -1,7 +1,7 @@
 """Per-example losses: differentiable functions, one number an example.
 
-Gradients are first-order and come from the optimum of each solve (see :mod:`wassloss._envelope`);
-where a solve did not reach its tolerance a :class:`~wassloss.ConvergenceWarning` says so.
+Gradients are first-order and come from the optimum of each solve. A solve that does not reach its
+tolerance raises a :class:`~wassloss.ConvergenceWarning`.
 
 Keywords shared by all of them:
 
@@ -29,16 +29,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._envelope import (
+from wassloss._looking import checking
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.kernels.status import IGNORED
+from wassloss.losses.autograd import (
     check_reverse_mode,
     reduced_with_fused_gradient,
     with_fused_gradient,
 )
-from wassloss._looking import checking
-from wassloss._transport_cost import problem_of, transport_cost
-from wassloss.fused import IGNORED, Fused, fused_loss
-from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.recipe import LossSpec, Recipe, SolverKeywords, TransportKeywords
+from wassloss.losses.fused import fused_loss
+from wassloss.losses.rule import Fused
+from wassloss.losses.spec import LossSpec, Recipe, SolverKeywords, TransportKeywords
+from wassloss.losses.transport_cost import problem_of, transport_cost
 from wassloss.targets import (
     SparseTarget,
     Target,
@@ -164,7 +166,7 @@ def wasserstein_loss(
         The shape of `logits` without its label dimension.
 
     >>> import torch, wassloss as wl
-    >>> from wassloss.functional import wasserstein_loss
+    >>> from wassloss.losses import wasserstein_loss
     >>> logits = torch.tensor([[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]])
     >>> wasserstein_loss(logits, torch.tensor([2, 2, 2]), wl.ground.Ordinal(3), epsilon=0)
     tensor([1.9996, 1.0000, 0.0004])
@@ -206,7 +208,7 @@ def relaxed_wasserstein_loss(
         The shape of `log_h` without its label dimension.
 
     >>> import torch, wassloss as wl
-    >>> from wassloss.functional import relaxed_wasserstein_loss
+    >>> from wassloss.losses import relaxed_wasserstein_loss
     >>> log_h, y = torch.zeros(1, 3), torch.tensor([[0.0, 0.0, 3.0]])
     >>> loss = relaxed_wasserstein_loss(log_h, y, wl.ground.Ordinal(3), epsilon=0.01, gamma=100.0)
     >>> loss.round(decimals=2)  # three units of mass, moved 2, 1 and 0 steps

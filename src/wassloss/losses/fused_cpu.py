@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.fused.rule import Costs, Fused, LossRule, lowest_log_mass
-from wassloss.recipe import Recipe
+from wassloss.losses.rule import Costs, Fused, LossRule, lowest_log_mass
+from wassloss.losses.spec import Recipe
 from wassloss.transport._threads import spread
 from wassloss.transport.nearest_cpu import WORTH_PASSING
 from wassloss.transport.newton_cpu import WORTH_SOLVING, as_array, terms_of
@@ -20,7 +20,7 @@ from wassloss.transport.problem import smallest_mass
 from wassloss.transport.solve import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
 
 if TYPE_CHECKING:
-    from wassloss.fused._kernels_numba import RowScratch, Rule
+    from wassloss.kernels.numba.loss import RowScratch, Rule
     from wassloss.transport._newton_kernel import Scratch
 
 __all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few", "solves"]
@@ -81,7 +81,7 @@ def loss_of_few(
 @cache
 def _compiled() -> ModuleType:
     """The kernels; Numba is loaded on first use, and looked for no more after."""
-    from wassloss.fused import _kernels_numba
+    from wassloss.kernels.numba import loss as _kernels_numba
 
     return _kernels_numba
 

@@ -1,0 +1,1 @@
+"""Compiled passes over arrays: Numba on the CPU, Triton on NVIDIA GPUs."""
