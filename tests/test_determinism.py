@@ -55,7 +55,11 @@ def fitted(hidden: tuple[int, ...]) -> list[torch.Tensor]:
     x, y = load_iris(return_X_y=True)
     solver = "adam" if hidden else "auto"
     model = wl.WassersteinClassifier(
-        "ordinal", hidden=hidden, solver=solver, max_iter=5 if hidden else 500, random_state=0
+        "ordinal",
+        hidden_layer_sizes=hidden,
+        solver=solver,
+        max_iter=5 if hidden else 500,
+        random_state=0,
     )
     return [torch.from_numpy(model.fit(x, y).predict_proba(x))]
 

@@ -161,7 +161,7 @@ def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> Non
     )
     config = json.loads((run / "config.json").read_text())
     assert config["model"]["kind"] == "MLP"
-    assert config["model"]["hidden"] == [8, 4]
+    assert config["model"]["hidden_layer_sizes"] == [8, 4]
     assert config["settings"]["seed"] == 3
     assert config["epsilon"] == 0.5
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()

@@ -27,9 +27,7 @@ def main(directory: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return loss_fn(outputs, target)
 
-    plan = TrainingPlan(
-        steps=30, batch_size=15, learning_rate=0.1, log_every=5, checkpoint_every=5
-    )
+    plan = TrainingPlan(steps=30, batch_size=15, learning_rate=0.1, log_every=5, checkpoint_every=5)
     result = train(
         perceptron_without_dropout(), deadly, tags(), plan, directory=directory, resume=True
     )

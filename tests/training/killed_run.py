@@ -13,7 +13,8 @@ from wassloss.training import TrainingPlan, train
 PLAN = TrainingPlan(
     steps=300,
     batch_size=30,
-    optimizer="adam", learning_rate=0.01,
+    optimizer="adam",
+    learning_rate=0.01,
     warmup_steps=20,
     log_every=1,
     checkpoint_every=20,

@@ -4,7 +4,6 @@ import json
 import math
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -146,9 +145,7 @@ def test_the_logged_loss_is_the_mean_of_its_interval() -> None:
 
 
 def test_a_log_cut_short_is_read_up_to_there(tmp_path: Path) -> None:
-    train(
-        linear(), wasserstein(), tags(), TrainingPlan(steps=3, log_every=1), directory=tmp_path
-    )
+    train(linear(), wasserstein(), tags(), TrainingPlan(steps=3, log_every=1), directory=tmp_path)
     log = tmp_path / "log.jsonl"
     log.write_text(log.read_text()[:-5])
     assert [record.step for record in read_log(log)] == [1, 2]

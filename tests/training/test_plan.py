@@ -20,7 +20,7 @@ def test_the_default_is_the_papers_recipe() -> None:
 
 @pytest.mark.parametrize("momentum", [0.0, 0.7])
 def test_training_is_algorithm_two_with_its_penalty(momentum: float) -> None:
-    """Written out by hand: the gradient of the batch's loss plus ½ weight_decay Σ‖θ‖², biases apart."""
+    """Written out by hand: the gradient of the batch's loss plus ½ weight_decay Σ‖θ‖²."""
     x, y = grades()
     plan = TrainingPlan(
         steps=30, batch_size=16, learning_rate=0.3, momentum=momentum, weight_decay=0.1, seed=3
@@ -135,8 +135,8 @@ def test_what_may_change_on_resume() -> None:
         ({"momentum": 0, "nesterov": True}, "momentum must be positive where nesterov"),
         ({"betas": (0.9, 1.0)}, "betas must be at least 0 and less than 1"),
         ({"betas": (0.9,)}, "betas must be two numbers"),
-        ({"optimizer": "SGD"}, "optimizer must be one of 'sgd', 'adam', 'adamw', got 'SGD'"),
-        ({"schedule": "step"}, "schedule must be one of 'constant', 'cosine', got 'step'"),
+        ({"optimizer": "SGD"}, "optimizer must be one of sgd, adam, adamw, got 'SGD'"),
+        ({"schedule": "step"}, "schedule must be one of constant, cosine, got 'step'"),
     ],
 )
 def test_wrong_plans(keywords: Any, message: str) -> None:

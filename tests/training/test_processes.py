@@ -26,9 +26,7 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     together = load_model(tmp_path)
 
-    plan = TrainingPlan(
-        steps=30, batch_size=30, learning_rate=0.1, log_every=5, evaluate_every=10
-    )
+    plan = TrainingPlan(steps=30, batch_size=30, learning_rate=0.1, log_every=5, evaluate_every=10)
     alone = perceptron_without_dropout()
     result = train(alone, wasserstein(), tags(), plan, validation=tags(seed=1))
     torch.testing.assert_close(together.state_dict(), alone.state_dict(), rtol=1e-4, atol=1e-6)

@@ -217,9 +217,13 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, how: str) -> None:
     undisturbed, model = perceptron(), perceptron()
     train(undisturbed, wasserstein(), tags(), plan_with(), directory=tmp_path)
     damage(tmp_path / "checkpoint-00000050.safetensors", how)
-    with pytest.raises(CheckpointError, match="checkpoint-00000050.safetensors is not a valid checkpoint: "):
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint-00000050.safetensors is not a valid checkpoint: "
+    ):
         load_checkpoint(tmp_path / "checkpoint-00000050.safetensors")
-    with pytest.warns(CheckpointWarning, match=r"50.safetensors is not .*; continuing from checkpoint-00000040"):
+    with pytest.warns(
+        CheckpointWarning, match=r"50.safetensors is not .*; continuing from checkpoint-00000040"
+    ):
         train(model, wasserstein(), tags(), plan_with(), directory=tmp_path, resume=True)
     assert same(model, undisturbed)
     assert load_checkpoint(tmp_path / "checkpoint-00000050.safetensors").step == 50
@@ -294,7 +298,11 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
     (tmp_path / ".checkpoint-00000010.safetensors.dead.tmp").touch()  # of a run that was killed
     train(linear(), wasserstein(), tags(), plan_with(keep_checkpoints=3), directory=tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [".lock", *(f"checkpoint-000000{n}.safetensors" for n in (30, 40, 50)), "log.jsonl"]
+    assert names == [
+        ".lock",
+        *(f"checkpoint-000000{n}.safetensors" for n in (30, 40, 50)),
+        "log.jsonl",
+    ]
 
 
 def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ class GraphSteps:
         """Take the steps from `start` to `stop`; yields how many it has taken since it last did."""
         if self.graph is None:
             size, device = len(self.batches.examples), self.rows.device
-            self.rows.copy_(torch.arange(self.rows.numel(), device=device).view_as(self.rows) % size)
+            self.rows.copy_(
+                torch.arange(self.rows.numel(), device=device).view_as(self.rows) % size
+            )
             set_learning_rate(self.optimizer, self.plan.base_learning_rate)
             self.graph = capture(self._step, self._tensors, device)
         lr = None

@@ -93,5 +93,7 @@ def parse_log(content: bytes, path: Path) -> list[Record]:
         try:
             records.append(Record(**json.loads(line)))
         except (ValueError, TypeError) as error:
-            raise ValueError(f"line {number} of {path} is not a record of a run: {error}") from error
+            raise ValueError(
+                f"line {number} of {path} is not a record of a run: {error}"
+            ) from error
     return records

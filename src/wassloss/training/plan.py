@@ -23,7 +23,7 @@ FREE_ON_RESUME = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
     """How :func:`~wassloss.training.train` trains; the default is the paper's Algorithm 2.
 
@@ -79,10 +79,8 @@ class TrainingPlan:
             size_of("patience", self.patience)
         if self.warmup_steps:
             size_of("warmup_steps", self.warmup_steps)
-        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
-            if getattr(self, name) not in tuple(choices):
-                listed = ", ".join(repr(choice) for choice in choices)
-                raise ValueError(f"{name} must be one of {listed}, got {getattr(self, name)!r}")
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
         rate = self.learning_rate
         if rate is not None and not check_strength("learning_rate", rate) > 0:
             raise ValueError(f"learning_rate must be positive, got {rate}")
@@ -153,6 +151,13 @@ class TrainingPlan:
                     f"plan must have the run's own {name}, {config.get(name)!r}, to resume it, got "
                     f"{value!r}"
                 )
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a word that is not among the choices."""
+    listed = list(choices)
+    if value not in listed:
+        raise ValueError(f"{name} must be one of {', '.join(listed)}, got {value!r}")
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

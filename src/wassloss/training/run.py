@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from wassloss.models import build
 from wassloss.training.batches import Batches
-from wassloss.training.checkpoints import Checkpoint, CheckpointError, load_checkpoint
+from wassloss.training.checkpoints import Checkpoint, CheckpointError, newest_checkpoint
 from wassloss.training.meter import LossMeter
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.processes import gather, random_state, set_random_state
@@ -156,7 +156,10 @@ def load_model(directory: str | os.PathLike[str]) -> nn.Module:
             "features preprocessed: use wassloss.load, which does that; its attribute model is the "
             "model alone"
         )
-    return model_of(load_checkpoint(directory), directory)
+    checkpoint = newest_checkpoint(Path(directory))
+    if checkpoint is None:
+        raise CheckpointError(f"{os.fspath(directory)} holds no checkpoint")
+    return model_of(checkpoint, directory)
 
 
 def model_of(checkpoint: Checkpoint, directory: str | os.PathLike[str]) -> nn.Module:
