@@ -1,4 +1,4 @@
-"""The documentation site: `make docs` builds it into build/docs, and a warning fails the build."""
+"""The documentation site: `make docs` builds it into build/docs; warnings fail the build."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ extensions = [
     "sphinxcontrib.bibtex",
 ]
 
-# Markdown: the same files are read on a code host, so nothing here may change what they say.
+# The Markdown files are also read on a code host, so nothing here may change their content.
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["figures/*.py", "gallery/*.ipynb", "gallery/*.py"]
 
-# Docstrings say `like this` what is code, in the manner of Markdown.
+# Docstrings mark code with single backticks, as Markdown does.
 default_role = "code"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # signatures in the prose say it shorter; the source is a click away
+autodoc_typehints = "none"  # docstrings describe the types more briefly
 autodoc_inherit_docstrings = False  # torch and scikit-learn document their own methods
 add_module_names = False
 
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"pathlib\.Path|wassloss\.runs\..*"),
-    # Documented elsewhere, and nothing is fetched to link there.
+    # Documented elsewhere; the build does not fetch inventories.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
-    # Ours but private: docstrings point a reader of the source to them.
+    # Private modules that docstrings mention.
     ("py:.*", r"wassloss\.(_envelope|data\.parquet|ground\.axioms|training\.batches).*"),
     ("py:.*", r"wassloss\.(estimators\.base|training\.(optimizers|schedules))\..*"),
 ]
@@ -93,19 +93,19 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def _skip(app, what, name, thing, skip, options):
-    """Leave out what scikit-learn adds to every estimator for its metadata routing."""
+    """Skip the methods that scikit-learn adds to every estimator for metadata routing."""
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
 def _link_to_the_gallery(app, page, source):
-    """On a code host a link leads to an example's source; here, to its page with the picture."""
+    """Links to an example's source on a code host lead to its gallery page here."""
     up = r"\((?:\.\./)+examples"
     source[0] = re.sub(up + r"/(plot_\w+)\.py\)", r"(/gallery/\1.rst)", source[0])
     source[0] = re.sub(up + r"\)", "(/gallery/index.rst)", source[0])
 
 
 def _mathml(as_block):
-    """Formulas as MathML, which browsers draw by themselves: pages need nothing from elsewhere."""
+    """Render formulas as MathML, which browsers display without a script."""
 
     def visit(translator, node):
         try:
@@ -118,7 +118,7 @@ def _mathml(as_block):
 
 
 def _list_the_rest(app, page, source):
-    """Put pages that the front page does not name at the end of its contents: none is lost."""
+    """Append pages that the front page does not name to its contents."""
     if page != "index":
         return
     named = set(source[0].splitlines())

@@ -1,59 +1,117 @@
-"""Writes the tables and figures of docs/results/README.md from the JSON beside it.
+"""Write the tables of docs/results/README.md from the JSON files next to it.
 
-python docs/results_page.py --write     # without, says whether the page is up to date
+`python docs/results_page.py --write` updates the page; without `--write` it checks that the page is
+up to date.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from wassloss.reproduce import EXPERIMENTS, load_results
 from wassloss.reproduce.experiment import Result
 from wassloss.reproduce.words import interval, mean_of
 
 FOLDER = Path(__file__).parent / "results"
-BEGIN, END = "<!-- made by docs/results_page.py: begin -->\n", "<!-- end -->\n"
+MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->\n)", flags=re.DOTALL)
 
 
-def made(results: Mapping[str, Result]) -> str:
-    """The part of the page that follows from the results."""
-    parts = [claims(results), notes(results), limits(), origins(results), figures(results)]
-    return "\n".join(parts)
+def page() -> str:
+    """The page with each of its marked tables updated."""
+    results = load_results(FOLDER)
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    return MARKED.sub(lambda m: f"{m[1]}{table(m[2], results)}{m[3]}", text)
 
 
-def claims(results: Mapping[str, Result]) -> str:
-    lines = ["| experiment | claim | outcome | effect | sizes |", "| --- | --- | --- | --- | --- |"]
-    for name, result in results.items():
-        for v in EXPERIMENTS[name].verdict(result):
-            cells = (name, v.claim, v.outcome.value, v.effect, str(result["mode"]))
-            lines.append(f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+def table(name: str, results: Mapping[str, Result]) -> str:
+    """One table by its name: `limits`, `origins`, or that of an experiment."""
+    if name == "limits":
+        return limits()
+    if name == "origins":
+        return origins(results)
+    special = {"tags": tags, "frontier": frontier, "missing": missing, "tradeoff": tradeoff}
+    return special.get(name, claims)(name, results[name])
 
 
-def notes(results: Mapping[str, Result]) -> str:
-    lines = ["## What to know about each", ""]
-    for name, result in results.items():
-        lines += [f"### {EXPERIMENTS[name].title} (`{name}`)", ""]
-        for v in EXPERIMENTS[name].verdict(result):
-            lines.append(f"- **{v.claim}**: {v.outcome.value}. {v.words}")
-        lines.append("")
-    return "\n".join(lines)
+def claims(name: str, result: Result) -> str:
+    rows = [[v.claim, v.outcome.value, v.effect] for v in EXPERIMENTS[name].verdict(result)]
+    return markdown(["claim", "outcome", "effect"], rows)
+
+
+def tradeoff(name: str, result: Result) -> str:
+    rows = [
+        [v.claim.partition(":")[0], v.effect, v.words] for v in EXPERIMENTS[name].verdict(result)
+    ]
+    return markdown(["data set", "best α", "trade-off"], rows)
+
+
+def tags(_: str, result: Result) -> str:
+    losses = {
+        "W + α KL, tuned": ("wasserstein", "kl"),
+        "W nearest + α KL on softened labels, tuned": ("nearest_softened", "kl"),
+        "W + α KL, the paper's setting": ("paper", "paper_kl"),
+    }
+    rows = []
+    for title, (loss, baseline) in losses.items():
+        for name, versions in result["found"]["sets"].items():
+            for version, found in versions.items():
+                gap = found["differences"][loss][baseline]
+                cost = percent(gap["cost"], mean_of(found["scores"][baseline], "cost"))
+                kl = (mean_of(found["scores"][baseline], score) for score in ("cost", "auc"))
+                rows.append([
+                    title, f"{name}, {version}", " and ".join(f"{x:.4f}" for x in kl),
+                    cost, interval(gap["auc"]),
+                ])  # fmt: skip
+    head = ["loss", "training tags", "cost and AUC of KL", "cost relative to KL", "AUC minus KL's"]
+    return markdown(head, rows)
+
+
+def frontier(name: str, result: Result) -> str:
+    verdicts = EXPERIMENTS[name].verdict(result)  # against KL, then against the baselines
+    rows = [
+        [
+            against_kl.claim.partition(":")[0],
+            "subtracted" if "subtracted" in against_kl.claim else "",
+            against_kl.effect,
+            against_others.words.partition(" Not at")[0].removeprefix("Ahead: "),
+        ]
+        for against_kl, against_others in zip(verdicts[::2], verdicts[1::2], strict=True)
+    ]
+    head = [
+        "data set",
+        "regressed cost",
+        "best Wasserstein loss against KL",
+        "baselines ahead of it",
+    ]
+    return markdown(head, rows)
+
+
+def missing(_: str, result: Result) -> str:
+    losses = {
+        "plan": "W + α KL", "product": "W, product, + α KL",
+        "softened": "KL on softened labels", "expected": "expected cost + α KL",
+    }  # fmt: skip
+    rows = []
+    for name, found in result["found"]["sets"].items():
+        for rate, at_rate in zip(result["settings"]["rates"], found["rates"], strict=True):
+            gaps = [at_rate["differences"][loss]["kl"]["cost"] for loss in losses]
+            auc = at_rate["differences"]["plan"]["kl"]["auc"]["mean"]
+            kl = mean_of(at_rate["scores"]["kl"], "cost")
+            rows.append([
+                f"{name}, {rate:.0%}", f"{kl:.4f}", *(interval(gap) for gap in gaps), f"{auc:+.4f}",
+            ])  # fmt: skip
+    head = ["tags left out", "cost of KL", *losses.values(), "AUC of W + α KL minus KL's"]
+    return markdown(head, rows)
 
 
 def limits() -> str:
-    """What a regression of the cost adds to KL, from `experiments/limits.py`."""
-    lines = [
-        "## The cost itself, regressed",
-        "",
-        "Cost and AUC less those of KL, of KL's logits less β times a regression of the "
-        "cost (`experiments/limits.py`).",
-        "",
-        "| set, training tags | least cost at KL's AUC | its AUC | least cost | its AUC |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    """What subtracting a regression of the cost adds to KL, from `experiments/limits.py`."""
+    rows = []
     found = json.loads((FOLDER / "limits.json").read_text(encoding="utf-8"))["sets"]
     for name, versions in found.items():
         for version, each in versions.items():
@@ -61,55 +119,37 @@ def limits() -> str:
             cells = [f"{name}, {version}"]
             for rule in ("auc", "cost"):
                 gap = each["differences"].get(rule)
-                if gap is None:
-                    cells += ["none", ""]
-                    continue
-                share = {key: value / kl for key, value in gap["cost"].items()}
-                cells.append(f"{share['mean']:+.1%} [{share['low']:+.1%}, {share['high']:+.1%}]")
-                cells.append(interval(gap["auc"]))
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+                cells += [percent(gap["cost"], kl), interval(gap["auc"])] if gap else ["none", ""]
+            rows.append(cells)
+    head = ["training tags", "least cost at KL's AUC", "its AUC", "least cost", "its AUC"]
+    return markdown(head, rows)
 
 
 def origins(results: Mapping[str, Result]) -> str:
-    lines = [
-        "## How they were made",
-        "",
-        "| experiment | command | time | where | date |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for name, result in results.items():
         machine = result["machine"]
-        where = machine.get("gpu", machine["cpu"])
-        command = result["command"]
-        if "runs" in result:  # by hand, from runs of one set each
-            command = f"each set by itself, as `runs` of [`{name}.json`]({name}.json) say"
-        elif len(command) > 200:  # settings of its own, which the JSON lists
-            command = f"settings of its own, in [`{name}.json`]({name}.json)"
+        command = result["command"].replace("wassloss reproduce", "python -m experiments")
+        if "runs" in result or len(command) > 200:  # its JSON lists the runs or the settings
+            command = f"see [`{name}.json`]({name}.json)"
         else:
             command = f"`{command}`"
         took = f"{result['seconds']['this run']:.0f} s"
-        lines.append(f"| {name} | {command} | {took} | {where} | {result['made'][:10]} |")
-        if "note" in result:
-            lines.append(f"| | {result['note']} | | | |")
-    return "\n".join(lines) + "\n"
+        where = machine.get("gpu", machine["cpu"])
+        rows.append([name, command, took, where, result["made"][:10]])
+    return markdown(["experiment", "command", "time", "machine", "date"], rows)
 
 
-def figures(results: Mapping[str, Result]) -> str:
-    lines = ["## Figures", ""]
-    for name in results:
-        paths = sorted(FOLDER.glob(f"{name}-*.png"))
-        known = [p for p in paths if not any(len(n) > len(name) and p.name.startswith(f"{n}-")
-                                             for n in results)]  # fmt: skip
-        lines += [f"![{EXPERIMENTS[name].title}]({path.name})\n" for path in known]
-    return "\n".join(lines)
+def percent(gap: Mapping[str, float], base: float) -> str:
+    """A difference with its interval, relative to `base`."""
+    share = {key: value / base for key, value in gap.items()}
+    return f"{share['mean']:+.1%} [{share['low']:+.1%}, {share['high']:+.1%}]"
 
 
-def page() -> str:
-    """The whole page, with what is made put between its marks."""
-    text = (FOLDER / "README.md").read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + made(load_results(FOLDER)) + END + rest.split(END)[1]
+def markdown(head: list[str], rows: list[list[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    cells = ([str(cell).replace("|", "∣") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
 if __name__ == "__main__":

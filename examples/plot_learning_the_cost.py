@@ -20,7 +20,7 @@ torch.manual_seed(3)
 hidden = torch.rand(LABELS, 2, dtype=torch.float64)
 mixtures = torch.distributions.Dirichlet(torch.full((LABELS,), 0.3, dtype=torch.float64))
 h, y = mixtures.sample((PAIRS,)), mixtures.sample((PAIRS,))
-told = wl.wasserstein(h, y, wl.ground.Embedding(hidden, normalize=False))  # exact
+known = wl.wasserstein(h, y, wl.ground.Embedding(hidden, normalize=False))  # exact
 seen, unseen = slice(0, 200), slice(200, None)
 
 # %%
@@ -34,7 +34,7 @@ track = []
 for _ in range(160):
     optimizer.zero_grad()
     predicted = wl.wasserstein(h[seen], y[seen], metric, epsilon=0.01, regularizer="product")
-    loss = (predicted - told[seen]).square().mean()
+    loss = (predicted - known[seen]).square().mean()
     loss.backward()
     optimizer.step()
     track.append(loss.item() ** 0.5)
@@ -49,11 +49,11 @@ def aligned(points: torch.Tensor) -> torch.Tensor:
 
 with torch.no_grad():
     found = aligned(vectors)
-    error = (wl.wasserstein(h[unseen], y[unseen], metric) - told[unseen]).abs().mean()
-    print(f"new pairs: mean error {error:.4f} at a mean cost of {told[unseen].mean():.3f}")
+    error = (wl.wasserstein(h[unseen], y[unseen], metric) - known[unseen]).abs().mean()
+    print(f"new pairs: mean error {error:.4f} at a mean cost of {known[unseen].mean():.3f}")
     true = wl.ground.Embedding(hidden, normalize=False)
     blurred = wl.wasserstein(h[unseen], y[unseen], true, epsilon=0.01, regularizer="product")
-    print(f"what the entropy alone adds: {(blurred - told[unseen]).abs().mean():.4f}")
+    print(f"what the entropy alone adds: {(blurred - known[unseen]).abs().mean():.4f}")
     print(f"labels: {(found - hidden).norm(dim=1).mean():.3f} from their places on average")
     print(f"before: {(aligned(start) - hidden).norm(dim=1).mean():.3f}")
 

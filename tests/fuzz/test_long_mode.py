@@ -1,18 +1,26 @@
 """The long mode of `python -m tests.fuzz`: it passes, repeats itself, and notices what is wrong."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import wassloss as wl
 from tests.fuzz.__main__ import main
+from tests.fuzz.long.answers import answer
 from tests.fuzz.long.campaign import run, run_batch, table
+from tests.fuzz.long.compare import costs_of, precision_of, problem
+from tests.fuzz.long.draws import Drawn
+from tests.fuzz.long.entropic import Problem, solve
 from tests.fuzz.long.kinds import KINDS
+from tests.fuzz.long.loss_check import KLTerm, check_loss
 from tests.fuzz.long.notes import noted
+from tests.fuzz.long.ways import Outcome, WrongAnswerError
 from wassloss.losses import functional
 from wassloss.transport import Newton, newton_cpu
 
@@ -48,6 +56,34 @@ def test_a_campaign_gives_each_kind_its_share() -> None:
 def test_a_campaign_ends_when_time_is_up() -> None:
     records = run(calls=10**9, seconds=0.0, seed=SEED, kinds=["nearest"])
     assert records["nearest"].batches <= 1
+
+
+def test_the_reference_refuses_costs_without_end() -> None:
+    """A campaign of an hour would wait for it for ever."""
+    masses = np.log(np.full((1, 2), 0.5))
+    with pytest.raises(ValueError, match="costs and strengths must be finite"):
+        solve(Problem(masses, masses, np.array([[0.0, np.inf], [np.inf, 0.0]]), 0.1))
+
+
+def gradient_check(gradient: list[float], kl_slope: list[float]) -> None:
+    """Check a gradient in half precision: of no transport at all, and a KL term of this slope."""
+    metric = wl.ground.Discrete(2)
+    log_h, y, precision = np.log([[0.5, 0.5]]), np.array([[0.5, 0.5]]), precision_of(torch.float16)
+    a = answer(problem(log_h, y, costs_of(metric), 1.0, precision))
+    kl = KLTerm(1e6, np.zeros(1), np.full(1, 1e6), np.array([kl_slope]))
+    found = Outcome((torch.from_numpy(0.5 * (a.low + a.high)), torch.tensor([gradient])))
+    drawn = Drawn(metric, lambda: 1 - np.eye(2))
+    check_loss({"half": found}, torch.ones(1), a, kl, precision, drawn, balanced=True)
+
+
+def test_a_gradient_may_be_infinite_where_half_precision_does_not_hold_it() -> None:
+    gradient_check([math.inf, -math.inf], [1e5, -1e5])
+    gradient_check([6e4, -math.inf], [6e4, -1e5])
+    for wrong in ([math.inf, math.inf], [math.nan, -math.inf], [1e3, -math.inf]):
+        with pytest.raises(WrongAnswerError, match="gradient wrong"):
+            gradient_check(wrong, [1e5, -1e5])
+    with pytest.raises(WrongAnswerError, match="gradient wrong"):
+        gradient_check([math.inf, -math.inf], [3e4, -3e4])
 
 
 def test_a_failure_names_the_command_that_repeats_it(

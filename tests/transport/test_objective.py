@@ -107,3 +107,16 @@ def test_gradients_are_finite_where_there_is_no_mass(
             solution.value, solution.gradient(0), solution.gradient(1), solution.log_gradient()
         )
         assert (solution.log_gradient()[h == 0].abs() < 1e-9 * gamma).all()
+
+
+@pytest.mark.parametrize("regularizer", list(Regularizer))
+def test_gradients_fit_where_an_exponential_alone_would_not(regularizer: Regularizer) -> None:
+    """`γ e^{−g/γ}` is about 900 here, of which `e^{−g/γ}` is 4e40."""
+    objective, potential = Objective(1e-36, (INF, 2e-38), regularizer), -93.5 * 2e-38
+    single, double = (
+        objective.gradient(
+            tensor(0.0, dtype=dtype), tensor(potential, dtype=dtype), tensor(1.0, dtype=dtype), 1
+        )
+        for dtype in (torch.float32, F64)
+    )
+    torch.testing.assert_close(single.double(), double, rtol=1e-4, atol=0)

@@ -232,3 +232,41 @@ def test_costs_beyond_the_dtype_are_refused_with_advice(
     metric = metric.with_cost(power=13, scale=1e-4)
     with pytest.raises(ValueError, match=r"finite costs in torch\.float32, but"):
         wl.solve(torch.full((1, 3), 1 / 3), target, metric, epsilon=epsilon)
+
+
+# Numbers on the way that single precision does not hold
+
+
+@pytest.mark.parametrize("solver", [None, Newton()], ids=["default", "torch"])
+def test_masses_too_large_on_the_way_do_not_matter(solver: Newton | None) -> None:
+    """The first guess asks for `h e^{100}`; the answer is of the size of the target's mass."""
+    cost = torch.tensor([[0.0, 1.0, 0.3], [1.0, 0.0, 0.7], [0.3, 0.7, 0.0]], dtype=F64)
+    values = []
+    for dtype in (F32, F64):
+        h = torch.tensor([[0.35, 2.6, 0.0]], dtype=dtype)
+        y = torch.tensor([[0.0, 1e12, 0.0]], dtype=dtype)
+        solution = wl.solve(
+            h, y, cost.to(dtype), epsilon=0.0135, gamma=(0.001, 30.0), solver=solver
+        )
+        assert solution.converged.all()
+        values.append(solution.value.double())
+    torch.testing.assert_close(values[0], values[1], rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("iterations", [None, 8])
+@pytest.mark.parametrize("strength", [1e-40, 3e-84])
+def test_strengths_below_the_smallest_number_have_gradients(
+    strength: float, iterations: int | None
+) -> None:
+    metric = Discrete(3).with_cost(scale=1e36)
+    gradients = []
+    for dtype in (F32, F64):
+        x = torch.tensor([[30.0, 29.0, 31.0], [28.0, 30.0, 27.0]], dtype=dtype, requires_grad=True)
+        y = torch.tensor([[1e12, 0.0, 2e12], [3e12, 1e12, 1e12]], dtype=dtype)
+        loss_fn = wl.RelaxedWassersteinLoss(
+            metric, epsilon=2 * strength, gamma=strength, iterations=iterations
+        )
+        loss_fn(x, y).backward()
+        assert x.grad is not None
+        gradients.append(x.grad.double())
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-44)

@@ -152,8 +152,8 @@ def show(
     screen.print(f"  --power {look.power:g}: {look.power_reason}.")
     if not isinstance(made, Discrete):
         screen.print(
-            f"  --kl-weight {0.1 * look.median_cost:.4g}: a tenth of the median cost, to try "
-            "beside 0; on tags, a fiftieth to a tenth was best with few tags an example, up to a "
+            f"  --kl-weight {0.1 * look.median_cost:.4g}: a tenth of the median cost; also "
+            "try 0. On tags, a fiftieth to a tenth was best with few tags per example, up to a "
             "third with many."
         )
 

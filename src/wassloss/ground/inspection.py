@@ -105,8 +105,8 @@ def inspect(metric: GroundMetric) -> Inspection:
         epsilon=0.2 * median_cost,
         epsilon_reason=(
             f"a fifth of the median cost between two labels ({median_cost:.4g} at power "
-            f"{metric.power:g}): below a tenth the entropy is too weak to train by without KL, at "
-            "a half the softened label loses itself"
+            f"{metric.power:g}). Below a tenth the entropy is too weak to train without KL, at a "
+            "half the softened label begins to lose the true label"
         ),
         power=power,
         power_reason=reason,
@@ -120,8 +120,8 @@ def _power(nearest: NDArray[np.float64], apart: NDArray[np.float64]) -> tuple[fl
         return 1.0, "all labels are equally far apart, and no power changes that"
     known = f"the nearest label is typically {100 * ratio:.0f} % as far as any other"
     if ratio < _CROWDED:
-        return 1.0, f"the safe choice, and {known}: neighbours stand out as it is"
+        return 1.0, f"the safe choice: {known}, so neighbours already stand out"
     return 1.0, (
-        f"the safe choice; but {known}, so compare power 2 on a validation split: it makes "
-        "neighbours stand out more, and did better on one set and far worse on another"
+        f"the safe choice. But {known}, so compare power 2 on a validation split: it makes "
+        "neighbours stand out more; it did better on one data set and far worse on another"
     )

@@ -154,14 +154,17 @@ class Objective:
         """The derivative of `D` with respect to the masses of one side; finite at zero mass."""
         gamma = self.gamma[side]
         if math.isinf(gamma):
-            slope, ratio = potential, torch.ones_like(potential)
+            slope, exponent = potential, torch.zeros_like(potential)
         else:
-            factor = max(1.0, gamma, self.epsilon)
-            largest = math.log(torch.finfo(potential.dtype).max / factor) - 2
-            exponent = (-potential / gamma).clamp(max=largest)
-            slope, ratio = -gamma * torch.expm1(exponent), exponent.exp()
+            exponent = -potential / gamma
+            slope = torch.where(
+                exponent < 1,
+                -gamma * torch.expm1(exponent.clamp(max=1)),
+                gamma - _times_exponential(gamma, exponent),
+            )
         if self._reference_moves:
-            slope = slope - self.epsilon * (ratio - other_mass)
+            ratio = _times_exponential(self.epsilon, exponent)
+            slope = slope - (ratio - self.epsilon * other_mass)
         return slope
 
     def log_gradient(
@@ -179,3 +182,10 @@ class Objective:
         # The product reference h yᵀ changes with h. At balanced masses of 1 that adds nothing, but
         # where both masses grow together the reference grows with their product.
         return self.regularizer is Regularizer.PRODUCT and not self.exact
+
+
+def _times_exponential(strength: float, exponent: Tensor) -> Tensor:
+    """`strength · e^exponent`, which may fit where `e^exponent` alone does not; capped else."""
+    largest = math.log(torch.finfo(exponent.dtype).max) - math.log(strength) - 2
+    half = (exponent.clamp(max=largest) / 2).exp()
+    return strength * half * half

@@ -58,6 +58,8 @@ class Solution:
         exact_plan: the plan on the support `(batch, support, labels)`, kept by exact solvers.
         fine_f, fine_g: the potentials as they were found, where that took a wider dtype than the
             problem's: a plan is `exp` of them over `epsilon`, and feels what they lose by rounding.
+        fine: all of it in a wider dtype, where the problem's cannot divide by `epsilon` or `gamma`:
+            then gradients are taken from there.
     """
 
     problem: Problem
@@ -72,6 +74,7 @@ class Solution:
     exact_plan: Tensor | None = None
     fine_f: Tensor | None = None
     fine_g: Tensor | None = None
+    fine: Solution | None = None
 
     @classmethod
     def exact(
@@ -123,6 +126,8 @@ class Solution:
 
     def gradient(self, side: int = 0) -> Tensor:
         """Derivative of the value in the prediction (side 0) or the target's weights (side 1)."""
+        if self.fine is not None:
+            return self.fine.gradient(side).to(self.f.dtype)
         if side == 1 and self.problem.objective.free_target:
             return self._gradient_in_free_target()
         log_mass, potential, other = self._side(side)
@@ -131,6 +136,8 @@ class Solution:
 
     def log_gradient(self) -> Tensor:
         """Derivative of the value in the log of the prediction, `(batch, labels)`."""
+        if self.fine is not None:
+            return self.fine.log_gradient().to(self.f.dtype)
         log_mass, potential, other = self._side(0)
         return self.problem.objective.log_gradient(log_mass, potential, other, 0)
 

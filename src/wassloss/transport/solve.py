@@ -102,7 +102,8 @@ def solve_problem(
     _check_strengths(problem)
     if _strengths_need_double(problem):
         wide = None if start is None else start.double()
-        return solve_problem(problem.to(torch.float64), solver, wide, unsolved).to(problem)
+        fine = solve_problem(problem.to(torch.float64), solver, wide, unsolved)
+        return replace(fine.to(problem), fine=fine)
     if not problem.batch:
         value = problem.log_h.sum(1)
         plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])
@@ -202,13 +203,26 @@ def _solve_piece(problem: Problem, solver: Solver, start: Tensor | None) -> Solu
     in_place = reads_tables and problem.metric.known_costs is not None
     if not in_place:
         problem = problem.with_columns()
-    if isinstance(solver, Newton | NewtonGPU):
-        tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
-        solver = replace(solver, tol=tol)
-        if _needs_double(problem, tol):
-            problem = asked.to(torch.float64)  # and its costs as the metric has them
-            problem = problem if in_place else problem.with_columns()
+    if not isinstance(solver, Newton | NewtonGPU):
+        return solver.solve(problem, start).to(asked)
+    tol = default_tolerance(asked.log_h.dtype) if solver.tol is None else solver.tol
+    solver = replace(solver, tol=tol)
+    if not _needs_double(problem, tol):
+        solution = solver.solve(problem, start)
+        if not _left_the_range(solution):
+            return solution.to(asked)
+    problem = asked.to(torch.float64)  # and its costs as the metric has them
+    problem = problem if in_place else problem.with_columns()
     return solver.solve(problem, start).to(asked)
+
+
+def _left_the_range(solution: Solution) -> bool:
+    """Whether single precision failed to hold a mass on the way, `h e^{−f/γ}` with a small `γ`."""
+    log_h = solution.problem.log_h
+    narrow = log_h.dtype == torch.float32 and log_h.device.type != "mps"
+    if solution.status is Status.CONVERGED or not narrow or not checking():
+        return False
+    return not bool(solution.value.isfinite().all())
 
 
 def _needs_double(problem: Problem, tol: float) -> bool:

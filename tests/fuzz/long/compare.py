@@ -106,6 +106,15 @@ def tangent(slope: Array, h: Array) -> Array:
     return slope - h * (slope.sum(1, keepdims=True) / h.sum(1, keepdims=True))
 
 
+def determined(a: Answer, precision: Precision) -> Array:
+    """Of which examples the solver's tolerance determines the gradients, `(batch,)`."""
+    return _marginal_error(a, precision) <= a.firm
+
+
+def _marginal_error(a: Answer, precision: Precision) -> Array:
+    return a.moved * (3 * precision.tol + 100 * precision.eps)
+
+
 def wrong_slopes(
     found: Array,
     a: Answer,
@@ -131,7 +140,7 @@ def wrong_slopes(
     """
     mass = a.masses[side]
     expected = tangent(a.slopes[side], mass) if tangential else a.slopes[side]
-    marginal = a.moved * (3 * precision.tol + 100 * precision.eps)
+    marginal = _marginal_error(a, precision)
     with np.errstate(invalid="ignore"):
         allowed = 4 * a.wobbles[side] * marginal[:, None] + 200 * precision.eps * a.size[:, None]
         # Potentials are centred over all labels, those next to no mass included.
@@ -142,7 +151,7 @@ def wrong_slopes(
         off = ~(abs(found - expected) <= allowed)
     off &= ~(abs(expected) > 0.1 * precision.out_most)  # which the gradient's dtype does not hold
     rows = off.any(1)
-    soft = np.flatnonzero(rows & ~(marginal <= a.firm) & np.isfinite(found).all(1))
+    soft = np.flatnonzero(rows & ~determined(a, precision) & np.isfinite(found).all(1))
     rows[soft] = False
     argued = soft[:MOST_ARGUED]
     if len(argued):

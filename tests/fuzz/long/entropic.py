@@ -180,6 +180,8 @@ def solve(p: Problem) -> State:
         g = np.zeros_like(p.log_y)
         largest = float(p.cost.max(initial=0.0))
         e = max(p.epsilon, (largest + _paid_for_unequal_masses(p)) / FIRST_EXPONENT)
+        if not np.isfinite(e):  # which no number of stages brings down
+            raise ValueError(f"costs and strengths must be finite, got {largest} and {p.gamma}")
         while e > p.epsilon:
             g = _climb(replace(p, epsilon=e), g, STAGE_TOLERANCE).g
             e = max(p.epsilon, e / STAGE_FACTOR)
