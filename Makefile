@@ -106,6 +106,10 @@ docs: $(READY)  ## build the documentation, gallery included, into build/docs
 	OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
 	@echo "Open build/docs/index.html"
 
+.PHONY: reproduce
+reproduce: $(READY)  ## compute the paper's results again, into results/: minutes; experiments/README.md says more
+	OMP_WAIT_POLICY=passive $(BIN)/python -m experiments
+
 .PHONY: bench
 bench: $(READY)  ## compare speed with POT, GeomLoss and OTT: docs/benchmarks
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[bench]'

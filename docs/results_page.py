@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wassloss.reproduce import EXPERIMENTS, load_results
-from wassloss.reproduce.experiment import Result
-from wassloss.reproduce.words import interval, mean_of
+from experiments.lab.experiment import Result
+from experiments.lab.verdict_text import interval, mean_of
+from experiments.registry import EXPERIMENTS
+from experiments.run import load_results
 
 FOLDER = Path(__file__).parent / "results"
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->\n)", flags=re.DOTALL)
@@ -110,7 +111,7 @@ def missing(_: str, result: Result) -> str:
 
 
 def limits() -> str:
-    """What subtracting a regression of the cost adds to KL, from `experiments/limits.py`."""
+    """What subtracting a regression of the cost adds to KL; see `experiments/studies/limits.py`."""
     rows = []
     found = json.loads((FOLDER / "limits.json").read_text(encoding="utf-8"))["sets"]
     for name, versions in found.items():

@@ -93,11 +93,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
-    import wassloss as wl
+    from experiments.corpora.lookup import find
+    from experiments.corpora.wordnet import read_wordnet
 
     # The most frequent ones first, roughly: words that have a vector come in order of frequency.
-    net = wl.data.read_wordnet()
-    listed = wl.data.lookup.find("glove", "words.txt").read_text(encoding="utf-8").split("\n")
+    net = read_wordnet()
+    listed = find("glove", "words.txt").read_text(encoding="utf-8").split("\n")
     words = [word for word in listed if word in net and len(word) > 2]
     write_metadata(arguments.path, arguments.lines, words, arguments.columns, arguments.seed)
 

@@ -34,7 +34,7 @@ NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # b
         ("docs/scores.md", 2, None),
         ("docs/status.md", 2, None),
         ("docs/tour.md", 5, None),
-        ("docs/training.md", 2, "study"),
+        ("docs/training.md", 1, None),
     ],
 )
 def test_blocks_run(

@@ -30,12 +30,11 @@ ROOMS = [
     ("losses", "modules: weights, reduction", 5.0, 2.1, 4.6),
     ("models", "small networks", 0, 3.15, 3.0),
     ("scores", "how bad, how well ranked", 3.3, 3.15, 3.0),
-    ("data", "records, files, noise", 6.6, 3.15, 3.0),
-    ("training", "one loop, checkpoints,\nmany models at once", 0, 4.2, 4.6),
+    ("data", "records, files", 6.6, 3.15, 3.0),
+    ("training", "one loop, checkpoints", 0, 4.2, 4.6),
     ("estimators", "scikit-learn's interface", 5.0, 4.2, 4.6),
-    ("runs", "a run and its directory", 0, 5.25, 3.0),
-    ("report", "runs on one page", 3.3, 5.25, 3.0),
-    ("reproduce", "the paper's results", 6.6, 5.25, 3.0),
+    ("runs", "a run and its directory", 0, 5.25, 4.6),
+    ("report", "runs on one page", 5.0, 5.25, 4.6),
     ("cli", "the command line", 0, 6.3, 9.6),
 ]
 PATH = [

@@ -5,7 +5,7 @@
     python -m scripts.clipart.build . work/ --vectors glove_100d.npy --out clipart.npz
 
 The folder holds the two packages; ``work/`` keeps images and features, so that a run that was
-stopped goes on. WordNet is looked for where ``wassloss.data.read_wordnet`` does. On two cores it
+stopped goes on. WordNet is looked for where ``experiments.corpora.wordnet`` does. On two cores it
 takes some 15 minutes.
 
 Four things are drawn at random or were not written down when the file was made: which 20 drawings
@@ -26,6 +26,8 @@ from pathlib import Path
 import numpy as np
 
 import wassloss as wl
+from experiments.corpora.features import extract_features
+from experiments.corpora.wordnet import WordNet, read_wordnet
 from scripts.clipart import debian, images
 from scripts.clipart.tags import Metadata, metadata, words_of
 from wassloss._files import read_npz, write_npz
@@ -66,13 +68,13 @@ def main() -> int:
     framed = images.write_framed(drawings, given.work / "framed")
     print(f"{len(described)} described, {len(drawings)} considered, {len(framed)} not blank")
     extractor = images.efficientnet_lite0(given.weights or _weights())
-    found = wl.data.extract_features(framed, extractor, given.work / "features", batch_size=32)
+    found = extract_features(framed, extractor, given.work / "features", batch_size=32)
     features = {
         name: row
         for name, row in zip(found.names, found.features, strict=True)
         if name in described and described[name].is_free
     }
-    made = build(described, features, wl.data.read_wordnet(), given.vectors)
+    made = build(described, features, read_wordnet(), given.vectors)
     write_npz(given.out, made)
     print(agreement(made, shipped(), features))
     return 0
@@ -81,7 +83,7 @@ def main() -> int:
 def build(
     described: Mapping[str, Metadata],
     features: Mapping[str, np.ndarray],
-    net: wl.data.WordNet,
+    net: WordNet,
     vectors: Path,
     seed: int = 0,
 ) -> Arrays:

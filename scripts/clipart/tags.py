@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from wassloss.data import WordNet
+from experiments.corpora.wordnet import WordNet
 
 PUBLIC_DOMAIN = ("cc/PublicDomain", "licenses/publicdomain")
 # Subjects that say where a drawing was filed or what wrote it, not what it shows.

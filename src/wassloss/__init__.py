@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wassloss import (
-        bounds,
         data,
         estimators,
         ground,
@@ -46,7 +45,6 @@ __all__ = [
     "WassersteinClassifier",
     "WassersteinLoss",
     "WassersteinMeasureRegressor",
-    "bounds",
     "data",
     "estimators",
     "ground",
@@ -67,7 +65,6 @@ __all__ = [
 # data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
 _ROOMS = frozenset(
     {
-        "bounds",
         "data",
         "estimators",
         "ground",

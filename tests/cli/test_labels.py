@@ -11,7 +11,7 @@ import pytest
 import wassloss as wl
 from tests.cli.commands import failed, ok
 
-QUICK = ("--iterations", 40, "--batch-size", 20)
+QUICK = ("--steps", 40, "--batch-size", 20)
 
 
 def table(path: Path, labels: list[Any], seed: int = 0, count: int = 90) -> Path:
@@ -167,7 +167,7 @@ def test_labels_find_their_place_in_a_metric(
 ) -> None:
     metric.save(tmp_path / "metric.npz")
     data, run = table(tmp_path / "data.csv", labels, count=4), tmp_path / "run"
-    ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--iterations", 5)
+    ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--steps", 5)
     inputs = wl.runs.inputs_for(wl.runs.open_run(run))
     assert inputs.data is not None
     assert inputs.data.target.tolist() == expected * 2

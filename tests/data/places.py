@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wassloss.data.lookup import VARIABLE
+from wassloss.data.downloads import VARIABLE
 
 
 def needs(file: str) -> pytest.MarkDecorator:

@@ -10,7 +10,7 @@ import pytest
 
 from wassloss import data
 from wassloss.data import _fetch, downloads
-from wassloss.data.downloads import BY_HAND, DOWNLOADS, Download
+from wassloss.data.downloads import Download
 
 pytest.importorskip("pooch")
 CONTENT = bytes(range(256)) * 200
@@ -181,18 +181,5 @@ def test_what_is_not_there(server: type[Server], tmp_path: Path) -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(ValueError, match="name must be one of mnist, glove, word2vec, got 'nope'"):
+    with pytest.raises(ValueError, match="name must be one of glove, word2vec, got 'nope'"):
         data.get("nope")
-
-
-@pytest.mark.parametrize("name", BY_HAND)
-def test_what_to_get_by_hand(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASSLOSS_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match="no published checksum") as caught:
-        data.get(name)
-    assert f"put into {tmp_path / name} the files {BY_HAND[name][0]}" in str(caught.value)
-
-
-def test_what_is_downloaded_is_what_the_loader_looks_for() -> None:
-    parts = [f"{p}-{n}-ubyte.gz" for p in ("train", "t10k") for n in ("images-idx3", "labels-idx1")]
-    assert list(DOWNLOADS["mnist"].files) == parts

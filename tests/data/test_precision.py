@@ -42,18 +42,6 @@ def test_numbers_that_are_not_finite_are_told_from_large_ones(tmp_path: Path) ->
         wl.data.read(tmp_path / "x.csv")
 
 
-def test_arff(tmp_path: Path) -> None:
-    (tmp_path / "x.arff").write_text(
-        "@relation r\n@attribute u numeric\n@attribute v numeric\n@attribute t {0,1}\n"
-        "@data\n1,2,1\n1,1e200,1\n"
-    )
-    (tmp_path / "x.xml").write_text('<labels><label name="t"></label></labels>')
-    with pytest.raises(
-        ValueError, match=r"line 7: attribute 1: expected a number that fits float32, got '1e200'"
-    ):
-        wl.data.read_mulan(tmp_path / "x.arff", tmp_path / "x.xml")
-
-
 def test_matlab(tmp_path: Path) -> None:
     from scipy.io import savemat
 

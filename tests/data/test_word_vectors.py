@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.corpora.lookup import find
 from tests.data.places import needs
 from wassloss.data import Dataset, WordVectors, embed_labels, read_word_vectors
-from wassloss.data.lookup import find
 from wassloss.data.word_vectors import binary, text
 from wassloss.targets import SparseTarget
 

@@ -5,7 +5,6 @@ has none) may be read as other data, but as data that passed every check; nothin
 """
 
 import io
-import json
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -18,9 +17,8 @@ import torch
 
 import wassloss as wl
 from wassloss.data import Dataset, read, write
-from wassloss.data.mnist import read_idx
 from wassloss.training import TrainingPlan, load_model, read_log, train
-from wassloss.training.checkpoints import CheckpointError, load_checkpoint
+from wassloss.training.checkpoints import load_checkpoint
 
 EXECUTED: list[str] = []
 
@@ -72,19 +70,12 @@ def checkpoint_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
     return checkpoint, load_checkpoint
 
 
-def idx_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
-    digits = np.arange(12, dtype=np.uint8).tobytes()
-    (folder / "digits").write_bytes(b"\0\0\x08\x03" + b"\0\0\0\x03" + b"\0\0\0\x02" * 2 + digits)
-    return folder / "digits", read_idx
-
-
 MAKERS = {
     "ground metric": metric_file,
     "data .npz": data_file(".npz"),
     "data .parquet": data_file(".parquet"),
     "data .csv": data_file(".csv"),
     "data .svm": data_file(".svm"),
-    "idx": idx_file,
     "estimator": estimator_file,
     "checkpoint": checkpoint_file,
 }
@@ -187,7 +178,7 @@ def test_headers_of_arrays_that_lie_are_refused(header: bytes, tmp_path: Path) -
 
 
 def test_a_damaged_log_says_so(tmp_path: Path) -> None:
-    checkpoint, _ = checkpoint_file(tmp_path)
+    checkpoint_file(tmp_path)
     (log,) = [path for path in tmp_path.iterdir() if path.is_file() and "log" in path.name]
     whole = log.read_bytes()
     for content in (b"\xff\xfe\x00", b"[1, 2]\n" + whole, b'{"step": {}}\n', whole[:-5]):

@@ -15,7 +15,6 @@ from tests.oracles import INF, algorithm_one, convex, linear_program
 from wassloss.ground import Cost
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
-from wassloss.training import TrainingPlan
 from wassloss.transport import (
     Nearest,
     NearestCPU,
@@ -446,28 +445,6 @@ def test_an_asymmetric_cost_shifts_predictions() -> None:
         shares.append(float((model.predict(X) == 1).mean()))
     assert shares[0] > 0.6  # to miss class 1 is nine times as bad
     assert shares[1] < 0.4
-
-
-@KERNELS
-def test_many_models_at_once(use, compiled: bool) -> None:
-    use(compiled)
-    X, y = (torch.from_numpy(part) for part in blobs())
-    X = X.float()
-    metric = ground().to(dtype=torch.float32)
-    plan = TrainingPlan(iterations=20, batch_size=50, seed=0)
-    loss_fn = wl.WassersteinLoss(metric, epsilon=0.1)
-    models = [wl.models.LinearSoftmax(3, K) for _ in range(2)]
-    for model in models[1:]:
-        model.load_state_dict(models[0].state_dict())
-    alone = wl.models.LinearSoftmax(3, K)
-    alone.load_state_dict(models[0].state_dict())
-    pytest.importorskip("lightning_fabric")
-    from wassloss.training import train, train_many
-
-    train(alone, loss_fn, (X, y), plan, progress=False)
-    train_many(models, [loss_fn] * 2, (X, y), plan)
-    for model in models:
-        torch.testing.assert_close(model.linear.weight, alone.linear.weight, rtol=1e-3, atol=1e-4)
 
 
 def test_typical_cost_is_between_different_labels() -> None:

@@ -93,7 +93,10 @@ def test_the_measure_model_learns_a_total_mass() -> None:
         ({"kind": "os.system"}, "got 'os.system'"),
         ({"kind": "MLP", "features": 3}, "config does not describe a MLP: .*'hidden' and 'labels'"),
         ({"kind": "LinearSoftmax", "features": 0, "labels": 2}, "features must be at least 1"),
-        ({"kind": "MLP", "features": 2, "hidden_layer_sizes": 3, "labels": 2}, "hidden_layer_sizes must be a sequence"),
+        (
+            {"kind": "MLP", "features": 2, "hidden_layer_sizes": 3, "labels": 2},
+            "hidden_layer_sizes must be a sequence",
+        ),
     ],
 )
 def test_wrong_descriptions(config: dict[str, Any], message: str) -> None:

@@ -184,7 +184,8 @@ def test_killed_between_any_two_files(
         assert opened.finished
         assert same(opened.model, expected.model)
         ours, theirs = (
-            [(r.step, r.loss, r.score, r.learning_rate) for r in read_log(path)] for path in (run, whole)
+            [(r.step, r.loss, r.score, r.learning_rate) for r in read_log(path)]
+            for path in (run, whole)
         )
         assert ours == theirs
         scores = [json.loads((path / "scores.json").read_text())["parts"] for path in (run, whole)]

@@ -135,7 +135,9 @@ def test_a_model_alone_is_not_taken_for_a_run(run: TrainedRun, tmp_path: Path) -
     model = linear()
     train(model, wasserstein(), grades(), TrainingPlan(steps=3), directory=tmp_path)
     assert same(load_model(tmp_path), model)
-    with pytest.raises(ValueError, match=r"only checkpoints of wassloss\.train: wassloss\.training\.load_mod"):
+    with pytest.raises(
+        ValueError, match=r"only checkpoints of wassloss\.train: wassloss\.training\.load_mod"
+    ):
         wl.load(tmp_path)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import wassloss as wl
+from experiments.corpora.lookup import find
+from experiments.corpora.wordnet import WordNet
 from tests.data.places import needs
 
 image_of = pytest.importorskip("PIL.Image")
@@ -15,7 +17,7 @@ image_of = pytest.importorskip("PIL.Image")
 from scripts.clipart import build, check, debian, images  # noqa: E402
 from scripts.clipart.tags import Metadata, metadata, words_of  # noqa: E402
 
-NET = wl.data.WordNet(
+NET = WordNet(
     {word: "noun.artifact" for word in ("road", "sign", "dog", "game", "glass", "person", "flag")},
     {"people": "person"},
 )
@@ -186,6 +188,6 @@ def test_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @needs("clipart/clipart_pca256.npz")
 def test_what_ships_is_what_was_made() -> None:
-    file = wl.data.lookup.find("clipart", "clipart_pca256.npz")
+    file = find("clipart", "clipart_pca256.npz")
     for name, array in wl._files.read_npz(file).items():
         np.testing.assert_array_equal(array, build.shipped()[name])

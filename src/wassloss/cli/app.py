@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import wassloss
-from wassloss.cli import data, demo, evaluate, metric, predict, report, reproduce, train
+from wassloss.cli import data, demo, evaluate, metric, predict, report, train
 from wassloss.cli._encoding import say
 from wassloss.cli._errors import OneLineErrors
 
@@ -45,5 +45,4 @@ app.command(epilog=predict.EXAMPLE)(predict.predict)
 app.command(epilog=report.EXAMPLE)(report.report)
 app.add_typer(metric.app, name="metric")
 app.add_typer(data.app, name="data")
-app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=demo.EXAMPLE)(demo.demo)

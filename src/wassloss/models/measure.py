@@ -61,4 +61,9 @@ class MeasureModel(nn.Module):
     def config(self) -> dict[str, Any]:
         """What :func:`wassloss.models.build` makes the same model from."""
         features, *hidden, labels = self.scores.widths
-        return {"kind": "MeasureModel", "features": features, "labels": labels, "hidden_layer_sizes": hidden}
+        return {
+            "kind": "MeasureModel",
+            "features": features,
+            "labels": labels,
+            "hidden_layer_sizes": hidden,
+        }

@@ -36,7 +36,7 @@ def capture(
             of an optimiser, which begins at zero.
         device: a CUDA device.
     """
-    before = {name: tensor.clone() for name, tensor in tensors().items()}
+    before = {name: tensor.detach().clone() for name, tensor in tensors().items()}
     random_state = torch.cuda.get_rng_state(device)
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))

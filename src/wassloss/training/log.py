@@ -88,12 +88,11 @@ def parse_log(content: bytes, path: Path) -> list[Record]:
         raise ValueError(f"{path} is not the log of a run: {error}") from error
     if lines and not lines[-1].endswith("\n"):
         lines.pop()
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            records.append(Record(**json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                f"line {number} of {path} is not a record of a run: {error}"
-            ) from error
-    return records
+    return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
+
+
+def _record(line: str, where: str) -> Record:
+    try:
+        return Record(**json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where} is not a record of a run: {error}") from error

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._files import read_npz
-from wassloss.data.lookup import read_bytes
+from wassloss.data._streams import open_bytes
 from wassloss.data.word_vectors.rows import Rows
 
 
@@ -44,7 +44,9 @@ def read_archive(path: Path, names: str | os.PathLike[str] | None, rows: Rows) -
 
 
 def _lines(path: Path) -> list[str]:
-    words = read_bytes(path).decode("utf-8").replace("\r\n", "\n").split("\n")
+    with open_bytes(path) as file:
+        content = file.read()
+    words = content.decode("utf-8").replace("\r\n", "\n").split("\n")
     if words and not words[-1]:
         words.pop()
     return words

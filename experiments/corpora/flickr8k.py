@@ -1,0 +1,73 @@
+"""Flickr8k: photographs and the nouns in their captions."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from experiments.corpora.lookup import find, find_optional
+from wassloss._files import read_npz
+from wassloss._precision import single_precision
+from wassloss.data import Dataset
+from wassloss.data.word_vectors import read_word_vectors
+from wassloss.ground import Embedding
+
+_ARRAYS = ("features", "split", "vocab", "counts_data", "counts_indices", "counts_indptr")
+_PARTS = {"train": "train", "dev": "validation", "test": "test"}
+
+
+def flickr8k(*, counts: bool = False) -> Dataset:
+    """8091 photographs: 1280 features, 1000 nouns, weighted by how many captions name each.
+
+    A photograph's weights sum to 1; with `counts` they are how many of its five captions name each
+    noun. The file is looked for as
+    ``flickr8k/flickr8k_efflite0_tags.npz`` in ``$WASSLOSS_DATA`` and the user's cache; the
+    suggested ground metric is the distance between word vectors if ``glove/words.txt`` and
+    ``glove/glove_100d.npy`` are there too, otherwise none.
+    """
+    path = find("flickr8k", "flickr8k_efflite0_tags.npz")
+    try:
+        data = _from_file(path)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not the Flickr8k tags: {error}") from error
+    return data if counts else data.normalized()
+
+
+def _from_file(path: str | os.PathLike[str]) -> Dataset:
+    arrays = read_npz(path)
+    missing = [name for name in _ARRAYS if name not in arrays]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    names = tuple(arrays["vocab"].tolist())
+    shape = (len(arrays["features"]), len(names))
+    counts = sparse.csr_array(
+        tuple(arrays[f"counts_{part}"] for part in ("data", "indices", "indptr")), shape=shape
+    )
+    vectors = word_vectors(names)
+    return Dataset(
+        single_precision("features", arrays["features"]),
+        counts.astype(np.float32),
+        label_names=names,
+        parts={new: torch.from_numpy(arrays["split"] == old) for old, new in _PARTS.items()},
+        metric=None if vectors is None else Embedding(vectors, labels=names),
+        name="flickr8k",
+        provenance=(
+            "Flickr8k (Hodosh, Young, Hockenmaier 2013): EfficientNet-lite0 features; tags are the "
+            "captions' nouns, the 1000 most frequent of the train part. 91 photographs belong to "
+            "no part."
+            + ("" if vectors is not None else " No word vectors for all tags in glove/: no metric.")
+        ),
+    )
+
+
+def word_vectors(words: tuple[str, ...]) -> np.ndarray | None:
+    """The vectors of ``glove/``, one for each word, or None where a file or a word is missing."""
+    listed = find_optional("glove", "words.txt")
+    table = find_optional("glove", "glove_100d.npy")
+    if listed is None or table is None:
+        return None
+    vectors = read_word_vectors(table, words=words, names=listed, duplicates="first")
+    return None if vectors.missing(words) else vectors.take(words).vectors

@@ -1,0 +1,101 @@
+"""Multi-label sets of the Mulan library: ARFF files, and XML that names the labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+# Only of content without declarations: see _label_names.
+from xml.etree import ElementTree  # nosec B405
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from experiments.corpora.arff import read_arff
+from experiments.corpora.lookup import find, read_bytes
+from wassloss.data import Dataset
+from wassloss.data.ragged import from_lists
+
+
+def mulan(name: str = "delicious", *, label_prefix: str = "TAG_") -> Dataset:
+    """A set of Mulan by its name, from ``NAME/`` of ``$WASSLOSS_DATA`` or of the user's cache.
+
+    There it has ``NAME-train.arff`` and ``NAME-test.arff``, gzipped or not, and ``NAME.xml``.
+    Delicious has 500 words as features and 983 tags.
+    """
+    arff = {
+        part: find(name, f"{name}-{part}.arff.gz", f"{name}-{part}.arff")
+        for part in ("train", "test")
+    }
+    return read_mulan(arff, find(name, f"{name}.xml"), label_prefix=label_prefix, name=name)
+
+
+def read_mulan(
+    arff: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]],
+    xml: str | os.PathLike[str],
+    *,
+    label_prefix: str = "",
+    name: str = "",
+) -> Dataset:
+    """Read a multi-label set; examples without any label are left out, and counted.
+
+    The labels of an example share a mass of 1. Features become dense.
+
+    Args:
+        arff: a file, or a file for each part.
+        xml: the file that names the labels.
+        label_prefix: what to take off the front of labels' names.
+        name: what to call the data set.
+    """
+    labels = _label_names(xml)
+    files = arff if isinstance(arff, Mapping) else {"": arff}
+    read = {part: read_arff(path) for part, path in files.items()}
+    attributes = next(iter(read.values())).names
+    for part, one in read.items():
+        if one.names != attributes:
+            raise ValueError(f"{os.fspath(files[part])} must have the attributes of the first file")
+    missing = [label for label in labels if label not in attributes]
+    if missing:
+        raise ValueError(f"{os.fspath(xml)}: label {missing[0]!r} is no attribute of the ARFF file")
+    place = {attribute: i for i, attribute in enumerate(attributes)}
+    columns = [place[label] for label in labels]
+    others = np.setdiff1d(np.arange(len(attributes)), columns)
+    values = sparse.csr_array(sparse.vstack([one.values for one in read.values()]))
+    tags = sparse.csr_array(values[:, columns])
+    tags.sort_indices()
+    some = np.flatnonzero(np.diff(tags.indptr))
+    if len(some) == 0:
+        raise ValueError(f"{os.fspath(xml)}: no example has any of its {len(labels)} labels")
+    owner = np.repeat(np.arange(len(read)), [one.values.shape[0] for one in read.values()])[some]
+    tags, unlabelled = tags[some], tags.shape[0] - len(some)
+    return Dataset(
+        torch.from_numpy(values[some][:, others].toarray()),
+        from_lists(np.diff(tags.indptr), tags.indices),
+        label_names=tuple(label.removeprefix(label_prefix) for label in labels),
+        parts={part: torch.from_numpy(owner == i) for i, part in enumerate(read) if part},
+        name=name,
+        provenance=(
+            f"Mulan multi-label data (Tsoumakas et al.) {name}: {unlabelled} examples without a "
+            "label are left out."
+        ),
+    )
+
+
+def _label_names(path: str | os.PathLike[str]) -> list[str]:
+    content = read_bytes(path)
+    if b"<!" in content.replace(b"<!--", b""):  # entities could swell without bound
+        raise ValueError(
+            f"{os.fspath(path)} must be plain XML, without declarations such as DOCTYPE"
+        )
+    try:
+        # Without declarations there are no entities, which is what the warning is about.
+        root = ElementTree.fromstring(content)  # nosec B314
+    except ElementTree.ParseError as error:
+        raise ValueError(f"{os.fspath(path)} is not whole XML: {error}") from error
+    # Labels may be nested, where they form a hierarchy.
+    found = [element.get("name") for element in root.iter() if element.tag.endswith("label")]
+    names = [name for name in found if name]
+    if not names or len(names) != len(found):
+        raise ValueError(f"{os.fspath(path)} must hold elements <label name=...>, got {len(names)}")
+    return names

@@ -1,0 +1,122 @@
+"""What the pipeline gives: photos, their tags, and how far apart the tags are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wassloss._files import read_npz, write_npz
+from wassloss._precision import single_precision
+from wassloss.data import Dataset
+from wassloss.data.ragged import from_lists
+from wassloss.ground import Embedding, storage
+from wassloss.targets import SparseTarget
+
+_ARRAYS = ("photos", "urls", "tag_counts", "tags", "train", "label_names", "label_photos", "report")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class TagSample:
+    """Sampled photos with their tags; without features, which need the images.
+
+    Attributes:
+        photos: numbers of the photos, int64 `(n,)`; those of the train part come first.
+        urls: where each could be downloaded when the metadata were made.
+        tag_counts, tags: how many tags each photo has, and their ids laid end to end.
+        train: how many photos are of the train part; the others are of the test part.
+        label_names: the tags, the most frequent first.
+        label_photos: how many photos of the metadata have each tag.
+        metric: distances between the tags' unit vectors.
+        report: what was counted on the way, as text.
+    """
+
+    photos: NDArray[np.int64]
+    urls: tuple[str, ...]
+    tag_counts: NDArray[np.int64]
+    tags: NDArray[np.int64]
+    train: int
+    label_names: tuple[str, ...]
+    label_photos: NDArray[np.int64]
+    metric: Embedding
+    report: str
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def __repr__(self) -> str:
+        return (
+            f"TagSample({self.train} train and {len(self) - self.train} test photos, "
+            f"{len(self.label_names)} tags)"
+        )
+
+    @property
+    def target(self) -> SparseTarget:
+        """The tags of each photo, sharing a mass of 1."""
+        return from_lists(self.tag_counts, self.tags)
+
+    def with_features(self, features: Mapping[int, Any] | NDArray[Any]) -> Dataset:
+        """The data set to train on.
+
+        Args:
+            features: a row for each photo, in their order; or rows by the photo's number, where
+                photos without one, which Flickr may no longer have, are left out.
+        """
+        n = len(self)
+        if isinstance(features, Mapping):
+            rows = [i for i, photo in enumerate(self.photos.tolist()) if photo in features]
+            if not rows:
+                raise ValueError(f"features must have some of the {n} photos, got none of them")
+            table = np.stack([np.asarray(features[int(self.photos[i])]) for i in rows])
+        else:
+            rows, table = list(range(n)), np.asarray(features)
+            if table.ndim != 2 or len(table) != n:
+                raise ValueError(f"features must have shape ({n}, features), got {table.shape}")
+        chosen = torch.tensor(rows)
+        target = self.target
+        missing = n - len(rows)
+        left_out = f" {missing} photos without features are left out." if missing else ""
+        return Dataset(
+            single_precision("features", table),
+            SparseTarget(target.indices[chosen], target.weights[chosen]),
+            label_names=self.label_names,
+            parts={"train": chosen < self.train, "test": chosen >= self.train},
+            metric=self.metric,
+            name="yfcc tags",
+            provenance=f"YFCC100M (Thomee et al. 2016), tags as in Frogner et al. 2015.{left_out}",
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything as .npz, all or nothing."""
+        arrays: dict[str, NDArray[Any]] = {name: np.array(getattr(self, name)) for name in _ARRAYS}
+        metric = storage.to_arrays(self.metric)
+        write_npz(path, {**arrays, **{f"metric/{name}": a for name, a in metric.items()}})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TagSample:
+        """Read what :meth:`save` wrote."""
+        try:
+            arrays = read_npz(path)
+            metric = storage.from_arrays(
+                {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
+            )
+            if not isinstance(metric, Embedding):
+                raise ValueError(f"its metric must be an Embedding, got {metric!r}")
+            return cls(
+                arrays["photos"],
+                tuple(arrays["urls"].tolist()),
+                arrays["tag_counts"],
+                arrays["tags"],
+                int(arrays["train"]),
+                tuple(arrays["label_names"].tolist()),
+                arrays["label_photos"],
+                metric,
+                str(arrays["report"]),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{os.fspath(path)} is not a sample of tags: {error}") from error

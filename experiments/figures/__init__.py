@@ -1,0 +1,1 @@
+"""One experiment per file; ``experiments.registry`` lists them all."""

@@ -1,0 +1,1 @@
+"""What the experiments share: settings to try, training them, choosing, drawing, reporting."""

@@ -1,0 +1,237 @@
+"""Real data sets as the experiments use them: three parts, sparse targets, a metric, a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from experiments.corpora.flickr8k import flickr8k
+from experiments.corpora.lookup import find
+from experiments.corpora.mulan import mulan
+from experiments.corpora.noise import reduce_redundancy
+from experiments.corpora.synthetic import lattice
+from experiments.lab.cache import Parts
+from wassloss.data import Dataset, clipart
+from wassloss.data.ragged import as_sparse
+from wassloss.data.word_vectors import read_word_vectors
+from wassloss.ground import Embedding, GroundMetric
+from wassloss.losses.baselines import NearestCostRegression
+from wassloss.scores import top_k_cost
+from wassloss.targets import SparseTarget
+
+VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
+SPLIT_SEED = 0
+PARTS = ("train", "validation", "test")
+RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)  # beside features of mean square 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """Examples: features `(n, features)` and what is true of them.
+
+    Attributes:
+        groups: of examples that are variants of each other; what an interval counts as one.
+    """
+
+    features: Tensor
+    target: SparseTarget
+    groups: np.ndarray[Any, np.dtype[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def to(self, device: torch.device) -> Part:
+        target = SparseTarget(self.target.indices.to(device), self.target.weights.to(device))
+        return replace(self, features=self.features.to(device), target=target)
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """A data set in three parts.
+
+    Attributes:
+        metric: the distance between labels, tabulated; its power is 1 and its scale none.
+        guesses: how many labels a model is asked for: the top-k cost is averaged up to here.
+    """
+
+    name: str
+    train: Part
+    validation: Part
+    test: Part
+    metric: GroundMetric
+    label_names: tuple[str, ...]
+    guesses: int = 20
+
+    @property
+    def device(self) -> torch.device:
+        return self.train.features.device
+
+    @property
+    def ks(self) -> list[int]:
+        """The numbers of guesses over which the top-k cost is averaged."""
+        return list(range(1, min(self.guesses, self.metric.size) + 1))
+
+    @cached_property
+    def regressed_costs(self) -> dict[str, Tensor]:
+        """What a regression on the training part says of every label's cost, on the other parts.
+
+        Its ridge is the one whose ranking costs least on validation data.
+        """
+        fitted = [
+            NearestCostRegression(self.metric, ridge=ridge).fit(
+                self.train.features, self.train.target
+            )
+            for ridge in RIDGES
+        ]
+        validation = self.validation
+
+        def cost(regression: NearestCostRegression) -> float:
+            ranking = -regression.costs(validation.features)
+            curve = top_k_cost(ranking, validation.target, self.metric, k=self.ks)
+            return float(curve.mean())
+
+        best = min(fitted, key=cost)
+        return {name: best.costs(getattr(self, name).features) for name in ("validation", "test")}
+
+    def with_target(self, target: SparseTarget) -> LabelledSet:
+        """The same with other labels to train on."""
+        return replace(self, train=replace(self.train, target=target).to(self.device))
+
+    def reduced(self, seed: int = 0) -> LabelledSet:
+        """The same with one tag of each cluster of near-synonyms, in the training part."""
+        cpu = self.train.to(torch.device("cpu")).target
+        return self.with_target(reduce_redundancy(cpu, self.metric.to(device="cpu"), seed=seed))
+
+
+def as_labelled(data: Dataset, device: torch.device, most: int | None = None) -> LabelledSet:
+    """A record in the form experiments use.
+
+    Features are centred and divided by one number, so that their mean square is 1 in the training
+    part: learning rates then mean much the same for all sets.
+
+    Args:
+        data: with a metric, a test part and, if it has one, a validation part.
+        device: where to.
+        most: training examples to keep, the first ones; None for all.
+    """
+    metric = data.metric
+    if metric is None:
+        raise FileNotFoundError(
+            f"{data.name} has no ground metric: its labels' word vectors are not in glove/ of "
+            "$WASSLOSS_DATA"
+        )
+    if "validation" not in data.parts:
+        fractions = {"train": 1 - VALIDATION, "validation": VALIDATION}
+        data = data.split(fractions, SPLIT_SEED, of="train")
+    data = data.normalized()
+    x = data.features.float()
+    train = data.part("train").features.float()
+    mean = train.mean(0)
+    scale = (train - mean).square().mean().sqrt()
+    target = as_sparse(data.target, data.label_count)
+
+    def part(name: str) -> Part:
+        rows = data.parts[name]
+        rows = rows[:most] if name == "train" else rows
+        groups = rows if data.groups is None else data.groups[rows]
+        own = _trimmed(SparseTarget(target.indices[rows], target.weights[rows]))
+        return Part((x[rows] - mean) / scale, own, groups.numpy()).to(device)
+
+    return LabelledSet(
+        data.name,
+        part("train"),
+        part("validation"),
+        part("test"),
+        metric.with_cost(power=1.0, scale=None).to(device=device).tabulated(),
+        data.label_names or tuple(map(str, range(data.label_count))),
+    )
+
+
+def _trimmed(target: SparseTarget) -> SparseTarget:
+    """Without columns of padding that no example of the part needs."""
+    order = target.weights.argsort(dim=1, descending=True, stable=True)
+    width = max(1, int((target.weights > 0).sum(1).max()))
+    order = order[:, :width]
+    return SparseTarget(target.indices.gather(1, order), target.weights.gather(1, order).float())
+
+
+def _delicious() -> Dataset:
+    """Delicious with the tags that have a word vector, and the pages that have such a tag."""
+    data = mulan("delicious")
+    names = data.label_names or ()
+    vectors = read_word_vectors(
+        find("glove", "glove_100d.npy"),
+        words=names,
+        names=find("glove", "words.txt"),
+        duplicates="first",
+    )
+    missing = set(vectors.missing(names))
+    known = tuple(name for name in names if name not in missing)
+    metric = Embedding(vectors.take(known).vectors, labels=known)
+    return data.keep_labels(known).with_metric(metric)
+
+
+def _lattice() -> Dataset:
+    """The paper's noisy lattice, half of whose training labels are flipped to a neighbour."""
+    return lattice(6, 0.5, train=100, test=100, spread=0.2, seed=0)
+
+
+SETS: dict[str, Callable[[], Dataset]] = {
+    "lattice": _lattice,
+    "clipart": clipart,
+    "flickr8k": flickr8k,
+    "delicious": _delicious,
+}
+
+
+def load_labelled(name: str, device: torch.device, most: int | None = None) -> LabelledSet:
+    """A set by its name.
+
+    Raises:
+        FileNotFoundError: its files are not there; the message says which go where.
+    """
+    if name not in SETS:
+        raise ValueError(f"name must be one of {', '.join(SETS)}, got {name!r}")
+    data = as_labelled(SETS[name](), device, most)
+    return replace(data, name=name, guesses=1) if name == "lattice" else data
+
+
+def each_set(
+    names: Sequence[str], parts: Parts, compute: Callable[[str], dict[str, Any]]
+) -> dict[str, Any]:
+    """What is computed of each set, as a part by its name; sets that are not there are left out."""
+    found = {name: _or_none(name, parts, compute) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def each_version(
+    name: str,
+    versions: Sequence[str],
+    compute: Callable[[LabelledSet], dict[str, Any]],
+    *,
+    most: int | None,
+    seed: int,
+) -> dict[str, Any]:
+    """What is computed of a set's ``"original"`` tags, and of its ``"reduced"`` ones."""
+    data = load_labelled(name, best_device(), most)
+    made = {"original": lambda: data, "reduced": lambda: data.reduced(seed)}
+    return {version: compute(made[version]()) for version in versions}
+
+
+def _or_none(name: str, parts: Parts, compute: Callable[[str], dict[str, Any]]) -> Any:
+    try:
+        return parts.part(name, partial(compute, name))
+    except FileNotFoundError as error:
+        parts.say(f"{name} is left out: {error}")
+        return None
+
+
+def best_device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,44 @@
+"""All experiments, in the order they are run in."""
+
+from __future__ import annotations
+
+from experiments.figures import (
+    bound,
+    examples,
+    frontier,
+    hierarchy,
+    lattice,
+    missing,
+    mnist,
+    ordinal,
+    relaxed,
+    relaxed_tags,
+    tags,
+    tradeoff,
+)
+from experiments.lab.experiment import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (
+        lattice,
+        relaxed,
+        mnist,
+        tags,
+        tradeoff,
+        examples,
+        bound,
+        frontier,
+        ordinal,
+        hierarchy,
+        missing,
+        relaxed_tags,
+    )
+}
+
+
+def find_experiment(name: str) -> Experiment:
+    """The experiment of that name."""
+    if name not in EXPERIMENTS:
+        raise ValueError(f"name must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
+    return EXPERIMENTS[name]
