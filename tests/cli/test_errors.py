@@ -182,7 +182,7 @@ def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
         *("train", table, "--metric", "ordinal", "--labels", "superb,good,fair,bad,awful"),
         *("--out", out, *QUICK),
     )
-    assert wl.runs.open_run(out).metric.labels == ("superb", "good", "fair", "bad", "awful")
+    assert wl.load(out).metric.labels == ("superb", "good", "fair", "bad", "awful")
 
 
 # --- usage ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wassloss as wl
+from wassloss.runs.reading import inputs_for
 from tests.cli.commands import failed, ok
 
 QUICK = ("--steps", 40, "--batch-size", 20)
@@ -47,7 +48,7 @@ def test_numbers_are_labels_at_their_values(
 ) -> None:
     data, run = table(tmp_path / "data.csv", labels), tmp_path / "run"
     ok("train", data, "--metric", "ordinal", "--out", run, *QUICK)
-    opened = wl.runs.open_run(run)
+    opened = wl.load(run)
     assert opened.metric.labels == names
     assert opened.metric.positions.tolist() == pytest.approx(positions)
     assert predicted(run, data) <= set(names)
@@ -75,7 +76,7 @@ def test_the_same_in_every_format(suffix: str, tmp_path: Path) -> None:
         file = path / "a.parquet" if suffix == "folder" else path
         pq.write_table(pa.table({"x0": x[:, 0], "x1": x[:, 1], "label": y}), file)
     ok("train", path, "--metric", "ordinal", "--out", run, *QUICK)
-    assert wl.runs.open_run(run).metric.labels == ("15", "20", "1000000000")
+    assert wl.load(run).metric.labels == ("15", "20", "1000000000")
     assert predicted(run, path) <= {"15", "20", "1000000000"}
     ok("evaluate", run, path, *(() if suffix == "folder" else ("--json",)))
     other = tmp_path / "other.csv"
@@ -168,7 +169,7 @@ def test_labels_find_their_place_in_a_metric(
     metric.save(tmp_path / "metric.npz")
     data, run = table(tmp_path / "data.csv", labels, count=4), tmp_path / "run"
     ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--steps", 5)
-    inputs = wl.runs.inputs_for(wl.runs.open_run(run))
+    inputs = inputs_for(wl.load(run))
     assert inputs.data is not None
     assert inputs.data.target.tolist() == expected * 2
 

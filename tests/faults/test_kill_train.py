@@ -181,7 +181,7 @@ def kill_and_resume(
         told.wrong.append("did not end")
     else:
         told.wrong += differences(outcome(run), outcome(data.parent / "whole0"))
-        wl.runs.open_run(run)  # which checks every sum
+        wl.load(run)  # which checks every sum
     return told
 
 
