@@ -21,7 +21,7 @@ from torch import Tensor
 from training import replayed
 
 import wassloss as wl
-from wassloss.transport.newton_gpu import LARGEST_SUPPORT
+from wassloss.transport.newton.gpu import LARGEST_SUPPORT
 
 CHECK_EVERY = 10  # iterations between checks of the error, the default of POT and OTT
 # GeomLoss has no tolerance. It lowers ε over the iterations it is given, so more iterations always

@@ -22,7 +22,7 @@ from problems import Case, Work
 
 import wassloss as wl
 from wassloss.transport import Newton, Objective, Problem
-from wassloss.transport.newton_gpu import launch
+from wassloss.transport.newton.gpu import launch
 
 REPEATS = 15
 CASES = [

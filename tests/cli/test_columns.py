@@ -129,7 +129,7 @@ def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
     expected = answers(run, written(tmp_path / "new.csv", new))
     other = wl.data.read(written(tmp_path / "other.csv", shuffled(new)))
     assert other.feature_names == ("pulse", "weight", "height", "age")
-    for suffix in ("npz", "parquet", "svm", "csv"):
+    for suffix in ("npz", "parquet", "csv"):
         path = tmp_path / f"data.{suffix}"
         wl.data.write(other, path)
         assert wl.data.read(path).feature_names == other.feature_names

@@ -78,7 +78,7 @@ def bad_files(folder: Path) -> dict[str, tuple[str, str]]:
         "no features": ("no_features.npz", "it lacks features; it has target"),
         "empty npz": ("empty.npz", "neither of them 0"),
         "more labels than the metric": ("too_many.npz", "metric must have 7 labels"),
-        "columns": ("columns.csv", "it lacks a column 'label' or 'labels'; it has a, b"),
+        "columns": ("columns.csv", "it lacks a column 'label' or 'labels'; it has 'a', 'b'"),
         "nan csv": ("nan.csv", "line 3, column 'a': expected a finite number"),
         "empty csv": ("empty.csv", "it has a header and no rows"),
         "unknown label": ("unknown.csv", "line 3: 'goood' is none of the 5 labels; did you mean"),
@@ -131,7 +131,7 @@ def test_parquet_that_cannot_be_used(metric: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.* go by position")
-@pytest.mark.parametrize("suffix", ["npz", "csv", "svm", "parquet", "folder"])
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet", "folder"])
 def test_features_that_float32_cannot_hold(
     suffix: str, run: Path, metric: Path, tmp_path: Path
 ) -> None:

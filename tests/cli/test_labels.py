@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import wassloss as wl
-from wassloss.runs.reading import inputs_for
 from tests.cli.commands import failed, ok
+from wassloss.runs.reading import inputs_for
 
 QUICK = ("--steps", 40, "--batch-size", 20)
 

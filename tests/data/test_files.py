@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.datasets import dump_svmlight_file
 
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read, read_features, write
@@ -17,7 +17,7 @@ from wassloss.ground import Ordinal
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-SUFFIXES = [".npz", ".parquet", ".csv", ".svm"]
+SUFFIXES = [".npz", ".parquet", ".csv"]
 N = 7
 
 
@@ -55,11 +55,6 @@ def dense(data: Dataset) -> torch.Tensor:
 def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
     data = example(kind)
     path = tmp_path / f"data{suffix}"
-    if suffix == ".svm" and kind in ("dense", "weighted"):
-        with pytest.raises(ValueError, match=r"hold no weights, but those of example 0 differ"):
-            write(data, path)
-        assert list(tmp_path.iterdir()) == []
-        return
     write(data, path)
     again = read(path, label_names=data.label_names if suffix == ".csv" else None)
     assert torch.equal(again.features, data.features)
@@ -108,7 +103,7 @@ def test_without_names_the_count_survives_where_the_format_can_say(
     assert again.label_count == (2 if suffix == ".csv" else 5)
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".svm"])
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_other_names_than_the_files_are_refused(suffix: str, tmp_path: Path) -> None:
     write(example("classes"), tmp_path / f"data{suffix}")
     with pytest.raises(ValueError, match="label_names differ from the 3"):
@@ -165,6 +160,10 @@ def in_format(suffix: str, values: list[Any], folder: Path, **options: Any) -> D
 def test_labels_are_the_values_that_occur(
     suffix: str, values: list[Any], names: tuple[str, ...], ids: list[int], tmp_path: Path
 ) -> None:
+    if suffix == ".svm" and values[0] == 2**60:  # scikit-learn reads floats
+        with pytest.raises(ValueError, match=r"line 1: expected labels below 2\*\*53, got 1.15"):
+            in_format(suffix, values, tmp_path)
+        return
     data = in_format(suffix, values, tmp_path)
     assert data.label_names == names
     assert data.label_count == len(names)
@@ -234,7 +233,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         ("x,label\n", "a header and no rows"),
         ("0,1,2\n3.0,4.0,1\n", "line 1 is 0, 1, 2: are these names of columns or data"),
         ("5.1,3.5,setosa\n4.9,3,setosa\n", "if line 1 is data, put a line with the columns' names"),
-        ("x,y\n1,2\n", "lacks a column 'label' or 'labels'; it has x, y"),
+        ("x,y\n1,2\n", "lacks a column 'label' or 'labels'; it has 'x', 'y'"),
         ("label\na\n", "lacks a column of features"),
         ("x,x,label\n1,2,a\n", "the column 'x' occurs twice"),
         ("x,label\n1,a\n2\n", "line 3: expected 2 columns, as the header has, got 1"),
@@ -251,6 +250,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         ("x,labels\n1,a;a\n", "each label once per example"),
         ("x,label,group\n1,a,b\n", "line 2, column 'group': expected an integer"),
         ('x,label\n1,"a\n', "line 2: unexpected end of data"),
+        ('x,label\n1,"a\n2,b\n3,c"d\n', "line 4: ',' expected after '\"'"),
     ],
 )
 def test_bad_csv(text: str, message: str, tmp_path: Path) -> None:
@@ -284,10 +284,8 @@ def test_svmlight_against_scikit_learn(tmp_path: Path) -> None:
         data = read(path)
         np.testing.assert_allclose(data.features.numpy(), X, rtol=1e-6)
         np.testing.assert_allclose(dense(data).numpy(), Y / Y.sum(1, keepdims=True), rtol=1e-6)
-    write(data, path)
-    theirs, lists = load_svmlight_file(str(path), n_features=5, multilabel=True)
-    np.testing.assert_allclose(theirs.toarray(), X, rtol=1e-6)
-    assert [set(map(int, labels)) for labels in lists] == [set(np.flatnonzero(row)) for row in Y]
+    with pytest.raises(ValueError, match=r"are only read: write .npz, .parquet or .csv instead"):
+        write(data, path)
 
 
 @pytest.mark.parametrize(
@@ -299,13 +297,11 @@ def test_svmlight_against_scikit_learn(tmp_path: Path) -> None:
         ("1 1:2\n0 2\n", "line 2: "),
         ("1 1:2\n1:3\n", "line 2: expected a label before the features"),
         ("a 1:2\n", "line 1: "),
-        ("low 1:2\n", "line 1: expected a number as label, got 'low'"),
-        ('# wassloss {"label_count": 2}\n-1 1:2\n', "line 2: expected label ids from 0, got '-1'"),
-        ("1 -3:2\n", "feature indices must be at least 1, got -3"),
+        ("1 1:2\n\nlow 1:2\n", "line 3: could not convert string to float: b'low'"),
+        ("1 -3:2\n", "line 1: Invalid index -3"),
+        ("1 1:1\n1 2:1 1:2\n", "line 2: Feature indices .* should be sorted and unique"),
         ("1 1:nan\n", "features must be finite"),
         ("1,1 1:1\n", "each label once"),
-        ("# wassloss [1]\n1 1:1\n", "line 1: expected a JSON object"),
-        ("# wassloss {\n1 1:1\n", "line 1: "),
     ],
 )
 def test_bad_svmlight(text: str, message: str, tmp_path: Path) -> None:
@@ -322,7 +318,8 @@ def parquet_of(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Datas
 
 def test_parquet_as_others_write_it(tmp_path: Path) -> None:
     data = parquet_of(tmp_path, {"x1": [1, 2], "x0": [3.0, 4.0], "label": ["b", "a"]})
-    assert data.features.tolist() == [[3, 1], [4, 2]]
+    assert data.features.tolist() == [[1, 3], [2, 4]]
+    assert data.feature_names == ("x1", "x0")
     assert data.label_names == ("a", "b")
     lists = {"features": [[1.0, 2.0], [3.0, 4.0]], "labels": [["sea", "sky"], ["sky"]]}
     data = parquet_of(tmp_path, lists)
@@ -342,14 +339,14 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"label": [0], "group": [1]}, "lacks a column of features; it has label, group"),
+        ({"label": [0], "group": [1]}, "lacks a column of features; it has 'label', 'group'"),
         ({"city": ["Ulm"], "label": [0]}, "column 'city' must hold numbers, got string"),
-        ({"x0": [1.0]}, "lacks a column 'label', 'labels' or 'weights'; it has x0"),
+        ({"x0": [1.0]}, "lacks a column 'label', 'labels' or 'weights'; it has 'x0'"),
         ({"x0": [1.0, None], "label": [0, 1]}, "column 'x0' must have no nulls, got 1"),
         ({"x0": [1.0, np.nan], "label": [0, 1]}, "features must be finite, got nan in row 1"),
         ({"x0": ["a"], "label": [0]}, "column 'x0' must hold numbers, got string"),
         ({"features": [[1.0], [1.0, 2.0]], "label": [0, 1]}, "one length, got 1 and, in row 1, 2"),
-        ({"features": [1.0], "label": [0]}, "column 'features' must hold lists of numbers"),
+        ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers, got list"),
         ({"x0": [1.0], "label": [True]}, "column 'label' must hold numbers or strings, got bool"),
         ({"x0": [1.0], "label": [np.nan]}, "row 0: labels must be finite numbers"),
         ({"x0": [1.0], "label": [None]}, "column 'label' must have no nulls"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from wassloss import SparseTarget
 from wassloss.data import Dataset, ParquetStream, parquet
-from wassloss.data._windows import RowGroups, batch_ends, stretch
+from wassloss.data._row_ranges import RowGroups, batch_ends, stretch
 
 pytest.importorskip("pyarrow")
 

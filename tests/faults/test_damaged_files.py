@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import dump_svmlight_file
 
 import wassloss as wl
 from wassloss.data import Dataset, read, write
@@ -43,10 +44,14 @@ def metric_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
 
 def data_file(suffix: str) -> Callable[[Path], tuple[Path, Callable[[Path], object]]]:
     def make(folder: Path) -> tuple[Path, Callable[[Path], object]]:
-        if suffix == ".parquet":
+        if suffix in (".csv", ".parquet"):
             pytest.importorskip("pyarrow")
-        write(small(), folder / f"data{suffix}")
-        return folder / f"data{suffix}", read
+        path, data = folder / f"data{suffix}", small()
+        if suffix == ".svm":
+            dump_svmlight_file(data.features.numpy(), np.asarray(data.target), str(path))
+        else:
+            write(data, path)
+        return path, read
 
     return make
 

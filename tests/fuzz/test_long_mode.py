@@ -21,8 +21,9 @@ from tests.fuzz.long.kinds import KINDS
 from tests.fuzz.long.loss_check import KLTerm, check_loss
 from tests.fuzz.long.notes import noted
 from tests.fuzz.long.ways import Outcome, WrongAnswerError
+from wassloss.kernels import launch
 from wassloss.losses import functional
-from wassloss.transport import Newton, newton_cpu
+from wassloss.transport import Newton
 
 SEED = 0
 BATCHES = 12  # within which a mistake is found; most take one
@@ -236,7 +237,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, place, name, wrong = MISTAKES[mistake]
-    if mistake == "one of two ways" and not newton_cpu.available():
+    if mistake == "one of two ways" and not launch.numba_available():
         pytest.skip("there is but one way without numba")
     monkeypatch.setattr(place, name, wrong)
     noticed = [run_batch(kind, SEED, batch)[1] for batch in range(BATCHES)]

@@ -9,6 +9,7 @@ from torch import Tensor
 import wassloss as wl
 from tests.generators import random_masses, random_metric
 from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from wassloss.kernels import launch
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 from wassloss.losses import functional
 from wassloss.losses import fused as loss
@@ -385,7 +386,7 @@ def test_shapes_of_images(use, kernels):
     ids=lambda k: next(iter(k)),
 )
 def test_the_unusual_is_left_to_the_composed_functions(keywords):
-    if not wl.transport.newton_cpu.available():
+    if not launch.numba_available():
         pytest.skip("needs numba")
     logits, target, metric = some_logits(F64), few_labels(F64), random_metric(LABELS)
     for given, expected in (({}, True), (keywords, False)):
@@ -510,13 +511,13 @@ def test_free_targets(use, kernels, dtype, regularizer, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
 def test_free_targets_take_one_pass_with_costs_from_anywhere(monkeypatch, epsilon):
-    if not wl.transport.newton_cpu.available():
+    if not launch.numba_available():
         pytest.skip("needs numba")
     metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
     keywords = {"epsilon": epsilon, "gamma": (math.inf, 0.0), "normalize_target": True}
     table = run(cpu, metric.tabulated(), logits, target, **keywords)
     on_demand = run(cpu, metric, logits, target, **keywords)
-    monkeypatch.setattr("wassloss.transport.solve.LARGEST_BLOCK", 3 * LABELS)  # one at a time
+    monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 3 * LABELS)  # one at a time
     pieces = run(cpu, metric, logits, target, **keywords)
     for fused in (on_demand, pieces):
         torch.testing.assert_close(fused, table)

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
+from wassloss.kernels import launch
 from wassloss.losses import fused
-from wassloss.transport import newton_cpu
 
 K = 5
 F64 = torch.float64
@@ -46,7 +46,7 @@ MODULES = {
 
 # What there is on this machine; the tests of CUDA are `make test-cuda`.
 PATHS = [
-    *(["compiled"] if newton_cpu.available() else []),
+    *(["compiled"] if launch.numba_available() else []),
     "composed",
     *(["cuda"] if torch.cuda.is_available() else []),
 ]

@@ -12,7 +12,7 @@ import wassloss as wl
 from wassloss import _looking, targets
 from wassloss.ground import Discrete, Embedding, Ordinal, Tree
 from wassloss.losses import functional, fused, transport_cost
-from wassloss.transport import log_sums, problem, solution, solve
+from wassloss.transport import dispatch, kernel_sums, problem, solution
 
 # Of the compiler's own making, and hidden by it where they are not errors.
 pytestmark = [
@@ -334,9 +334,9 @@ def test_where_nobody_can_look_senseless_examples_are_marked(
                 functional,
                 transport_cost,
                 problem,
-                solve,
+                dispatch,
                 solution,
-                log_sums,
+                kernel_sums,
             ):
                 patch.setattr(module, "checking", lambda: False)
             patch.setattr(fused, "_kernels", lambda *_: None)

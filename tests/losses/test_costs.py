@@ -13,6 +13,7 @@ from tests.generators import random_masses
 from tests.losses.test_gradients import ANY, check_gradient, measures, within_mass
 from tests.oracles import INF, algorithm_one, convex, linear_program
 from wassloss.ground import Cost
+from wassloss.kernels import launch
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
 from wassloss.transport import (
@@ -22,7 +23,6 @@ from wassloss.transport import (
     Newton,
     NewtonCPU,
     Sinkhorn,
-    newton_cpu,
 )
 
 K, BATCH = 6, 4
@@ -33,7 +33,7 @@ KERNELS = pytest.mark.parametrize(
     [
         pytest.param(
             True,
-            marks=pytest.mark.skipif(not newton_cpu.available(), reason="needs Numba"),
+            marks=pytest.mark.skipif(not launch.numba_available(), reason="needs Numba"),
             id="compiled",
         ),
         pytest.param(False, id="torch"),
@@ -60,7 +60,7 @@ def use(monkeypatch: pytest.MonkeyPatch):
 
     def choose(compiled: bool) -> None:
         if not compiled:
-            monkeypatch.setattr(newton_cpu, "COMPILES", False)
+            monkeypatch.setattr(launch, "HAS_NUMBA", False)
 
     return choose
 
@@ -138,14 +138,14 @@ def test_transport(use, mode: dict[str, Any], compiled: bool, kind: str) -> None
         pytest.param(
             NewtonCPU(),
             "plan",
-            marks=pytest.mark.skipif(not newton_cpu.available(), reason="Numba"),
+            marks=pytest.mark.skipif(not launch.numba_available(), reason="Numba"),
         ),
         (NetworkSimplex(), "exact"),
         (Nearest(), "nearest product"),
         pytest.param(
             NearestCPU(),
             "nearest plan",
-            marks=pytest.mark.skipif(not newton_cpu.available(), reason="Numba"),
+            marks=pytest.mark.skipif(not launch.numba_available(), reason="Numba"),
         ),
     ],
     ids=str,

@@ -18,9 +18,8 @@ from wassloss._sealed import sealed
 from wassloss.report import build_report, render, write_report
 from wassloss.report.mass import mass_by_distance
 from wassloss.runs import Settings, fit
-from wassloss.runs.evaluation import ExampleScores
+from wassloss.runs.evaluation import ExampleScores, run_difference
 from wassloss.runs.trained import open_run
-from wassloss.runs.evaluation import run_difference
 from wassloss.scores.differences import paired_difference
 
 matplotlib = pytest.importorskip("matplotlib")

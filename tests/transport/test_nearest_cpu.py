@@ -9,10 +9,12 @@ import torch
 import wassloss as wl
 from tests.generators import is_finite, random_masses, random_metric
 from tests.oracles import INF
+from wassloss.kernels.launch import numba_available
 from wassloss.transport import Nearest, NearestCPU, Objective, Problem, Regularizer, choose_solver
-from wassloss.transport.newton_cpu import available
 
-pytestmark = pytest.mark.skipif(not available(), reason="needs Numba: pip install wassloss[fast]")
+pytestmark = pytest.mark.skipif(
+    not numba_available(), reason="needs Numba: pip install wassloss[fast]"
+)
 
 F32, F64 = torch.float32, torch.float64
 LABELS, BATCH = 300, 4  # more than a block, and no whole number of them
@@ -115,9 +117,9 @@ def test_a_batch_is_the_same_in_pieces_and_on_any_number_of_threads(
     given: dict[str, Any] = {"epsilon": 0.1, "gamma": FREE, "regularizer": "product"}
     metric = random_metric(LABELS).tabulated()  # the same costs, however many are asked for
     whole = wl.solve(h, y, metric, **given).f
-    monkeypatch.setattr("wassloss.transport.nearest_cpu.WORTH_PASSING", 1)
+    monkeypatch.setattr("wassloss.transport.closed_forms.nearest_cpu.WORTH_PASSING", 1)
     assert torch.equal(wl.solve(h, y, metric, **given).f, whole)
-    monkeypatch.setattr("wassloss.transport.solve.LARGEST_BLOCK", 7 * 5 * LABELS)
+    monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 7 * 5 * LABELS)
     torch.testing.assert_close(wl.solve(h, y, metric, **given).f, whole, rtol=0, atol=1e-12)
 
 
@@ -149,7 +151,7 @@ def test_it_is_chosen_where_it_can_be_and_else_the_passes_of_torch(
 ) -> None:
     problem = a_problem()
     assert type(choose_solver(problem)) is NearestCPU
-    monkeypatch.setattr("wassloss.transport.newton_cpu.COMPILES", False)
+    monkeypatch.setattr("wassloss.kernels.launch.HAS_NUMBA", False)
     assert type(choose_solver(problem)) is Nearest
 
 

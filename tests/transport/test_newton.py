@@ -23,7 +23,7 @@ from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
 from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
 from wassloss.transport import Newton, Objective, Problem, Sinkhorn, Status, choose_solver
-from wassloss.transport.newton_cpu import NewtonCPU
+from wassloss.transport.newton.cpu import NewtonCPU
 
 F32, F64 = torch.float32, torch.float64
 TIGHT = 1e-12

@@ -24,10 +24,13 @@ from tests.generators import (
 )
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
+from wassloss.kernels.launch import numba_available
 from wassloss.transport import Newton, Objective, Problem, Status
-from wassloss.transport.newton_cpu import NewtonCPU, available, rows_of_costs
+from wassloss.transport.newton.cpu import NewtonCPU, rows_of_costs
 
-pytestmark = pytest.mark.skipif(not available(), reason="needs Numba: pip install wassloss[fast]")
+pytestmark = pytest.mark.skipif(
+    not numba_available(), reason="needs Numba: pip install wassloss[fast]"
+)
 
 F32, F64 = torch.float32, torch.float64
 LABELS = 300  # more than a block, and no whole number of them
@@ -305,7 +308,8 @@ def test_two_threads_may_solve_at_once() -> None:
 SOLVE = """
     import torch
     import wassloss as wl
-    from wassloss.transport.newton_cpu import NewtonCPU, available
+    from wassloss.kernels.launch import numba_available
+    from wassloss.transport.newton.cpu import NewtonCPU
     h, y = torch.full((1, 4), 0.25), torch.tensor([[0.5, 0.5, 0.0, 0.0]])
     cost = (torch.arange(4.0)[:, None] - torch.arange(4.0)).abs() ** 0.5
     solution = wl.solve(h, y, cost, epsilon=0.1, solver=NewtonCPU())
@@ -314,7 +318,7 @@ SOLVE = """
 
 
 def test_numba_is_imported_only_when_it_is_needed() -> None:
-    code = "import sys, wassloss.transport.newton_cpu; print('numba' in sys.modules)"
+    code = "import sys, wassloss.transport.newton.cpu; print('numba' in sys.modules)"
     assert run_python(code) == "False"
 
 
@@ -322,8 +326,8 @@ def test_without_numba_it_says_so() -> None:
     code = """
         import sys
         sys.modules["numba"] = None
-        from wassloss.transport.newton_cpu import available
-        print(available())
+        from wassloss.kernels.launch import numba_available
+        print(numba_available())
     """
     assert run_python(code) == "False"
 
@@ -333,7 +337,7 @@ def test_compiled_code_is_found_again(tmp_path: Path) -> None:
     code = (
         SOLVE
         + """
-    from wassloss.transport._newton_kernel import maximize
+    from wassloss.kernels.numba.newton import maximize
     print(sum(maximize.stats.cache_hits.values()))
     """
     )
@@ -362,7 +366,7 @@ def test_no_directory_to_write_to_is_no_error(tmp_path: Path) -> None:
 def test_elementary_functions_are_exact_to_the_last_place_or_two(real: Any) -> None:
     from numba import njit
 
-    from wassloss.transport import _vectorized as vectorized
+    from wassloss.kernels.numba import vectorized
 
     limits, rng = np.finfo(real), np.random.default_rng(0)
     low, high = np.log(limits.tiny), np.log(limits.max / 2)

@@ -16,9 +16,10 @@ from tests.generators import (
     random_metric,
 )
 from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from wassloss.kernels.launch import LARGEST_SUPPORT, MOST_UNROLLED, triton_available
 from wassloss.transport import Newton, Objective, Problem, Regularizer, Solution, Status
-from wassloss.transport.entropic import Equations, conclude
-from wassloss.transport.newton_gpu import LARGEST_SUPPORT, MOST_UNROLLED, NewtonGPU, available
+from wassloss.transport.conditions import DenseConditions, conclude
+from wassloss.transport.newton.gpu import NewtonGPU
 
 pytestmark = quiet
 
@@ -172,7 +173,7 @@ def test_says_when_iterations_run_out(max_iterations: int) -> None:
     assert fused.status is Status.ITERATIONS_EXHAUSTED
     assert not fused.converged.any()
     assert (fused.n_iterations == max_iterations).all()
-    measured = conclude(problem, Equations.of(problem), fused.g, fused.n_iterations, 1e-9)
+    measured = conclude(problem, DenseConditions.of(problem), fused.g, fused.n_iterations, 1e-9)
     torch.testing.assert_close(fused.error, measured.error, rtol=1e-6, atol=0)
     torch.testing.assert_close(fused.f, measured.f, rtol=0, atol=1e-9)
     torch.testing.assert_close(fused.value, measured.value, rtol=1e-9, atol=0)
@@ -185,7 +186,7 @@ def test_says_when_digits_run_out() -> None:
 
 
 def test_applies_to_few_targets_on_a_gpu() -> None:
-    assert not available(torch.device("cpu"))
+    assert not triton_available(torch.device("cpu"))
     assert NewtonGPU.applies(random_problem()) is CUDA
     assert not NewtonGPU.applies(random_problem(epsilon=0.0))
     assert not NewtonGPU.applies(random_problem(labels=40, support=LARGEST_SUPPORT + 1))
@@ -216,7 +217,7 @@ def test_the_compiled_kernel_finds_the_optimum_of_newton(
 
 @needs_cuda
 def test_the_launch_can_be_part_of_a_cuda_graph() -> None:
-    from wassloss.transport.newton_gpu import launch
+    from wassloss.transport.newton.gpu import launch
 
     problem = random_problem(batch=8, dtype=F32).with_columns()
     expected = NewtonGPU(tol=1e-5).solve(problem)  # compiles

@@ -12,12 +12,12 @@ import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
 from wassloss import ConvergenceWarning
 from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Sinkhorn, Status
-from wassloss.transport import sinkhorn as module
-from wassloss.transport import solve as dispatcher
-from wassloss.transport.kernel_equations import KernelEquations
-from wassloss.transport.opening import Opening
-from wassloss.transport.over_relaxation import LARGEST, OverRelaxation
-from wassloss.transport.walk import Walk
+from wassloss.transport import dispatch as dispatcher
+from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.sinkhorn import solver as module
+from wassloss.transport.sinkhorn.log_domain import LogIterations
+from wassloss.transport.sinkhorn.relaxation import LARGEST, OverRelaxation
+from wassloss.transport.sinkhorn.scaling import ScalingIterations
 
 F64 = torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -188,11 +188,11 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
     gamma: tuple[float, float], dtype: torch.dtype
 ) -> None:
     asked = dense(40, 5, 0.2, dtype, gamma=gamma)
-    equations = KernelEquations.of(asked, dtype)
+    equations = KernelConditions.of(asked, dtype)
     g = torch.zeros_like(asked.log_y)
-    opening = Opening.of(equations, g)
+    opening = ScalingIterations.of(equations, g)
     assert opening is not None
-    walk = Walk(equations, g)
+    walk = LogIterations(equations, g)
     opening.step(5)
     walk.step(5)
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {}
@@ -205,8 +205,8 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
 
 def test_scalings_beyond_the_range_of_numbers_stay_in_the_log_domain() -> None:
     asked = dense(30, 2, 0.001)
-    equations = KernelEquations.of(asked)
-    assert Opening.of(equations, torch.zeros_like(asked.log_y)) is None
+    equations = KernelConditions.of(asked)
+    assert ScalingIterations.of(equations, torch.zeros_like(asked.log_y)) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])

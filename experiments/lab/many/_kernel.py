@@ -6,7 +6,7 @@ vector. Each loop touches few arrays, for a compiler that cannot tell whether th
 all pairs first, and gives up on many. Numba's arrays are not handed on from loop to loop either:
 to count who holds them costs more than a row.
 
-Numba's cache on disk watches this file and no other: after a change of `_vectorized.py`, touch it.
+Numba's cache on disk watches this file and no other: after a change of `vectorized.py`, touch it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.transport._vectorized import compiled, exp, kept_on_disk, summing
+from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
 
 Reals = NDArray[Any]  # float32 or float64 throughout
 Doubles = NDArray[np.float64]

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from experiments.lab.many.closed_form import LinearSteps
 from experiments.lab.many.problem import LinearProblem
+from wassloss.kernels import launch
+from wassloss.kernels.launch import as_array
+from wassloss.kernels.threads import spread
 from wassloss.losses.rule import lowest_log_mass
 from wassloss.training.plan import TrainingPlan
-from wassloss.transport import newton_cpu
-from wassloss.transport._threads import spread
-from wassloss.transport.newton_cpu import as_array
 
 if TYPE_CHECKING:
     from experiments.lab.many._kernel import Scratch
@@ -31,7 +31,7 @@ class CompiledSteps(LinearSteps):
     def applies(problem: LinearProblem) -> bool:
         known = problem.features.dtype in (torch.float32, torch.float64)
         on_cpu = problem.features.device.type == "cpu"
-        return newton_cpu.available() and known and on_cpu and problem.inputs <= MOST_INPUTS
+        return launch.numba_available() and known and on_cpu and problem.inputs <= MOST_INPUTS
 
     def __init__(
         self,

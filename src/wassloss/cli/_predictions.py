@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wassloss._files import replacing
-from wassloss.data._layout import import_pyarrow
+from wassloss.data.table import import_pyarrow
 
 FORMATS = (".csv", ".jsonl", ".parquet")
 

@@ -1,8 +1,8 @@
-"""What a data set is built from, checked: each error names the argument and what came."""
+"""Checks of what a data set is built from: each error names the argument and its value."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from wassloss.targets import SparseTarget, Target, is_dense
 
 
 def feature_tensor(value: Any) -> Tensor:
-    """Finite floats `(n, features)`; copied only where they must be converted."""
+    """Finite floats `(n, features)`, copied only if they must be converted."""
     if not isinstance(value, Tensor):
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
@@ -42,8 +42,23 @@ def feature_tensor(value: Any) -> Tensor:
     return features.detach()
 
 
+def check_feature_names(names: Any, width: int) -> tuple[str, ...] | None:
+    """A different name for each feature, or None."""
+    if names is None:
+        return None
+    checked = tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in checked):
+        raise TypeError(f"feature_names must be names, got {names!r}")
+    if len(checked) != width:
+        raise ValueError(f"feature_names must name {width} features, got {len(checked)}")
+    if len(set(checked)) < width:
+        twice = next(name for name in checked if checked.count(name) > 1)
+        raise ValueError(f"feature_names must differ, got {twice!r} twice")
+    return tuple(str(name) for name in checked)
+
+
 def own_target(value: Any) -> Target:
-    """Class ids, dense weights or a sparse target; other sparse matrices become the latter."""
+    """Class ids, dense weights or a `SparseTarget`, made from any sparse matrix."""
     if isinstance(value, SparseTarget):
         return value
     if sparse.issparse(value):
@@ -66,7 +81,7 @@ def own_target(value: Any) -> Target:
 
 
 def count_labels(names: Sequence[str] | None, metric: GroundMetric | None, target: Target) -> int:
-    """How many labels there are, where nobody said."""
+    """The number of labels where none was given."""
     if names is not None:
         return len(names)
     if metric is not None:
@@ -77,48 +92,8 @@ def count_labels(names: Sequence[str] | None, metric: GroundMetric | None, targe
     return max(1, int(ids.max()) + 1) if ids.numel() else 1
 
 
-def own_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
-    """Rows of each part, which do not overlap."""
-    checked: dict[str, Tensor] = {}
-    owner = torch.full((n,), -1)
-    for number, (name, given) in enumerate(parts.items()):
-        rows = row_numbers(f"parts[{name!r}]", given, n)
-        if len(rows) == 0:
-            raise ValueError(f"parts[{name!r}] must not be empty")
-        if len(rows.unique()) != len(rows):
-            raise ValueError(f"parts[{name!r}] must name each row once")
-        taken = owner[rows] >= 0
-        if taken.any():
-            row = int(rows[taken][0])
-            other = list(checked)[int(owner[row])]
-            raise ValueError(f"parts must not overlap, got row {row} in {other!r} and {name!r}")
-        owner[rows] = number
-        checked[name] = rows
-    return checked
-
-
-def row_numbers(name: str, given: Any, n: int) -> Tensor:
-    """Row numbers from numbers, a mask or a slice."""
-    if isinstance(given, slice):
-        return torch.arange(n)[given]
-    rows = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
-    if rows.dtype == torch.bool and rows.shape == (n,):
-        return rows.nonzero().squeeze(1)
-    if rows.numel() == 0:
-        return rows.reshape(-1).long()
-    if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
-        raise TypeError(
-            f"{name} must be a list of row numbers or a mask of {n} rows, got {rows.dtype} of "
-            f"shape {tuple(rows.shape)}"
-        )
-    if int(rows.min()) < 0 or int(rows.max()) >= n:
-        wrong = rows[(rows < 0) | (rows >= n)][0].item()
-        raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong}")
-    return rows.long()
-
-
 def group_ids(groups: Any, n: int) -> Tensor | None:
-    """One integer an example."""
+    """One integer per example."""
     if groups is None:
         return None
     ids = groups if isinstance(groups, Tensor) else torch.as_tensor(np.asarray(groups))

@@ -1,41 +1,44 @@
-"""Data sets as CSV: a header, one column a feature, and columns that say what each row is.
+"""Data sets as CSV, with the columns that :mod:`wassloss.data.table` describes.
 
-=============  ===============================================================================
-``label``      the class: a name or a number
-``labels``     instead of ``label``: several, separated by semicolons
-``weights``    beside ``labels``: a number for each, separated by semicolons; without it, the
-               labels of a row share a mass of 1
-``part``       optional: train, validation, test, ...; empty for rows of no part
-``group``      optional: an integer, the same for rows that are variants of each other
-anything else  a feature, in the order of the file
-=============  ===============================================================================
+Lists of ``labels`` and ``weights`` are separated by semicolons. A file whose first line is all
+numbers has no header: its columns are known by position, which a `DataWarning` says, and the last
+one is the label unless ``label_column`` is another position.
 
-A file whose first line is all numbers has no header: its columns go by position, which a
-`DataWarning` says, and the last one is the label unless ``label_column`` is another position.
+Every column is read as text and converted explicitly, so that nothing is guessed, and errors quote
+the file. Arrow parses; Python's own ``csv``, which is stricter and counts lines, finds the place of
+an error and checks files with quotes.
 """
 
 from __future__ import annotations
 
 import csv
-import math
+import dataclasses
 import os
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
-from wassloss.data._parts import part_name
-from wassloss.data._table import Table, as_number, is_data, read_header, read_table
-from wassloss.data.columns import DataWarning, feature_order, not_features
+from wassloss.data.columns import DataWarning, Description, not_features
 from wassloss.data.dataset import Dataset
-from wassloss.data.labels import read_labels
-from wassloss.data.ragged import as_sparse, from_lists, to_lists
-from wassloss.targets import SparseTarget, Target
+from wassloss.data.labels import shown
+from wassloss.data.ragged import as_sparse, to_lists
+from wassloss.data.table import (
+    Layout,
+    features_of,
+    find_layout,
+    import_pyarrow,
+    one_line,
+    to_dataset,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SEPARATOR = ";"
 
@@ -46,38 +49,27 @@ def read(
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
 ) -> Dataset:
-    """Read a data set.
-
-    Args:
-        path: the file.
-        label_names: the labels, in their order; otherwise the values that occur, sorted as numbers
-            or else as text.
-        label_column: the column of the class, by default ``label``; its position from 0, or from
-            -1 backwards, where the file has no header, by default the last.
-        feature_names: the columns to read as features; other columns need not be numbers.
-    """
-    table = read_table(path)
-    label = _label_column(table, label_column, "-1")
-    if label not in table.header and "labels" not in table.header:
+    """Read a data set; features become float32."""
+    text = _read_text(path)
+    names = text.words.column_names
+    label = text.label(label_column, "-1")
+    if label not in names and "labels" not in names:
         hint = "say which one has the label with label_column (--label-column)"
-        if any(as_number(name) is not None for name in table.header):
+        if any(_as_number(name) is not None for name in names):
             hint = "if line 1 is data, put a line with the columns' names before it"
-        raise ValueError(f"it lacks a column {label!r} or 'labels'; {_columns(table)}; {hint}")
-    target, names = _targets(table, label_names, label)
-    _say_positions(path, table, label)
-    columns = _feature_columns(table, label, feature_names)
-    parts: dict[str, list[int]] = {}
-    for i, name in enumerate(table.column("part") or []):
-        if name:
-            parts.setdefault(part_name(name), []).append(i)
-    return Dataset(
-        torch.from_numpy(_features(table, columns)),
-        target,
-        label_names=names,
-        parts={name: torch.tensor(rows) for name, rows in parts.items()},
-        groups=_groups(table),
-        feature_names=tuple(table.header[i] for i in columns) if table.named else None,
-    )
+        raise ValueError(
+            f"it lacks a column {label!r} or 'labels'; it has {shown(names, 10)}; {hint}"
+        )
+    text.warn_of_positions(label)
+    layout = text.layout(label_names, label, feature_names)
+    typed: dict[str, Any] = {name: text.floats(name) for name in layout.feature_columns}
+    target = layout.target_column or label
+    typed[target] = text.labels(target)
+    if layout.weighted:
+        typed["weights"] = text.weights(typed[target])
+    for name in layout.about_rows:
+        typed[name] = text.integers(name) if name == "group" else text.words[name]
+    return to_dataset(import_pyarrow().table(typed), layout, text.place)
 
 
 def read_features(
@@ -85,193 +77,267 @@ def read_features(
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
 ) -> Tensor:
-    """The columns of features alone; rows need not say what they are.
+    """Read the features alone; the rows need no labels.
 
-    Without a header all columns are features, unless ``label_column`` is the position of one that
-    is not.
+    Without a header all columns are features, unless ``label_column`` is the position of one.
     """
-    table = read_table(path)
-    label = _label_column(table, label_column, None)
-    _say_positions(path, table, label)
-    columns = _feature_columns(table, label, feature_names)
-    return torch.from_numpy(_features(table, columns))
+    text = _read_text(path)
+    label = text.label(label_column, None)
+    text.warn_of_positions(label)
+    layout = text.layout(None, label, feature_names, labelled=False)
+    columns = {name: text.floats(name) for name in layout.feature_columns}
+    return features_of(import_pyarrow().table(columns), layout)
 
 
-def column_names(
-    path: str | os.PathLike[str], label_column: str | None = None
-) -> tuple[str, ...] | None:
-    """The names of the columns of features, or None where the file has no header."""
+def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
+    """The names of the features, if there is a header; labels are the values that occur."""
     header = read_header(path)
     if is_data(header):
+        return Description(None, None)
+    reserved = not_features(label_column or "label")
+    return Description(tuple(name for name in header if name not in reserved), None)
+
+
+def read_header(path: str | os.PathLike[str]) -> list[str]:
+    """The words of the first line."""
+    _, words = next(_rows(path), (1, []))
+    return [word.strip() for word in words]
+
+
+def is_data(first: list[str]) -> bool:
+    """Whether a first line is data rather than the names of columns."""
+    if not first or any(_as_number(word) is None for word in first):
+        return False
+    if first == [str(i) for i in range(len(first))]:
+        raise ValueError(
+            f"line 1 is {', '.join(first[:4])}{', ...' if len(first) > 4 else ''}: are these names "
+            "of columns or data? give the columns names that are not numbers, or remove the line"
+        )
+    return True
+
+
+class _Text(NamedTuple):
+    """A file's columns as text; conversions name the line, the column and the word they refuse."""
+
+    path: str
+    words: pa.Table
+    named: bool  # whether the file has a header; otherwise columns are called 0, 1, ...
+
+    def label(self, given: str | None, default: str | None) -> str:
+        """The name of the label's column; empty for none, in a file without a header."""
+        if self.named:
+            return given or "label"
+        position = default if given is None else given
+        if position is None:
+            return ""
+        width = self.words.num_columns
+        if not position.removeprefix("-").isdecimal() or not -width <= int(position) < width:
+            raise ValueError(
+                f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for "
+                f"the last, got {position!r}"
+            )
+        return str(int(position) % width)
+
+    def warn_of_positions(self, label: str) -> None:
+        if self.named:
+            return
+        last = label == self.words.column_names[-1]
+        which = f", and {'the last, ' if last else ''}{label}{',' if last else ''} is the label"
+        warnings.warn(
+            f"{self.path} has no header: columns go by position{which if label else ''}",
+            DataWarning,
+            stacklevel=2,
+        )
+
+    def layout(
+        self,
+        label_names: tuple[str, ...] | None,
+        label: str,
+        wanted: tuple[str, ...] | None,
+        labelled: bool = True,
+    ) -> Layout:
+        schema = self.words.schema
+        if self.named:
+            return find_layout(schema, label_names, label, wanted, labelled)
+        found = find_layout(schema, label_names, label, None, labelled)
+        if wanted is not None and len(wanted) != len(found.feature_columns):
+            raise ValueError(
+                f"it must have {len(wanted)} columns of features, got {len(found.feature_columns)}"
+            )
+        return dataclasses.replace(found, feature_names=None)
+
+    def place(self, row: int) -> str:
+        rows = _rows(self.path)
+        for _ in range(row + self.named):
+            next(rows)
+        return f"line {next(rows)[0]}"
+
+    def wrong(self, row: int, column: str, expected: str) -> ValueError:
+        got = self.words[column][row].as_py()
+        return ValueError(f"{self.place(row)}, column {column!r}: expected {expected}, got {got!r}")
+
+    def floats(self, column: str) -> NDArray[np.float32]:
+        values, bad = _as_floats(self.words[column])
+        if bad is not None:
+            raise self.wrong(bad, column, "a number")
+        with np.errstate(over="ignore"):  # checked below
+            narrow = values.astype(np.float32)
+        if not np.isfinite(narrow).all():
+            row = int(np.flatnonzero(~np.isfinite(narrow))[0])
+            large = np.isfinite(values[row])
+            expected = "a number that fits float32" if large else "a finite number"
+            raise self.wrong(row, column, expected)
+        return narrow
+
+    def integers(self, column: str) -> NDArray[np.int64]:
+        words = self.words[column].to_pylist()
+        for row, word in enumerate(words):
+            if not word.removeprefix("-").isdecimal():
+                raise self.wrong(row, column, "an integer")
+        return np.array([int(word) for word in words], dtype=np.int64)
+
+    def labels(self, column: str) -> Any:
+        """Labels, or lists of them."""
+        lists = self.lists(column)
+        for row, labels in enumerate(lists):
+            if not all(labels):
+                raise self.wrong(row, column, "a label")
+        return lists if column == "labels" else self.words[column]
+
+    def weights(self, labels: list[list[str]]) -> Any:
+        """A number for each label."""
+        lists = self.lists("weights")
+        for row, (weights, own) in enumerate(zip(lists, labels, strict=True)):
+            if len(weights) != len(own) or any(_as_number(word) is None for word in weights):
+                raise self.wrong(row, "weights", f"{len(own)} numbers, as labels has")
+        pa = import_pyarrow()
+        return pa.array([list(map(float, words)) for words in lists], pa.list_(pa.float32()))
+
+    def lists(self, column: str) -> list[list[str]]:
+        texts = self.words[column].to_pylist()
+        return [[word.strip() for word in text.split(_SEPARATOR)] for text in texts]
+
+
+def _read_text(path: str | os.PathLike[str]) -> _Text:
+    """All columns as text without outer blanks."""
+    pa = import_pyarrow()
+    header = read_header(path)
+    if not header:
+        raise ValueError("it is empty")
+    content = Path(path).read_bytes()
+    if b'"' in content:
+        _check_rows(path, len(header))  # Arrow reads on to the end of the file after a lost quote
+    try:
+        found = pa.csv.read_csv(
+            pa.BufferReader(content),
+            read_options=pa.csv.ReadOptions(
+                autogenerate_column_names=True,
+                block_size=min(len(content), 2**30),  # rows may be wide
+            ),
+            parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types={f"f{i}": pa.string() for i in range(len(header))},
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        _check_rows(path, len(header))  # says where
+        raise ValueError(one_line(error)) from error
+    named = not is_data(header)
+    names = header if named else [str(i) for i in range(len(header))]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"line 1: the column {twice!r} occurs twice")
+    words = {
+        name: pa.compute.utf8_trim_whitespace(column)
+        for name, column in zip(names, found.slice(int(named)).columns, strict=True)
+    }
+    if not found.num_rows - named:
+        raise ValueError("it has a header and no rows")
+    return _Text(os.fspath(path), pa.table(words), named)
+
+
+def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty, with their line numbers; errors say which line is wrong."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise ValueError(f"line {reader.line_num}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"it is not UTF-8 text: {error}") from error
+
+
+def _check_rows(path: str | os.PathLike[str], width: int) -> None:
+    first = "first line" if is_data(read_header(path)) else "header"
+    for line, row in _rows(path):
+        if len(row) != width:
+            raise ValueError(
+                f"line {line}: expected {width} columns, as the {first} has, got {len(row)}"
+            )
+
+
+def _as_floats(words: Any) -> tuple[NDArray[np.float64], int | None]:
+    """Words as numbers, and the first word that is not one."""
+    pa = import_pyarrow()
+    try:
+        found: NDArray[np.float64] = words.cast(pa.float64()).to_numpy()
+        return found, None
+    except pa.ArrowInvalid:  # or a spelling that only Python knows, such as 1_000
+        numbers = [_as_number(word) for word in words.to_pylist()]
+        bad = next((i for i, number in enumerate(numbers) if number is None), None)
+        return np.array(numbers, dtype=np.float64), bad
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
         return None
-    told = not_features(label_column or "label")
-    return tuple(name for name in header if name not in told)
-
-
-def declared_labels(path: str | os.PathLike[str]) -> None:
-    """What the file says of its labels besides using them: nothing, in this format."""
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set, all or nothing; the metric, the name and the provenance are not held.
+    """Write a data set, all or nothing, without its metric, name and provenance.
 
-    Numbers are written in full, so that they are read back as they were.
+    Numbers are written in full, so that they are read back unchanged.
     """
+    pa = import_pyarrow()
     names = data.label_names or tuple(str(i) for i in range(data.label_count))
-    taken = next((name for name in names if _SEPARATOR in name or name != name.strip()), None)
-    if taken is not None:
+    bad = next((name for name in names if _SEPARATOR in name or name != name.strip()), None)
+    if bad is not None:
         raise ValueError(
-            f"label {taken!r} cannot be written to CSV: it has a {_SEPARATOR!r} or outer blanks"
+            f"label {bad!r} cannot be written to CSV: it has a {_SEPARATOR!r} or outer blanks"
         )
     features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
-    taken = next((n for n in features if n in not_features("label") or n != n.strip()), None)
-    if taken is not None:
+    bad = next((n for n in features if n in not_features("label") or n != n.strip()), None)
+    if bad is not None:
         raise ValueError(
-            f"feature {taken!r} cannot be written to CSV: it has outer blanks, or the name of a "
-            "column that is no feature"
+            f"feature {bad!r} cannot be written to CSV: it has outer blanks, or the name of a "
+            "column that is not a feature"
         )
-    classes = not isinstance(data.target, SparseTarget) and data.target.dim() == 1
-    target = ["label"] if classes else ["labels", "weights"]
-    extra = [*(["part"] if data.parts else []), *(["group"] if data.groups is not None else [])]
-    part = [""] * len(data)
-    for name, rows in data.parts.items():
-        for row in rows.tolist():
-            part[row] = name
-    said = _written_targets(data, names, classes)
-    with replacing(path) as temporary, open(temporary, "x", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*features, *target, *extra])
-        for i, row in enumerate(data.features.numpy()):
-            end = [part[i]] if data.parts else []
-            end += [str(int(data.groups[i]))] if data.groups is not None else []
-            writer.writerow([*(str(value) for value in row), *said[i], *end])
-
-
-def _written_targets(data: Dataset, names: tuple[str, ...], classes: bool) -> list[list[str]]:
+    wide = data.features.float() if data.features.element_size() == 2 else data.features
+    columns: dict[str, Any] = dict(zip(features, wide.numpy().T, strict=True))
     counts, labels, weights = to_lists(as_sparse(data.target, data.label_count))
-    ends = np.cumsum(counts)[:-1]
-    lists = zip(np.split(labels, ends), np.split(weights, ends), strict=True)
-    if classes:
-        return [[names[own[0]]] for own, _ in lists]
-    return [
-        [_SEPARATOR.join(names[i] for i in own), _SEPARATOR.join(str(w) for w in masses)]
-        for own, masses in lists
-    ]
+    words = [names[i] for i in labels]
+    if isinstance(data.target, Tensor) and data.target.dim() == 1:
+        columns["label"] = words
+    else:
+        columns["labels"] = _joined(words, counts)
+        columns["weights"] = _joined([str(weight) for weight in weights], counts)
+    if data.parts:
+        part = np.full(len(data), "", dtype=object)
+        for name, rows in data.parts.items():
+            part[rows.numpy()] = name
+        columns["part"] = part
+    if data.groups is not None:
+        columns["group"] = data.groups.numpy()
+    with replacing(path) as temporary:
+        pa.csv.write_csv(pa.table(columns), temporary, pa.csv.WriteOptions(quoting_style="needed"))
 
 
-def _label_column(table: Table, given: str | None, otherwise: str | None) -> str:
-    """The name of the label's column; empty for none, in a file without a header."""
-    if table.named:
-        return given or "label"
-    said = otherwise if given is None else given
-    if said is None:
-        return ""
-    width = len(table.header)
-    if not said.removeprefix("-").isdecimal() or not -width <= int(said) < width:
-        raise ValueError(
-            f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for the "
-            f"last, got {said!r}"
-        )
-    return str(int(said) % width)
-
-
-def _say_positions(path: str | os.PathLike[str], table: Table, label: str) -> None:
-    if table.named:
-        return
-    last = "the last, " if label == table.header[-1] else ""
-    which = f", and {last}{label}, is the label" if last else f", and {label} is the label"
-    warnings.warn(
-        f"{os.fspath(path)} has no header: columns go by position{which if label else ''}",
-        DataWarning,
-        stacklevel=2,
-    )
-
-
-def _feature_columns(table: Table, label: str, feature_names: tuple[str, ...] | None) -> list[int]:
-    told = not_features(label) if table.named else {label}
-    found = [i for i, name in enumerate(table.header) if name not in told]
-    if not found:
-        raise ValueError(f"it lacks a column of features; {_columns(table)}")
-    if feature_names is None:
-        return found
-    if not table.named:
-        if len(found) != len(feature_names):
-            raise ValueError(
-                f"it must have {len(feature_names)} columns of features, got {len(found)}"
-            )
-        return found
-    return [found[i] for i in feature_order([table.header[i] for i in found], feature_names)]
-
-
-def _features(table: Table, columns: list[int]) -> NDArray[np.float32]:
-    features = np.empty((len(table.rows), len(columns)), dtype=np.float32)
-    for i, row in enumerate(table.rows):
-        try:
-            with np.errstate(over="ignore"):  # said better below
-                features[i] = [float(row[j]) for j in columns]
-        except ValueError:
-            at = next(j for j in columns if as_number(row[j]) is None)
-            raise _wrong(table, i, table.header[at], "a number", row[at]) from None
-        if not np.isfinite(features[i]).all():
-            at = columns[int(np.flatnonzero(~np.isfinite(features[i]))[0])]
-            large = math.isfinite(float(row[at]))
-            expected = "a number that fits float32" if large else "a finite number"
-            raise _wrong(table, i, table.header[at], expected, row[at])
-    return features
-
-
-def _targets(
-    table: Table, label_names: tuple[str, ...] | None, label: str
-) -> tuple[Target, tuple[str, ...]]:
-    single = table.column(label)
-    lists = [[word] for word in single] if single is not None else _lists(table, "labels")
-    for i, words in enumerate(lists):
-        if not words or not all(words):
-            column = "labels" if single is None else label
-            raise _wrong(table, i, column, "a label", table.rows[i][table.header.index(column)])
-    counts = np.array([len(words) for words in lists])
-    row_of = np.repeat(np.arange(len(lists)), counts)
-    ids, names = read_labels(_flat(lists), label_names, lambda i: f"line {table.lines[row_of[i]]}")
-    if single is not None:
-        return torch.from_numpy(ids), names
-    return from_lists(counts, ids, _weights(table, counts)), names
-
-
-def _weights(table: Table, counts: NDArray[Any]) -> NDArray[np.float32] | None:
-    if "weights" not in table.header:
-        return None
-    lists = _lists(table, "weights")
-    for i, words in enumerate(lists):
-        if len(words) != counts[i] or any(as_number(word) is None for word in words):
-            text = table.rows[i][table.header.index("weights")]
-            raise _wrong(table, i, "weights", f"{counts[i]} numbers, as labels has", text)
-    return np.array([float(word) for word in _flat(lists)], dtype=np.float32)
-
-
-def _groups(table: Table) -> Tensor | None:
-    column = table.column("group")
-    if column is None:
-        return None
-    for i, word in enumerate(column):
-        if not word.removeprefix("-").isdecimal():
-            raise _wrong(table, i, "group", "an integer", word)
-    return torch.tensor([int(word) for word in column])
-
-
-def _lists(table: Table, column: str) -> list[list[str]]:
-    return [[w.strip() for w in t.split(_SEPARATOR)] for t in table.column(column) or []]
-
-
-def _flat(lists: Iterable[list[str]]) -> list[str]:
-    return [word for words in lists for word in words]
-
-
-def _wrong(table: Table, row: int, column: str, expected: str, got: str) -> ValueError:
-    return ValueError(
-        f"line {table.lines[row]}, column {column!r}: expected {expected}, got {got!r}"
-    )
-
-
-def _columns(table: Table) -> str:
-    shown = ", ".join(table.header[:10]) + (", ..." if len(table.header) > 10 else "")
-    return f"it has {shown}"
+def _joined(words: list[str], counts: NDArray[Any]) -> list[str]:
+    ends = np.cumsum(counts).tolist()
+    return [_SEPARATOR.join(words[end - n : end]) for n, end in zip(counts, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""The record that every loader returns: features, targets, labels, parts, a suggested metric."""
+"""The data set that every reader returns: features, targets, labels, parts, a ground metric."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ import torch
 from torch import Tensor
 
 from wassloss.data._inputs import (
+    check_feature_names,
     count_labels,
     feature_tensor,
     group_ids,
-    own_parts,
     own_target,
-    row_numbers,
 )
-from wassloss.data._parts import part_name
-from wassloss.data._relabel import relabelled
-from wassloss.data._split import draw_parts
-from wassloss.data.columns import check_feature_names, feature_order
+from wassloss.data._parts import check_parts, draw_parts, part_name, row_numbers
+from wassloss.data.columns import feature_order
 from wassloss.data.labels import places_in
-from wassloss.data.ragged import as_sparse
+from wassloss.data.ragged import as_sparse, relabelled
 from wassloss.ground import GroundMetric
 from wassloss.ground._labels import check_labels, find_label
 from wassloss.targets import SparseTarget, Target, is_dense, read_target, take_rows
@@ -33,26 +30,26 @@ NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
 @dataclass(frozen=True, repr=False, eq=False)  # tensors do not compare to one truth value
 class Dataset:
-    """Examples, what they should be labelled, and how far apart the labels are.
+    """Examples, their labels, and how far apart the labels are.
 
-    What is built is checked: finite features, as many targets as rows, label ids in range, some
-    mass in every target, parts that do not overlap, a metric of as many labels. It lives on the
-    CPU; move the batches.
+    Everything is checked on construction: features are finite, each row has a target, label ids
+    are in range, every target has some mass, parts do not overlap, and the metric fits the labels.
+    A data set lives on the CPU; move its batches to a device.
 
     Attributes:
         features: floats `(n, features)`; arrays become tensors.
-        target: class ids `(n,)`, dense weights `(n, labels)`, or a ``SparseTarget``; a sparse
-            matrix of SciPy or torch becomes one.
-        label_names: a name for each label, or None; by default those of the metric.
-        label_count: how many labels there are; by default as many as names, as the metric has, as
-            dense weights have columns, or else the highest class id and one.
-        parts: rows of each part, such as ``"train"``, ``"validation"`` and ``"test"``: indices or
-            a mask. Rows may belong to none.
+        target: class ids `(n,)`, dense weights `(n, labels)`, or a ``SparseTarget``; sparse
+            matrices of SciPy and torch become one.
+        label_names: a name for each label, or None; by default the metric's.
+        label_count: the number of labels; by default the number of names, of the metric's labels,
+            of columns of dense weights, or else the highest class id plus one.
+        parts: the rows of each part, such as ``"train"``, ``"validation"`` and ``"test"``: indices
+            or a mask. Rows may belong to no part.
         metric: a suggested ground metric.
-        groups: integers `(n,)`; examples of one group are variants of each other, and
+        groups: integers `(n,)`; examples in the same group are variants of each other, and
             :meth:`split` keeps them together.
-        name: what to call it.
-        provenance: where it comes from, under what licence, what was left out.
+        name: a short name.
+        provenance: source, licence, and what was left out.
         feature_names: a name for each feature, or None.
 
     >>> import wassloss as wl
@@ -96,7 +93,7 @@ class Dataset:
             "target": target,
             "label_names": check_labels(names, count),
             "label_count": count,
-            "parts": MappingProxyType(own_parts(self.parts, n)),
+            "parts": MappingProxyType(check_parts(self.parts, n)),
             "groups": group_ids(self.groups, n),
             "feature_names": check_feature_names(self.feature_names, features.shape[1]),
         }
@@ -119,7 +116,7 @@ class Dataset:
         )
 
     def take(self, rows: Tensor | Sequence[int] | Sequence[bool] | slice) -> Dataset:
-        """Some of the rows, in the order given; parts and groups follow them."""
+        """Select rows, in the order given; parts and groups follow them."""
         chosen = row_numbers("rows", rows, len(self))
         return dataclasses.replace(
             self,
@@ -134,7 +131,7 @@ class Dataset:
         )
 
     def part(self, name: str) -> Dataset:
-        """The rows of one part, as a data set without parts."""
+        """Select the rows of one part, as a data set without parts."""
         if name not in self.parts:
             name = part_name(name)
         if name not in self.parts:
@@ -145,14 +142,15 @@ class Dataset:
     def split(
         self, fractions: Mapping[str, float], seed: int = 0, *, of: str | None = None
     ) -> Dataset:
-        """The same data with parts drawn at random: the same ones for the same seed.
+        """Draw parts at random; the same seed gives the same parts.
 
         Args:
-            fractions: of the rows, for each part; rows are left over where they sum to less than 1.
-            seed: of the shuffle.
-            of: a part to divide, the other parts staying as they are; by default everything.
+            fractions: the fraction of the rows for each part; if they sum to less than 1, some rows
+                belong to no part.
+            seed: the seed of the shuffle.
+            of: the part to divide, leaving the others as they are; by default all rows.
 
-        Rows of one group go to one part together, so the fractions are then approximate.
+        The rows of a group stay together, so fractions are approximate if there are groups.
 
         >>> data = Dataset(torch.rand(10, 2), torch.arange(10))
         >>> data.split({"train": 0.6, "validation": 0.2, "test": 0.2})
@@ -164,7 +162,7 @@ class Dataset:
                 f"fractions must be positive and sum to at most 1, got {dict(fractions)}"
             )
         if of is not None and of not in self.parts:
-            self.part(of)  # for its error
+            self.part(of)  # raises the error
         rows = torch.arange(len(self)) if of is None else self.parts[of]
         kept = {} if of is None else {k: v for k, v in self.parts.items() if k != of}
         twice = kept.keys() & fractions.keys()
@@ -174,7 +172,7 @@ class Dataset:
         return dataclasses.replace(self, parts={**drawn, **kept})
 
     def normalized(self) -> Dataset:
-        """The same data with every target's weights divided by their sum."""
+        """Divide the weights of every target by their sum."""
         target = self.target
         if isinstance(target, SparseTarget):
             sums = target.weights.sum(1, keepdim=True)
@@ -184,9 +182,9 @@ class Dataset:
         return dataclasses.replace(self, target=target)
 
     def keep_labels(self, labels: Iterable[str | int]) -> Dataset:
-        """The same data with these labels only, in this order; examples left without any go too.
+        """Keep these labels, in this order, and the examples that have one of them.
 
-        The metric is dropped, for a metric of some of the labels must be built anew.
+        The metric is dropped: build one for the labels that remain.
 
         >>> data = Dataset([[0.0], [1.0]], [0, 2], label_names=("cat", "net", "dog"))
         >>> data.keep_labels(["dog", "net"]).target
@@ -198,38 +196,37 @@ class Dataset:
         target, rows = relabelled(self.target, place, len(chosen))
         if not rows.any():
             raise ValueError("labels must leave some example with a label, got none")
-        # Rows go before the labels do, for no state in between would pass the checks.
+        names = None if self.label_names is None else tuple(self.label_names[i] for i in chosen)
+        # Rows are removed before labels: no state in between would pass the checks.
         return dataclasses.replace(
             self.take(rows),
             target=take_rows(target, rows),
-            label_names=None
-            if self.label_names is None
-            else tuple(self.label_names[i] for i in chosen),
+            label_names=names,
             label_count=len(chosen),
             metric=None,
         )
 
     def with_features(self, names: Sequence[str]) -> Dataset:
-        """The same data with these features only, in this order.
+        """Select features by name, in this order.
 
         >>> data = Dataset([[1.0, 2.0]], [0], feature_names=("age", "height"))
         >>> data.with_features(["height"]).features
         tensor([[2.]])
         """
         if self.feature_names is None:
-            raise ValueError(f"the data's features have no names to find {names[0]!r} by")
+            raise ValueError(f"the features have no names, so {names[0]!r} cannot be selected")
         order = feature_order(self.feature_names, names)
         return dataclasses.replace(
             self, features=self.features[:, order], feature_names=tuple(names)
         )
 
     def with_metric(self, metric: GroundMetric) -> Dataset:
-        """The same data with this ground metric, its labels in the metric's order.
+        """Use this ground metric, and put the labels in its order.
 
-        Labels are matched by name, or as the number that a name is, where both have names: the
-        metric may have more of them and in another order. Where the metric has none, labels that
-        are numbers are its positions on a line or its ids, and names are its labels in their order.
-        Class ids without names are the metric's.
+        If both have names, labels are matched by name (numbers by value); the metric may have more
+        labels, in another order. If only the data have names, names that are numbers are positions
+        on the metric's line or its ids, and others are its labels in order. Class ids without
+        names are the metric's ids.
 
         >>> import wassloss as wl
         >>> data = Dataset([[0.0], [1.0]], [0, 1], label_names=("high", "low"))
@@ -248,11 +245,11 @@ class Dataset:
         )
 
     def label_index(self, label: str | int) -> int:
-        """The index of a label given by its name or, checked, by its index."""
+        """The index of a label given by name or index."""
         return find_label(label, self.label_names, self.label_count)
 
     def label_weights(self) -> Tensor:
-        """The mass each label has over all examples, float64 `(labels,)`."""
+        """The total mass of each label over all examples, float64 `(labels,)`."""
         target = as_sparse(self.target, self.label_count)
         total = torch.zeros(self.label_count, dtype=torch.float64)
         padding = target.weights == 0
@@ -260,7 +257,7 @@ class Dataset:
         return total.index_add(0, indices.reshape(-1), target.weights.reshape(-1).double())
 
     def summary(self, examples: int = 5) -> str:
-        """What there is, in a few lines: counts, parts, frequent labels and their neighbours."""
+        """Describe the data in a few lines: counts, frequent labels and their neighbours."""
         used = (as_sparse(self.target, self.label_count).weights > 0).sum(1)
         lines = [
             repr(self),

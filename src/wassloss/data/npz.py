@@ -1,4 +1,4 @@
-"""Data sets as .npz archives, without pickles; the only format that holds the metric as well.
+"""Data sets as .npz archives, without pickles; the only format that also holds the metric.
 
 ==============================  ============================================================
 ``features``                    floats (n, features)
@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from torch import Tensor
 from wassloss._files import read_npz, write_npz
 from wassloss.data._inputs import feature_tensor
 from wassloss.data._parts import part_name
-from wassloss.data.columns import feature_order
+from wassloss.data.columns import Description, feature_order
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import agreed_names
 from wassloss.data.ragged import from_lists, to_lists
@@ -37,11 +37,61 @@ from wassloss.targets import SparseTarget
 
 _LISTS = ("target_counts", "target_labels", "target_weights")
 _TEXTS = ("name", "provenance")
+_NAMES = ("label_names", "feature_names")
+_Arrays = dict[str, NDArray[Any]]
+
+
+def read(
+    path: str | os.PathLike[str],
+    label_names: tuple[str, ...] | None = None,
+    label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Dataset:
+    """Read a data set; ``label_names`` are for archives that hold none, whose labels are ids."""
+    arrays = read_npz(path)
+    fields: dict[str, Any] = {name: _one(arrays, name) for name in _TEXTS if name in arrays}
+    if "label_count" in arrays:
+        fields["label_count"] = int(_one(arrays, "label_count"))
+    metric = {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
+    data = Dataset(
+        _features(arrays),
+        _target(arrays),
+        label_names=agreed_names(label_names, _strings(arrays, "label_names")),
+        parts=_parts(arrays),
+        groups=arrays.get("groups"),  # type: ignore[arg-type]
+        metric=storage.from_arrays(metric) if metric else None,
+        feature_names=_strings(arrays, "feature_names"),
+        **fields,
+    )
+    if feature_names is None or data.feature_names is None:
+        return data
+    return data.with_features(feature_names)
+
+
+def read_features(
+    path: str | os.PathLike[str],
+    label_column: str | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> Tensor:
+    """Read the features alone."""
+    arrays = read_npz(path)
+    features, own = feature_tensor(_features(arrays)), _strings(arrays, "feature_names")
+    if feature_names is None or own is None:
+        return features
+    return features[:, feature_order(own, feature_names)]
+
+
+def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
+    """The names of the features, and whether labels are listed; otherwise they are ids."""
+    arrays = read_npz(path, _NAMES)
+    return Description(
+        _strings(arrays, "feature_names"), "names" if "label_names" in arrays else "ids"
+    )
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
     """Write a data set, all or nothing."""
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: _Arrays = {
         "features": data.features.numpy(),
         "label_count": np.array(data.label_count),
     }
@@ -49,14 +99,12 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         arrays |= dict(zip(_LISTS, to_lists(data.target), strict=True))
     else:
         arrays["target"] = data.target.numpy()
-    if data.label_names is not None:
-        arrays["label_names"] = np.array(data.label_names, dtype=np.str_)
-        if tuple(arrays["label_names"].tolist()) != data.label_names:
-            raise ValueError("labels that end in a NUL character cannot be saved")
-    if data.feature_names is not None:
-        arrays["feature_names"] = np.array(data.feature_names, dtype=np.str_)
-        if tuple(arrays["feature_names"].tolist()) != data.feature_names:
-            raise ValueError("names of features that end in a NUL character cannot be saved")
+    for name in _NAMES:
+        names = getattr(data, name)
+        if names is not None:
+            arrays[name] = np.array(names, dtype=np.str_)
+            if tuple(arrays[name].tolist()) != names:
+                raise ValueError(f"{name} that end in a NUL character cannot be saved")
     arrays |= {f"part/{name}": rows.numpy() for name, rows in data.parts.items()}
     if data.groups is not None:
         arrays["groups"] = data.groups.numpy()
@@ -67,55 +115,8 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
     write_npz(path, arrays)
 
 
-def read_features(
-    path: str | os.PathLike[str], feature_names: tuple[str, ...] | None = None
-) -> Tensor:
-    """The features alone."""
-    arrays = read_npz(path)
-    features, own = feature_tensor(_features(arrays)), _strings(arrays, "feature_names")
-    if feature_names is None or own is None:
-        return features
-    return features[:, feature_order(own, feature_names)]
-
-
-def read(
-    path: str | os.PathLike[str],
-    label_names: tuple[str, ...] | None = None,
-    feature_names: tuple[str, ...] | None = None,
-) -> Dataset:
-    """Read a data set; ``label_names`` are for files that hold none, whose labels are ids."""
-    arrays = read_npz(path)
-    names = agreed_names(label_names, _strings(arrays, "label_names"))
-    fields: dict[str, Any] = {name: _one(arrays, name) for name in _TEXTS if name in arrays}
-    if "label_count" in arrays:
-        fields["label_count"] = int(_one(arrays, "label_count"))
-    metric = {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
-    fields |= {
-        "features": _features(arrays),
-        "target": _target(arrays),
-        "parts": _parts(arrays),
-        "groups": arrays.get("groups"),
-        "metric": storage.from_arrays(metric) if metric else None,
-        "feature_names": _strings(arrays, "feature_names"),
-    }
-    data = Dataset(label_names=names, **fields)
-    if feature_names is None or data.feature_names is None:
-        return data
-    return data.with_features(feature_names)
-
-
-def column_names(path: str | os.PathLike[str]) -> tuple[str, ...] | None:
-    """The names of the features, where the archive holds any."""
-    return _strings(read_npz(path, ("feature_names",)), "feature_names")
-
-
-def declared_labels(path: str | os.PathLike[str]) -> Literal["names", "ids"]:
-    """Whether the file lists its labels; in this format numbers are ids in any case."""
-    return "names" if "label_names" in read_npz(path, ("label_names",)) else "ids"
-
-
-def _parts(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    parts: dict[str, NDArray[Any]] = {}
+def _parts(arrays: _Arrays) -> Any:
+    parts: _Arrays = {}
     for key, rows in arrays.items():
         if not key.startswith("part/"):
             continue
@@ -126,15 +127,15 @@ def _parts(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return parts
 
 
-def _target(arrays: dict[str, NDArray[Any]]) -> Any:
+def _target(arrays: _Arrays) -> Any:
     if "target" in arrays:
         return arrays["target"]
     if not all(name in arrays for name in _LISTS[:2]):
         raise ValueError(f"it lacks target, or {', '.join(_LISTS[:2])} and perhaps {_LISTS[2]}")
-    counts, labels, weights = (arrays.get(name) for name in _LISTS)
-    if counts is None or labels is None or counts.dtype.kind not in "iu" or counts.ndim != 1:
-        raise ValueError("target_counts must be integers of shape (examples,)")
-    if labels.dtype.kind not in "iu" or labels.shape != (counts.sum(),) or (counts < 0).any():
+    counts, labels, weights = arrays[_LISTS[0]], arrays[_LISTS[1]], arrays.get(_LISTS[2])
+    if counts.dtype.kind not in "iu" or counts.ndim != 1 or (counts < 0).any():
+        raise ValueError("target_counts must be integers of shape (examples,), none negative")
+    if labels.dtype.kind not in "iu" or labels.shape != (counts.sum(),):
         raise ValueError(
             f"target_labels must be {counts.sum()} integers, the sum of target_counts, got "
             f"{labels.dtype} of shape {labels.shape}"
@@ -146,17 +147,17 @@ def _target(arrays: dict[str, NDArray[Any]]) -> Any:
     return from_lists(counts, labels, weights)
 
 
-def _strings(arrays: dict[str, NDArray[Any]], name: str) -> tuple[str, ...] | None:
+def _strings(arrays: _Arrays, name: str) -> tuple[str, ...] | None:
     return tuple(arrays[name].reshape(-1).tolist()) if name in arrays else None
 
 
-def _one(arrays: dict[str, NDArray[Any]], name: str) -> Any:
+def _one(arrays: _Arrays, name: str) -> Any:
     if arrays[name].ndim != 0:
         raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
     return arrays[name].item()
 
 
-def _features(arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def _features(arrays: _Arrays) -> Any:
     if "features" not in arrays:
         raise ValueError(f"it lacks features; it has {', '.join(sorted(arrays)) or 'nothing'}")
     return arrays["features"]

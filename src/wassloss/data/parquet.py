@@ -1,54 +1,70 @@
-"""Data sets as Parquet, the format to stream from when they do not fit into memory.
+"""Data sets as Parquet, with the columns that :mod:`wassloss.data.table` describes.
 
-================  ============================================================================
-``features``      lists of floats, all of one length; or one column each: ``x0``, ``x1``, ...,
-                  or without these every column that is not named below
-``label``         the class: a number, or a string
-``labels``        instead of ``label``: a list of numbers or strings
-``weights``       beside ``labels``: a list of numbers, as long; without it, the labels of a
-                  row share a mass of 1. Without ``labels`` or ``label``: a weight for each
-                  label there is, all rows alike
-``part``          optional string: train, validation, test, ...; null for rows of no part
-``group``         optional integer
-================  ============================================================================
-
-The file's metadata hold, under the key ``wassloss``, JSON with ``label_names``, ``label_count``,
-``feature_names`` (of the lists), ``name`` and ``provenance``, each optional. With either of the
-first two, integers are ids of labels; without, they are values.
+Files are read by row group, so that those that do not fit into memory can be streamed.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
-from wassloss.data._layout import (
-    FORMAT,
-    METADATA_KEY,
-    FeatureColumns,
-    Layout,
-    features_of,
-    import_pyarrow,
-    labels_of,
-    one_line,
-    said_by,
-    whole_column,
-)
-from wassloss.data._parts import part_name
-from wassloss.data._sources import is_part
+from wassloss.data._parts import KNOWN_PARTS, part_name
+from wassloss.data.columns import Description
 from wassloss.data.dataset import Dataset
 from wassloss.data.ragged import to_lists
+from wassloss.data.table import (
+    FORMAT,
+    METADATA_KEY,
+    features_of,
+    find_layout,
+    import_pyarrow,
+    is_list,
+    labels_of,
+    named_errors,
+    one_line,
+    said_by,
+    to_dataset,
+)
 from wassloss.targets import SparseTarget, Target
 
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
 _ROW_GROUP_BYTES = 8 << 20  # of features: small enough to shuffle, large enough to read fast
+
+
+def open_file(path: str | os.PathLike[str]) -> ds.ParquetFileFragment:
+    """A file whose footer is read, and its row groups when they are asked for."""
+    pa = import_pyarrow()
+    fragment = pa.dataset.ParquetFileFormat().make_fragment(
+        os.fspath(path), pa.fs.LocalFileSystem()
+    )
+    fragment.ensure_complete_metadata()
+    return fragment
+
+
+def expanded(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+) -> list[str | os.PathLike[str]]:
+    """The files that ``paths`` names, with folders replaced by the files in them."""
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files: list[str | os.PathLike[str]] = []
+    for path in given:
+        inside = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [path]
+        if not inside:
+            raise ValueError(f"paths must name Parquet files, but {os.fspath(path)} has none")
+        files += inside
+    if not files:
+        raise ValueError("paths must name at least one file, got none")
+    return files
 
 
 def read(
@@ -58,42 +74,16 @@ def read(
     feature_names: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Read a whole data set into memory; ``wassloss.data.ParquetStream`` reads it in batches."""
+    file = open_file(path)
+    layout = find_layout(file.physical_schema, label_names, label_column, feature_names)
     try:
-        with _opened(path) as file:
-            schema = file.schema_arrow
-            layout = Layout.of(schema, label_names, label_column or "label", feature_names)
-            extra = [
-                n for n, has in (("part", layout.has_part), ("group", layout.has_group)) if has
-            ]
-            table = file.read([*layout.columns, *extra])
+        table = file.to_table(columns=[*layout.columns, *layout.about_rows])
     except MemoryError as error:
         raise MemoryError(
             f"{os.fspath(path)} does not fit into memory ({one_line(error)}); "
             "wassloss.data.ParquetStream reads it in batches"
         ) from error
-    if table.num_rows == 0:
-        raise ValueError("it has no rows")
-    features, target, names = layout.decode(table)
-    parts: dict[str, list[int]] = {}
-    for i, part in enumerate(table["part"].to_pylist() if layout.has_part else []):
-        if part:
-            parts.setdefault(part_name(part), []).append(i)
-    groups = None
-    if layout.has_group:
-        groups = torch.from_numpy(
-            whole_column(table, "group").to_numpy(zero_copy_only=False).copy()
-        )
-    return Dataset(
-        features,
-        target,
-        label_names=names,
-        label_count=0 if names else layout.label_count,
-        parts={name: torch.tensor(rows) for name, rows in parts.items()},
-        groups=groups,
-        name=layout.name,
-        provenance=layout.provenance,
-        feature_names=layout.feature_names,
-    )
+    return to_dataset(table, layout, lambda row: f"row {row}")
 
 
 def read_features(
@@ -101,13 +91,13 @@ def read_features(
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
 ) -> Tensor:
-    """The columns of features alone; rows need not say what they are."""
-    with _opened(path) as file:
-        found = FeatureColumns.of(file.schema_arrow, label_column or "label", feature_names)
-        table = file.read(list(found.columns))
+    """Read the features alone; the rows need no labels."""
+    file = open_file(path)
+    layout = find_layout(file.physical_schema, None, label_column, feature_names, labelled=False)
+    table = file.to_table(columns=layout.columns)
     if table.num_rows == 0:
         raise ValueError("it has no rows")
-    return features_of(table, found.columns, found.order)
+    return features_of(table, layout)
 
 
 def feature_batches(
@@ -117,82 +107,75 @@ def feature_batches(
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """The same in pieces of at most ``rows``, with the numbers of the rows, of one part or all."""
-    try:
-        with _opened(path) as file:
-            found = FeatureColumns.of(file.schema_arrow, label_column or "label", feature_names)
-            if part is not None and "part" not in file.schema_arrow.names:
-                raise ValueError(f"it has no column 'part' to find {part!r} in")
-            read = [*found.columns, *(["part"] if part is not None else [])]
-            start = 0
-            for batch in file.iter_batches(rows, columns=read):
-                table = import_pyarrow().Table.from_batches([batch])
-                numbers = np.arange(start, start + len(batch))
-                start += len(batch)
-                if part is not None:
-                    own = is_part(table, part)
-                    table, numbers = table.filter(own), numbers[own]
-                if len(numbers):
-                    yield numbers.tolist(), features_of(table, found.columns, found.order)
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)} cannot be read as data: {error}") from error
+    """The features in pieces of at most ``rows``, of one part or all, with the rows' numbers."""
+    with named_errors(path):
+        file = open_file(path)
+        layout = find_layout(file.physical_schema, None, label_column, feature_names, False)
+        if part is not None and "part" not in layout.about_rows:
+            raise ValueError(f"it has no column 'part' to find {part!r} in")
+        wanted = [*layout.columns, *(["part"] if part is not None else [])]
+        start = 0
+        for batch in file.to_batches(columns=wanted, batch_size=rows, batch_readahead=1):
+            table = import_pyarrow().Table.from_batches([batch])
+            numbers = np.arange(start, start + len(batch))
+            start += len(batch)
+            if part is not None:
+                own = in_part(table["part"], part)
+                table, numbers = table.filter(own), numbers[own.to_numpy()]
+            if len(numbers):
+                yield numbers.tolist(), features_of(table, layout)
 
 
-def column_names(
-    path: str | os.PathLike[str], label_column: str | None = None
-) -> tuple[str, ...] | None:
-    """The names of the features; None for lists of numbers that have none."""
-    with _opened(path) as file:
-        return FeatureColumns.of(file.schema_arrow, label_column or "label").names
+def in_part(column: Any, part: str) -> Any:
+    """Which rows belong to a part: of an Arrow column, or as an expression to filter by."""
+    pa = import_pyarrow()
+    wanted = part_name(part)
+    found = pa.compute.utf8_trim_whitespace(column.cast(pa.string()))
+    return pa.compute.equal(
+        pa.compute.utf8_lower(found) if wanted in KNOWN_PARTS else found, wanted
+    )
 
 
-def declared_labels(path: str | os.PathLike[str]) -> Literal["names", "ids"] | None:
-    """Whether the file lists its labels, or says how many there are so that integers are ids."""
-    with _opened(path) as file:
-        said = said_by(file.schema_arrow)
+def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
+    """The names of the features, and whether the file lists or counts its labels."""
+    schema = open_file(path).physical_schema
+    said = said_by(schema)
+    names = find_layout(schema, None, label_column, labelled=False).feature_names
     if said.get("label_names") is not None:
-        return "names"
-    return "ids" if said.get("label_count") else None
+        return Description(names, "names")
+    return Description(names, "ids" if said.get("label_count") else None)
 
 
 def label_values(path: str | os.PathLike[str], label_column: str | None = None) -> tuple[str, ...]:
-    """The values that occur as labels, read from their column alone and a piece at a time."""
-    pa = import_pyarrow()
+    """The values that occur as labels, read from their column alone, a piece at a time."""
     found: dict[str, None] = {}
-    try:
-        with _opened(path) as file:
-            column = Layout.of(file.schema_arrow, None, label_column or "label").target_column
-            for group in range(file.num_row_groups):
-                values = whole_column(file.read_row_group(group, [column]), column)
-                if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-                    values = values.flatten()
-                found |= dict.fromkeys(labels_of(values.unique(), column, None).names)
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)} cannot be read as data: {error}") from error
+    with named_errors(path):
+        file = open_file(path)
+        column = find_layout(file.physical_schema, None, label_column).target_column or "label"
+        for batch in file.to_batches(columns=[column], batch_readahead=1):
+            values = batch[column].flatten() if is_list(batch[column].type) else batch[column]
+            found |= dict.fromkeys(labels_of(values.unique(), column, None).names)
+    return tuple(found)
+
+
+def part_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The names of the parts in a file, in the order of their first rows."""
+    file = open_file(path)
+    if "part" not in file.physical_schema.names:
+        return ()
+    found: dict[str, None] = {}
+    for batch in file.to_batches(columns=["part"], batch_readahead=1):
+        found |= dict.fromkeys(part_name(v) for v in batch["part"].unique().to_pylist() if v)
     return tuple(found)
 
 
 def row_count(path: str | os.PathLike[str]) -> int:
-    """How many rows a file has, as its footer says."""
-    with _opened(path) as file:
-        return int(file.metadata.num_rows)
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """An open file, whose errors are one line."""
-    pa = import_pyarrow()
-    try:
-        with pa.parquet.ParquetFile(path) as file:
-            yield file
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise ValueError(one_line(error)) from error
+    """The number of rows, from the file's footer."""
+    return int(open_file(path).metadata.num_rows)
 
 
 def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:
-    """Write a data set, all or nothing; the metric is not held: ``metric.save(path)``.
+    """Write a data set, all or nothing, without its metric: use ``metric.save(path)``.
 
     Args:
         data: the data set.
@@ -210,7 +193,7 @@ def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | Non
     }
     columns = {"features": _fixed_lists(data.features), **_target_columns(data.target)}
     if data.parts:
-        part = np.full(len(data), None, dtype=object)
+        part: NDArray[Any] = np.full(len(data), None, dtype=object)
         for name, rows in data.parts.items():
             part[rows.numpy()] = name
         columns["part"] = pa.array(part, pa.string())

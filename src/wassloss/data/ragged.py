@@ -1,4 +1,4 @@
-"""Tag sets: lists of labels, one list an example, to and from a sparse target."""
+"""Targets in other forms: lists of labels per example, sparse, and with labels renumbered."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from wassloss.targets import SparseTarget, Target, is_dense, read_target
 
@@ -14,13 +15,13 @@ from wassloss.targets import SparseTarget, Target, is_dense, read_target
 def from_lists(
     counts: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any] | None = None
 ) -> SparseTarget:
-    """Lists of labels laid end to end, as a sparse target.
+    """Build a sparse target from lists of labels laid end to end.
 
     Args:
-        counts: how many labels each example has, `(n,)`.
+        counts: the number of labels of each example, `(n,)`.
         labels: label ids, the first example's first, `(sum of counts,)`.
-        weights: one for each label; without them, the labels of an example share a mass of 1
-            equally, as the paper normalises tags.
+        weights: one per label; by default the labels of an example share a mass of 1 equally, as
+            the paper normalises tags.
 
     >>> import numpy as np
     >>> from_lists(np.array([1, 2]), np.array([7, 3, 4])).weights
@@ -38,7 +39,7 @@ def from_lists(
 
 
 def to_lists(target: SparseTarget) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The counts, labels and weights of ``from_lists``, padding left out."""
+    """The counts, labels and weights that `from_lists` takes, without padding."""
     used = (target.weights > 0).numpy()
     counts: NDArray[Any] = used.sum(1)
     return counts, target.indices.numpy()[used], target.weights.numpy()[used]
@@ -49,6 +50,30 @@ def as_sparse(target: Target, labels: int) -> SparseTarget:
     if isinstance(target, SparseTarget):
         return target
     like = torch.empty(0, dtype=target.dtype if is_dense(target) else torch.float32)
-    n = target.shape[0]
-    read, _ = read_target(target, labels, torch.Size([n]), like)
+    read, _ = read_target(target, labels, torch.Size([target.shape[0]]), like)
     return SparseTarget(read.indices.expand_as(read.weights), read.weights)
+
+
+def relabelled(target: Target, place: Tensor, labels: int) -> tuple[Target, Tensor]:
+    """Move label i to ``place[i]``, or remove it where that is -1.
+
+    Args:
+        target: a target over ``len(place)`` labels.
+        place: the new id of each label, all different except for -1.
+        labels: the number of labels afterwards.
+
+    Returns:
+        The target, and a mask `(n,)` of the examples that still have a label. The targets of the
+        other examples are meaningless.
+    """
+    if isinstance(target, SparseTarget):
+        used = target.weights > 0
+        moved = place[target.indices.masked_fill(~used, 0)]
+        stays = used & (moved >= 0)
+        return SparseTarget(moved.masked_fill(~stays, 0), target.weights * stays), stays.any(1)
+    if is_dense(target):
+        kept = (place >= 0).nonzero().squeeze(1)
+        moved = target.new_zeros(len(target), labels).index_copy(1, place[kept], target[:, kept])
+        return moved, (moved > 0).any(1)
+    ids = place[target]
+    return ids, ids >= 0

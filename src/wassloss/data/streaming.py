@@ -1,30 +1,39 @@
 """Training data larger than memory: Parquet files in shuffled batches, shared among processes.
 
-The order of an epoch is a function of the seed and the epoch alone:
+The order of an epoch depends on the seed and the epoch only:
 
-1. All row groups of all files are shuffled and thought of as one long list of rows.
-2. Each process takes one stretch of that list, the same length give or take a row.
+1. All row groups of all files are shuffled and regarded as one long list of rows.
+2. Each process takes one stretch of that list; stretches differ in length by one row at most.
 3. A stretch is cut into windows of whole batches, and rows are shuffled within their window.
 
-So a process reads only its own row groups, holds one window and one row group, and finds its place
-again from the number of the epoch and of the batch.
+So a process reads its own row groups only, holds one window and one row group, and finds its place
+again from the numbers of the epoch and the batch.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.data._layout import import_pyarrow, one_line
-from wassloss.data._prefetch import prefetched
-from wassloss.data._sources import check_alike, expanded, open_source
-from wassloss.data._windows import Piece, RowGroups, batch_ends, stretch
+from wassloss.data._row_ranges import Piece, RowGroups, batch_ends, stretch
+from wassloss.data.parquet import expanded, in_part, open_file
+from wassloss.data.table import (
+    Layout,
+    features_of,
+    find_layout,
+    import_pyarrow,
+    named_errors,
+    one_line,
+    targets_of,
+)
 from wassloss.ground._inputs import seed_of, size_of
 from wassloss.targets import SparseTarget, Target, read_target, take_rows
 
@@ -34,26 +43,26 @@ Batch = tuple[Tensor, Target]
 class ParquetStream:
     """Batches of (features, target) from Parquet files, read while the model trains.
 
-    Iterating once is one epoch. Every row is seen once by one of the processes, and all of them
-    make the same number of batches; only the last two may be smaller than ``batch_size``. Leaving
-    a loop early and iterating again goes on with the next batch.
+    One iteration over the stream is one epoch. Every row is seen once by one of the processes, and
+    all processes make the same number of batches; only the last two batches may be smaller than
+    ``batch_size``. After leaving a loop early, the next iteration continues with the next batch.
 
-    Memory holds a window of ``buffer_rows`` rows, twice while it is put together, a few batches and
+    Memory holds a window of ``buffer_rows`` rows (twice while it is assembled), a few batches and
     one row group, whatever the size of the files.
 
     Args:
-        paths: one file or several, with the columns that :mod:`wassloss.data.parquet` describes;
-            a folder stands for the ``.parquet`` files in it, in the order of their names.
-        batch_size: rows in a batch of this process.
-        part: the part to read, such as ``"train"``; must be given where the files have parts.
-        buffer_rows: rows that are shuffled together; more mix better and take more memory.
-        shuffle: whether to; otherwise the order of the files.
-        seed: of the shuffle.
-        rank, world_size: which of how many processes this is.
-        drop_last: leave out the rows that do not fill a batch on every process.
-        prefetch: batches to prepare ahead in a thread; 0 reads in the caller's.
+        paths: one or more files with the columns that :mod:`wassloss.data.table` describes; a
+            folder stands for the ``.parquet`` files in it, in the order of their names.
+        batch_size: the number of rows in a batch of this process.
+        part: the part to read, such as ``"train"``; required if the files have parts.
+        buffer_rows: rows that are shuffled together; more rows mix better and take more memory.
+        shuffle: whether to shuffle; otherwise rows come in the order of the files.
+        seed: the seed of the shuffle.
+        rank, world_size: the number of this process, and of all processes.
+        drop_last: leave out rows that do not fill a batch on every process.
+        prefetch: batches to prepare ahead in a thread; 0 reads in the caller's thread.
         label_names, label_column, feature_names: as in ``wassloss.data.read``.
-        label_count: where neither the files nor ``label_names`` say; labels are then ids.
+        label_count: needed if neither the files nor ``label_names`` say it; labels are then ids.
 
     >>> import tempfile, wassloss as wl
     >>> data = wl.data.Dataset(torch.rand(10, 3), torch.arange(10))
@@ -94,24 +103,19 @@ class ParquetStream:
         self.part = part
         names = None if label_names is None else tuple(label_names)
         wanted = None if feature_names is None else tuple(feature_names)
-        first, *others = expanded(paths)
-        file, layout = open_source(first, names, label_column, part, wanted)
-        self._files, self._layouts = [file], [layout]
-        for path in others:  # whose columns may come in another order
-            file, other = open_source(path, names, label_column, part, layout.feature_names)
-            check_alike(layout, other, self._files[0].path, file.path)
-            self._files.append(file)
-            self._layouts.append(other)
-        self._layout = layout
-        self.label_names = self._layout.label_names
-        self.label_count = self._layout.label_count or label_count
+        self._files: list[_Source] = []
+        for path in expanded(paths):
+            self._files.append(_open(path, names, label_column, part, wanted))
+            first, last = self._files[0], self._files[-1]
+            _check_alike(first, last)
+            wanted = first.layout.feature_names  # other files may have them in another order
+        self.label_names = first.layout.label_names
+        self.label_count = first.layout.label_count or label_count
         if self.label_count < 1:
             raise ValueError(
-                f"{self._files[0].path} does not say how many labels there are: pass label_names "
-                "or label_count"
+                f"{first.path} does not say how many labels there are: pass label_names or "
+                "label_count"
             )
-        if self.label_names is None:
-            self._layouts = [dataclasses.replace(each, ids=True) for each in self._layouts]
         self.rows = sum(sum(file.rows) for file in self._files)
         if self.rows == 0:
             raise ValueError(f"part must be one that the files have, got {part!r}")
@@ -129,8 +133,9 @@ class ParquetStream:
 
     def __iter__(self) -> Iterator[Batch]:
         batches = self._batches(self._epoch, self._batch)
-        for batch in prefetched(batches, self.prefetch) if self.prefetch else batches:
-            # Counted before it is handed over: a state taken in the loop's body is the next one's.
+        for batch in _prefetched(batches, self.prefetch) if self.prefetch else batches:
+            # Count the batch before it is handed over: a state taken in the loop's body must
+            # continue with the next one.
             self._batch += 1
             if self._batch == len(self):
                 self._epoch, self._batch = self._epoch + 1, 0
@@ -138,15 +143,15 @@ class ParquetStream:
 
     @property
     def epoch(self) -> int:
-        """Epochs finished."""
+        """The number of finished epochs."""
         return self._epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands: what ``load_state_dict`` needs to go on with the next batch."""
+        """The position of the stream, from which ``load_state_dict`` continues."""
         return {"epoch": self._epoch, "batch": self._batch, "order": self._order()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where another stream of the same files and settings stood."""
+        """Continue where another stream of the same files and settings stood."""
         order = state["order"]
         for name, value in self._order().items():
             if order.get(name) != value:
@@ -160,7 +165,7 @@ class ParquetStream:
         self._epoch, self._batch = epoch, batch
 
     def _order(self) -> dict[str, Any]:
-        """All that the order of the rows depends on; plain values, for JSON."""
+        """Everything that the order of the rows depends on, as plain values for JSON."""
         return {
             "rows": [list(file.rows) for file in self._files],
             "part": self.part,
@@ -186,7 +191,6 @@ class ParquetStream:
             features, target = self._read(pieces)
             rows = torch.arange(high - low)
             if self.shuffle:
-                # The stretch is the rank's own, so its number keeps the ranks' orders apart.
                 generator = self._generator(epoch, self.rank, window)
                 rows = torch.from_numpy(generator.permutation(high - low))
             for batch in batches:
@@ -199,7 +203,7 @@ class ParquetStream:
         return np.random.default_rng([self.seed, *key])
 
     def _read(self, pieces: list[Piece]) -> Batch:
-        """The rows of some pieces, in their order."""
+        """The rows of some pieces, in order."""
         parts = []
         for piece in pieces:
             features, target = self._row_group(piece)
@@ -209,29 +213,86 @@ class ParquetStream:
         return features, _joined([target for _, target in parts])
 
     def _row_group(self, piece: Piece) -> Batch:
-        """All rows of the piece's row group, which its neighbour may ask for next."""
+        """All rows of the piece's row group, which the next piece may be part of too."""
         key = Piece(piece.file, piece.group, 0, 0)
         if self._cached is None or self._cached[0] != key:
             self._cached = None  # before the next one is read, not after
-            self._cached = (key, self._decoded(piece.file, piece.group))
+            file = self._files[piece.file]
+            try:
+                self._cached = (key, file.read(piece.group, self.label_count))
+            except MemoryError:  # pyarrow's error is one too, and the file is not to blame
+                raise
+            except (import_pyarrow().ArrowException, ValueError, TypeError, OSError) as error:
+                raise ValueError(
+                    f"{file.path}, row group {piece.group}: {one_line(error)}"
+                ) from error
         return self._cached[1]
 
-    def _decoded(self, number: int, group: int) -> Batch:
-        pa = import_pyarrow()
-        file, layout = self._files[number], self._layouts[number]
-        try:
-            with pa.parquet.ParquetFile(file.path, metadata=file.metadata) as opened:
-                table = opened.read_row_group(group, layout.columns, use_threads=False)
-            if file.masks is not None:
-                bits = np.unpackbits(file.masks[group], count=table.num_rows)
-                table = table.filter(pa.array(bits.astype(bool)))
-            features, target, _ = layout.decode(table)
-            read_target(target, self.label_count, torch.Size([len(features)]), torch.empty(0))
-        except MemoryError:  # which pyarrow's is, too; the file is not to blame
-            raise
-        except (pa.ArrowException, ValueError, TypeError, OSError) as error:
-            raise ValueError(f"{file.path}, row group {group}: {one_line(error)}") from error
+
+class _Source(NamedTuple):
+    """A file of a stream, as far as its footer and its parts tell."""
+
+    path: str
+    fragment: Any
+    layout: Layout
+    rows: tuple[int, ...]  # of each row group, of the part only
+    part: Any  # a filter of rows, or None
+
+    def read(self, group: int, label_count: int) -> Batch:
+        """The rows of a row group that belong to the part."""
+        table = self.fragment.subset(row_group_ids=[group]).to_table(
+            columns=self.layout.columns, filter=self.part, use_threads=False
+        )
+        layout = self.layout
+        if layout.label_names is None:  # then integers are ids
+            layout = dataclasses.replace(layout, ids=True)
+        features = features_of(table, layout)
+        target, _ = targets_of(table, layout, lambda row: f"row {row}")
+        read_target(target, label_count, torch.Size([len(features)]), torch.empty(0))
         return features, target
+
+
+def _open(
+    path: str | os.PathLike[str],
+    label_names: tuple[str, ...] | None,
+    label_column: str,
+    part: str | None,
+    feature_names: tuple[str, ...] | None,
+) -> _Source:
+    """Open a file and count the rows of the part in each row group."""
+    with named_errors(path):
+        file = open_file(path)
+        layout = find_layout(file.physical_schema, label_names, label_column, feature_names)
+        kind = str(file.physical_schema.field(layout.target_column).type)
+        ids = layout.target_column == "weights" or ("int" in kind and "string" not in kind)
+        if layout.label_names is None and not ids:  # row groups would number them differently
+            raise ValueError(
+                f"column {layout.target_column!r} holds names, and the file does not list them: "
+                "pass label_names"
+            )
+        rows = tuple(group.num_rows for group in file.row_groups)
+        if sum(rows) == 0:
+            raise ValueError("it has no rows")
+        if "part" not in layout.about_rows and part is not None:
+            raise ValueError(f"it has no column 'part' to find {part!r} in")
+        if part is None:
+            if "part" in layout.about_rows:
+                raise ValueError("it has a column 'part': say which part to read")
+            return _Source(os.fspath(path), file, layout, rows, None)
+        chosen = in_part(import_pyarrow().dataset.field("part"), part)
+        groups = (file.subset(row_group_ids=[i]) for i in range(len(rows)))
+        counts = tuple(group.count_rows(filter=chosen) for group in groups)
+    return _Source(os.fspath(path), file, layout, counts, chosen)
+
+
+def _check_alike(first: _Source, other: _Source) -> None:
+    """All files of a stream must keep the same things in the same columns."""
+    for what in ("feature_columns", "target_column", "weighted", "label_names", "label_count"):
+        if getattr(first.layout, what) != getattr(other.layout, what):
+            raise ValueError(
+                f"{other.path} must have the {what.replace('_', ' ')} of {first.path}, but they "
+                "differ"
+            )
 
 
 def _joined(targets: list[Target]) -> Target:
@@ -247,3 +308,23 @@ def _joined(targets: list[Target]) -> Target:
         torch.cat([padded(target.indices) for target in sparse]),
         torch.cat([padded(target.weights) for target in sparse]),
     )
+
+
+def _prefetched(batches: Iterator[Batch], ahead: int) -> Iterator[Batch]:
+    """The same batches, up to ``ahead`` of them prepared in a thread."""
+    pool = ThreadPoolExecutor(1, "wassloss-prefetch")
+    pending: deque[Future[Batch | None]] = deque()
+    try:
+        while True:
+            try:
+                while len(pending) < ahead:
+                    pending.append(pool.submit(next, batches, None))
+            except RuntimeError:  # no more threads, as when the interpreter is shutting down
+                ahead = 0
+            batch = pending.popleft().result() if pending else next(batches, None)
+            if batch is None:
+                return
+            yield batch
+            del batch  # do not hold it while waiting for the next one
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from wassloss.ground import GroundMetric
+from wassloss.kernels import launch
 from wassloss.losses import fused_cpu as cpu
 from wassloss.losses import fused_gpu as gpu
 from wassloss.losses.rule import Costs, Fused, LossRule
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget, Target, dtype_of, is_class_ids
-from wassloss.transport import newton_cpu, newton_gpu
-from wassloss.transport.entropic import rounding_of
-from wassloss.transport.solve import largest_block
+from wassloss.transport.conditions import rounding_of
+from wassloss.transport.dispatch import largest_block
 
 
 def fused_loss(
@@ -52,11 +52,11 @@ def _kernels(logits: Tensor, spec: LossSpec) -> ModuleType | None:
     recipe, device = spec.recipe, logits.device
     usual = recipe.solver is None and not recipe.debiased
     plain = not torch.compiler.is_compiling() and not spec.metric.requires_grad
-    if not (usual and plain and logits.shape[0] and newton_cpu.has_memory(logits)):
+    if not (usual and plain and logits.shape[0] and launch.has_memory(logits)):
         return None
-    if device.type == "cpu" and newton_cpu.available():
+    if device.type == "cpu" and launch.numba_available():
         return cpu
-    return gpu if newton_gpu.available(device) else None
+    return gpu if launch.triton_available(device) else None
 
 
 def _class_ids(target: Target, logits: Tensor, batch_shape: torch.Size) -> Tensor | None:

@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.kernels.launch import WORTH_PASSING, WORTH_SOLVING, as_array
+from wassloss.kernels.threads import spread
 from wassloss.losses.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.losses.spec import Recipe
-from wassloss.transport._threads import spread
-from wassloss.transport.nearest_cpu import WORTH_PASSING
-from wassloss.transport.newton_cpu import WORTH_SOLVING, as_array, terms_of
+from wassloss.transport.dispatch import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
+from wassloss.transport.newton.cpu import terms_of
 from wassloss.transport.problem import smallest_mass
-from wassloss.transport.solve import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
 
 if TYPE_CHECKING:
     from wassloss.kernels.numba.loss import RowScratch, Rule
-    from wassloss.transport._newton_kernel import Scratch
+    from wassloss.kernels.numba.newton import Scratch
 
 __all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few", "solves"]
 

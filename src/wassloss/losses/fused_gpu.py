@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from wassloss.kernels.launch import LARGEST_SUPPORT, padded_support, shape_of_program
 from wassloss.losses.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.losses.spec import Recipe
-from wassloss.transport.newton_gpu import LARGEST_SUPPORT, padded_support, shape_of_program
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import smallest_mass
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from wassloss._checks import mass_tolerance
 from wassloss._looking import checking
 from wassloss.losses.spec import LossSpec
-from wassloss.transport.entropic import default_tolerance
-from wassloss.transport.newton import Newton
+from wassloss.transport.conditions import default_tolerance
+from wassloss.transport.newton.solver import Newton
 from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.problem import smallest_mass
 

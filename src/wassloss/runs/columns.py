@@ -7,10 +7,10 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from wassloss.data._sources import expanded
-from wassloss.data._table import is_data, read_header
 from wassloss.data.columns import DataWarning
-from wassloss.data.files import column_names
+from wassloss.data.csv import is_data, read_header
+from wassloss.data.files import describe
+from wassloss.data.parquet import expanded
 from wassloss.runs.trained import TrainedRun
 
 
@@ -37,7 +37,7 @@ def columns_for(run: TrainedRun, source: str, label_column: str | None, labelled
     if Path(path).suffix.lower() == ".csv" and is_data(words := read_header(path)):
         return Columns(None, label_column or _position(run, len(words), labelled))
     label = label_column or (None if _by_position(run) else run.settings.label_column)
-    found = column_names(path, label)
+    found = describe(path, label).feature_names
     if found is None:
         return Columns(None, label)
     if run.feature_names is None:

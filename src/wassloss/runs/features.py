@@ -12,8 +12,7 @@ from wassloss import data as data_sets
 from wassloss._precision import narrowed
 from wassloss.data import Dataset
 from wassloss.data._parts import part_name
-from wassloss.data._sources import expanded
-from wassloss.data.parquet import feature_batches, row_count
+from wassloss.data.parquet import expanded, feature_batches, row_count
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.runs.columns import Columns, columns_for
 from wassloss.runs.trained import TrainedRun

@@ -12,9 +12,9 @@ import torch
 from wassloss import data as data_sets
 from wassloss._precision import narrowed
 from wassloss.data import Dataset
-from wassloss.data._sources import expanded
-from wassloss.data.files import declared_labels
+from wassloss.data.files import describe
 from wassloss.data.labels import UnknownLabelError, numbers, places_in, shown
+from wassloss.data.parquet import expanded
 from wassloss.estimators.labels import metric_of_labels
 from wassloss.ground import Discrete, GroundMetric, load, storage
 from wassloss.runs.columns import columns_for
@@ -98,7 +98,7 @@ def _read(
     if settings.data in BUILT_IN:
         return BUILT_IN[settings.data]()
     names = settings.labels
-    if names is None and metric is not None and declared_labels(settings.data) is None:
+    if names is None and metric is not None and describe(settings.data).labels is None:
         names = metric.labels  # for errors that say in which line there is another
     return data_sets.read(
         settings.data,
@@ -183,7 +183,7 @@ def _listed(settings: Settings) -> bool:
     return (
         settings.labels is not None
         or settings.data in BUILT_IN
-        or declared_labels(settings.data) is not None
+        or describe(settings.data).labels is not None
     )
 
 
@@ -289,7 +289,7 @@ def _judging(run: TrainedRun, source: str, label_column: str | None, own: bool) 
     settings, wanted, labels = run.settings, None, run.settings.labels
     if source not in BUILT_IN:
         wanted, label_column = columns_for(run, source, label_column, labelled=True)
-        if declared_labels(expanded(source)[0]) == "names":
+        if describe(expanded(source)[0]).labels == "names":
             labels = None  # matched by name, in whatever order they are listed
     other = Settings(
         source,

@@ -9,12 +9,10 @@ import torch
 
 from wassloss._precision import narrowed
 from wassloss.data import ParquetStream
-from wassloss.data._layout import Layout, import_pyarrow, one_line
-from wassloss.data._parts import part_name
-from wassloss.data._sources import expanded
 from wassloss.data.labels import found_labels
-from wassloss.data.parquet import label_values
+from wassloss.data.parquet import expanded, label_values, open_file, part_names
 from wassloss.data.streaming import Batch
+from wassloss.data.table import find_layout, named_errors
 
 
 class SinglePrecision:
@@ -52,22 +50,16 @@ def peek(
     feature_names: tuple[str, ...] | None = None,
 ) -> Peek:
     """Features and labels, from the first file and its first row."""
-    pa = import_pyarrow()
     path = expanded(source)[0]
-    try:
-        with pa.parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            layout = Layout.of(schema, label_names, label_column or "label", feature_names)
-            width = len(layout.feature_names or ())
-            if layout.feature_names is None:
-                row = next(file.iter_batches(1, columns=["features"]), None)
-                if row is None or not row.num_rows:
-                    raise ValueError("it has no rows")
-                width = len(row["features"][0])
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise ValueError(f"{path} cannot be read as data: {one_line(error)}") from error
+    with named_errors(path):
+        file = open_file(path)
+        layout = find_layout(file.physical_schema, label_names, label_column, feature_names)
+        width = len(layout.feature_names or ())
+        if layout.feature_names is None:
+            row = file.head(1, columns=["features"])
+            if not row.num_rows:
+                raise ValueError("it has no rows")
+            width = len(row["features"][0])
     return Peek(
         width,
         layout.feature_names,
@@ -87,14 +79,5 @@ def values_in(source: str, label_column: str | None = None) -> tuple[str, ...]:
 
 
 def parts_of(source: str) -> tuple[str, ...]:
-    """The names of the parts that the files have, in the order they are met."""
-    pa = import_pyarrow()
-    found: dict[str, None] = {}
-    for path in expanded(source):
-        with pa.parquet.ParquetFile(path) as file:
-            if "part" not in file.schema_arrow.names:
-                continue
-            for group in range(file.num_row_groups):
-                values = file.read_row_group(group, ["part"])["part"].unique().to_pylist()
-                found |= dict.fromkeys(part_name(value) for value in values if value)
-    return tuple(found)
+    """The names of the parts that the files have, in the order of their first rows."""
+    return tuple(dict.fromkeys(name for path in expanded(source) for name in part_names(path)))

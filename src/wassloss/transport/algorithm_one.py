@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss.transport.entropic import initial_potential
-from wassloss.transport.kernel_equations import KernelEquations
+from wassloss.transport.conditions import initial_potential
+from wassloss.transport.kernel_conditions import KernelConditions
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -32,7 +32,7 @@ class AlgorithmOne:
         return not problem.objective.exact
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        equations, objective = KernelEquations.of(problem), problem.objective
+        equations, objective = KernelConditions.of(problem), problem.objective
         g = initial_potential(equations, start)
         f = torch.zeros_like(equations.log_h) if start is None else equations.f_of(g)
         for _ in range(self.iterations):

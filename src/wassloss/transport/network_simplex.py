@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.transport._threads import spread
+from wassloss.kernels.threads import spread
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 

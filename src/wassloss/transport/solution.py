@@ -102,7 +102,7 @@ class Solution:
             return self.exact_plan
         problem, objective = self.problem, self.problem.objective
         if objective.exact and objective.free_target:
-            from wassloss.transport.nearest import nearest_plan
+            from wassloss.transport.closed_forms.nearest import nearest_plan
 
             return nearest_plan(problem)
         if objective.exact:  # a closed form finds the value without the plan

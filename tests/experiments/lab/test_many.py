@@ -32,11 +32,11 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
+from wassloss.kernels import launch
 from wassloss.losses import wasserstein_loss
 from wassloss.training import CheckpointError, DivergedError, TrainingPlan, train
-from wassloss.transport import newton_cpu
 
-needs_numba = pytest.mark.skipif(not newton_cpu.available(), reason="needs Numba")
+needs_numba = pytest.mark.skipif(not launch.numba_available(), reason="needs Numba")
 
 KINDS = [
     pytest.param(CompiledSteps, marks=needs_numba, id="compiled"),

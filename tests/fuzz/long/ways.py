@@ -13,7 +13,7 @@ from typing import Any
 
 import wassloss as wl
 from tests.fuzz.outcome import too_much
-from wassloss.transport import newton_cpu
+from wassloss.kernels import launch
 
 SOURCES = Path(wl.__file__).parent
 CONVERGED = re.compile(r"Solution\((\d+) of (\d+) converged")
@@ -64,12 +64,12 @@ def _unconverged(message: str) -> int:
 @contextmanager
 def torch_only() -> Iterator[None]:
     """Without anything compiled by Numba: as if it were not installed."""
-    before = newton_cpu.COMPILES
-    newton_cpu.COMPILES = False
+    before = launch.HAS_NUMBA
+    launch.HAS_NUMBA = False
     try:
         yield
     finally:
-        newton_cpu.COMPILES = before
+        launch.HAS_NUMBA = before
 
 
 WAYS: dict[str, Callable[[], Any]] = {"compiled": nullcontext, "torch": torch_only}

@@ -3,8 +3,8 @@
 Softmax, transport, KL term and the gradient in the logits are taken while a row is in the cache,
 and whatever is wrong with a row is written down instead of looked for in passes of its own.
 
-Numba's cache on disk watches this file and no other: after a change of `_algorithm_one_kernel.py`,
-`_nearest_kernel.py`, `_newton_kernel.py` or `_vectorized.py`, touch it.
+Numba's cache on disk watches this file and no other: after a change in another file of this folder,
+touch it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
-from wassloss.transport._algorithm_one_kernel import iterate
-from wassloss.transport._nearest_kernel import write_nearest
-from wassloss.transport._newton_kernel import (
+from wassloss.kernels.numba.algorithm_one import iterate
+from wassloss.kernels.numba.nearest import write_nearest
+from wassloss.kernels.numba.newton import (
     BLOCK,
     LOG_Y,
     POTENTIAL,
@@ -31,7 +30,8 @@ from wassloss.transport._newton_kernel import (
     largest_cost,
     new_scratch,
 )
-from wassloss.transport._vectorized import compiled, exp, kept_on_disk, summing
+from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
+from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 
 __all__ = ["Rule", "class_id_rows", "new_row_scratch", "new_scratch", "sparse_rows"]
 

@@ -1,1 +1,1 @@
-"""Kernels for NVIDIA GPUs, compiled by Triton."""
+"""Kernels for NVIDIA GPUs, compiled by Triton, which is optional: import them inside functions."""

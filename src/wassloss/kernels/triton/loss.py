@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 
 from wassloss.kernels import status as codes
-from wassloss.transport._algorithm_one_triton import iterate
-from wassloss.transport._newton_triton import FIRST_EXPONENT, ascend, survey
-from wassloss.transport._newton_triton_passes import LN_2, LOG2_E, at_labels
+from wassloss.kernels.triton.algorithm_one import iterate
+from wassloss.kernels.triton.newton import FIRST_EXPONENT, ascend, survey
+from wassloss.kernels.triton.newton_passes import LN_2, LOG2_E, at_labels
 
 FINE = tl.constexpr(codes.FINE)
 IGNORED = tl.constexpr(codes.IGNORED)

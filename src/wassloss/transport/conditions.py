@@ -1,0 +1,221 @@
+"""The equations of an entropic problem, shared by the solvers that iterate on them.
+
+State is the pair of potentials `f (batch, labels)` and `g (batch, support)`; every exponential is
+taken of a difference from its row's maximum, so nothing overflows or underflows at any `epsilon`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wassloss.transport.objective import Objective
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution, Status
+
+
+@dataclass(frozen=True)
+class OptimalityConditions(ABC):
+    """The optimality conditions of a batch; `epsilon` is a number or `(batch, 1)`.
+
+    Subclasses say how the two sums over the kernel are taken.
+    """
+
+    log_h: Tensor  # (batch, labels)
+    log_y: Tensor  # (batch, support)
+    alpha: Tensor  # (batch, labels)
+    beta: Tensor  # (batch, support)
+    least_mass: Tensor  # (batch,), of the prediction or the target, whichever has less
+    epsilon: float | Tensor
+    objective: Objective
+
+    @staticmethod
+    def parts_of(problem: Problem) -> dict[str, Any]:
+        """What the conditions of a problem consist of, by name."""
+        log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
+        alpha, beta = objective.log_reference(log_h, log_y)
+        least_mass = torch.minimum(*problem.masses()).squeeze(1)
+        return {
+            "log_h": log_h,
+            "log_y": log_y,
+            "alpha": alpha,
+            "beta": beta,
+            "least_mass": least_mass,
+            "epsilon": objective.epsilon,
+            "objective": objective,
+        }
+
+    @abstractmethod
+    def largest_cost(self) -> float:
+        """The largest cost of the problem."""
+
+    @abstractmethod
+    def column_log_sum(self, f: Tensor) -> Tensor:
+        """`log Σ_i exp(α_i + (f_i − M_ij)/ε)`, the paper's `log Kᵀu`, `(batch, support)`."""
+
+    @abstractmethod
+    def _row_log_sum(self, g: Tensor) -> Tensor:
+        """`log Σ_j exp(β_j + (g_j − M_ij)/ε)`, the paper's `log Kv`, `(batch, labels)`."""
+
+    @property
+    def present(self) -> Tensor:
+        """Where the target's support is not padding, `(batch, support)`."""
+        return self.log_y > -torch.inf
+
+    def f_of(self, g: Tensor) -> Tensor:
+        """The best `f` for a given `g`: `T1` is then exactly the marginal `f` asks for.
+
+        Proposition 4.2 (i): `f = ρ_a ε (log h − log K v)`.
+        """
+        return self._f(self._row_log_sum(g))
+
+    def column_mass(self, log_sum: Tensor, g: Tensor) -> Tensor:
+        """`Tᵀ1` of the plan whose columns sum to `log_sum` before they are scaled by `g`."""
+        return (log_sum + g / self.epsilon + self.beta).exp()
+
+    def g_of(self, log_sum: Tensor) -> Tensor:
+        """The best `g` given the columns' sums; 0 on padding. Proposition 4.2 (ii)."""
+        damping = self.objective.damping(self.epsilon, 1)
+        return (damping * self.epsilon * (self.log_y - self.beta - log_sum)).where(self.present, 0)
+
+    def wanted(self, g: Tensor) -> Tensor:
+        """`y e^{−g/γ_b}`, which `Tᵀ1` equals at the optimum: `y` itself when balanced."""
+        return self.objective.marginal(self.log_y, g, 1)
+
+    def error(self, mass: Tensor, g: Tensor) -> Tensor:
+        """ℓ1 violation of the target's marginal, relative to the mass that is moved, `(batch,)`."""
+        return distance_of_marginals(mass, *self.target_marginal(g))
+
+    def target_marginal(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """`wanted(g)`, and the mass beside which a distance from it counts, `(batch,)`."""
+        wanted = self.wanted(g)
+        # Where next to nothing is moved, an error matters only beside what there was to move.
+        return wanted, torch.maximum(wanted.sum(1), self.least_mass)
+
+    def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:
+        """The dual objective `D(f, g)`, `(batch,)`, given the plan's total mass `(batch,)`."""
+        epsilon = self.epsilon.squeeze(1) if isinstance(self.epsilon, Tensor) else self.epsilon
+        return self.objective.dual(self.log_h, self.log_y, f, g, plan_mass, epsilon)
+
+    def _f(self, log_sum: Tensor) -> Tensor:
+        damping = self.objective.damping(self.epsilon, 0)
+        return damping * self.epsilon * (self.log_h - self.alpha - log_sum)
+
+
+@dataclass(frozen=True)
+class DenseConditions(OptimalityConditions):
+    """Sums taken term by term over the costs of each example, as Newton's method needs them."""
+
+    cost: Tensor  # (batch, support, labels)
+
+    @classmethod
+    def of(cls, problem: Problem) -> DenseConditions:
+        return cls(**cls.parts_of(problem), cost=problem.cost())
+
+    def __getitem__(self, rows: Tensor) -> DenseConditions:
+        epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
+        log_h, log_y = self.log_h[rows], self.log_y[rows]
+        shared = self.cost.stride(0) == 0  # one cost, seen by every example: keep it so
+        cost = self.cost[:1].expand(len(log_h), -1, -1) if shared else self.cost[rows]
+        alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
+        return DenseConditions(log_h, log_y, alpha, beta, least_mass, epsilon, self.objective, cost)
+
+    def largest_cost(self) -> float:
+        return float(self.cost.max())
+
+    def f_and_conditional(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
+        terms = self._row_terms(g)
+        log_sum = log_sum_exp(terms, dim=1)
+        share = (terms - log_sum.unsqueeze(1)).clamp_(min=negligible_exponent(terms.dtype)).exp_()
+        return self._f(log_sum), share
+
+    def column_log_sum(self, f: Tensor) -> Tensor:
+        terms = (f / self.epsilon + self.alpha).unsqueeze(1) - self._scaled_cost()
+        return log_sum_exp(terms, dim=2)
+
+    def _row_log_sum(self, g: Tensor) -> Tensor:
+        return log_sum_exp(self._row_terms(g), dim=1)
+
+    def _row_terms(self, g: Tensor) -> Tensor:
+        return (g / self.epsilon + self.beta).unsqueeze(2) - self._scaled_cost()
+
+    def _scaled_cost(self) -> Tensor:
+        epsilon = self.epsilon.unsqueeze(2) if isinstance(self.epsilon, Tensor) else self.epsilon
+        return self.cost / epsilon
+
+
+def distance_of_marginals(mass: Tensor, wanted: Tensor, scale: Tensor) -> Tensor:
+    """The ℓ1 distance of two marginals `(batch, support)` beside `scale`, both `(batch,)`."""
+    distance: Tensor = torch.linalg.vector_norm(mass - wanted, 1, dim=1)
+    return distance / scale
+
+
+def negligible_exponent(dtype: torch.dtype) -> float:
+    """The logarithm of a term that adds nothing beside the largest of its sum.
+
+    A denormal operand costs a CPU tens of cycles. A term of sqrt(tiny) stays a normal number when
+    multiplied by a mass: smaller ones are raised to that.
+    """
+    return 0.5 * math.log(torch.finfo(dtype).tiny)
+
+
+def log_sum_exp(x: Tensor, dim: int) -> Tensor:
+    """`log Σ exp(x)` along `dim`, clear of overflow, underflow and denormal numbers."""
+    largest = x.amax(dim, keepdim=True)
+    terms = (x - largest).clamp_(min=negligible_exponent(x.dtype)).exp_()
+    return largest.squeeze(dim) + terms.sum(dim).log()
+
+
+def conclude(
+    problem: Problem, equations: OptimalityConditions, g: Tensor, n_iterations: Tensor, tol: float
+) -> Solution:
+    """The solution at target potentials `g`, with its error measured, not assumed."""
+    f = equations.f_of(g)
+    log_sum = equations.column_log_sum(f)
+    error = equations.error(equations.column_mass(log_sum, g), g)
+    converged = error <= tol
+    status = Status.CONVERGED
+    if not bool(converged.all()):
+        reach, dtype = equations.largest_cost() + problem.largest_shift(), problem.log_h.dtype
+        status = unfinished(reach, problem.objective.epsilon, dtype, tol)
+    plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
+    value = equations.dual(f, g, plan_mass)
+    # The error all but overlooks targets of little mass; their potential follows from f. What that
+    # takes from the prediction's marginal is part of the error.
+    little = problem.log_y.exp() <= math.sqrt(tol) * equations.least_mass.unsqueeze(1)
+    g = torch.where(little, equations.g_of(log_sum), g)
+    return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
+
+
+def unfinished(reach: float, epsilon: float, dtype: torch.dtype, tol: float) -> Status:
+    """Why a solve in `dtype` did not reach `tol`; see `rounding_of`."""
+    if tol < rounding_of(reach, epsilon, dtype):
+        return Status.PRECISION_EXHAUSTED
+    return Status.ITERATIONS_EXHAUSTED
+
+
+def rounding_of(reach: float, epsilon: float, dtype: torch.dtype) -> float:
+    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`.
+
+    Potentials are of the size of the largest cost and `Problem.shift`, and are rounded likewise.
+    """
+    if epsilon * torch.finfo(dtype).max < 1:  # 1/ε is no number of the dtype
+        return math.inf
+    return 0.5 * torch.finfo(dtype).eps * reach / epsilon
+
+
+def default_tolerance(dtype: torch.dtype) -> float:
+    """Well under what training notices, well above what rounding allows at everyday `epsilon`."""
+    return 1e-8 if dtype == torch.float64 else 1e-5
+
+
+def initial_potential(equations: OptimalityConditions, start: Tensor | None) -> Tensor:
+    """Where `g` starts: at an earlier solution's, or at zero."""
+    zero = torch.zeros_like(equations.log_y)
+    return zero if start is None else torch.where(equations.present, start.to(zero), zero)

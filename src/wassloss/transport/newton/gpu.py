@@ -1,0 +1,108 @@
+"""Newton's method on the semi-dual, in one kernel for a whole batch on an NVIDIA GPU.
+
+`Newton` is a loop of some forty small operations per iteration: on a GPU nearly all of its time
+goes into launching them and into asking whether to go on. Here one program on one multiprocessor
+solves each example from beginning to end, with no launches and no waiting in between.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from wassloss._looking import checking
+from wassloss.kernels.launch import (
+    LARGEST_SUPPORT,
+    padded_support,
+    shape_of_program,
+    triton_available,
+)
+from wassloss.transport.conditions import default_tolerance, unfinished
+from wassloss.transport.objective import Regularizer
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution, Status
+
+
+@dataclass(frozen=True)
+class NewtonGPU:
+    """`Newton`, fused into one kernel; for supports of up to `LARGEST_SUPPORT` labels."""
+
+    tol: float | None = None
+    max_iterations: int = 1000
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
+        return fits and not problem.objective.exact and triton_available(problem.log_h.device)
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
+        f, g, value, error, n_iterations, converged = launch(
+            problem, start, tol, self.max_iterations
+        )
+        status = Status.CONVERGED
+        # The one time the host waits for the GPU, which it cannot while a graph is captured.
+        if checking() and not bool(converged.all()):
+            reach = float(problem.cost().max()) + problem.largest_shift()
+            status = unfinished(reach, problem.objective.epsilon, problem.log_h.dtype, tol)
+        return Solution(problem, value, f, g, n_iterations, error, converged, status)
+
+
+def launch(
+    problem: Problem, start: Tensor | None, tol: float, max_iterations: int
+) -> tuple[Tensor, ...]:
+    """Start the kernel; returns what it fills in: `f, g, value, error, n_iterations, converged`.
+
+    Nothing here waits for the GPU, so that it can be part of a CUDA graph.
+    """
+    from wassloss.kernels.triton.newton import newton_kernel
+
+    log_h, log_y = problem.log_h.contiguous(), problem.log_y.contiguous()
+    support, objective = problem.support.contiguous(), problem.objective
+    (batch, labels), size = log_h.shape, log_y.shape[1]
+    cost, tabulated = _costs(problem)
+    strides = labels, cost.stride(-2), 0 if tabulated else cost.stride(0)
+    tile, num_warps, unrolled = shape_of_program(batch, labels, size, log_h.dtype)
+    f, g = torch.empty_like(log_h), torch.empty_like(log_y)
+    value, error = log_h.new_empty(batch), log_h.new_empty(batch)
+    n_iterations = log_h.new_empty(batch, dtype=torch.long)
+    converged = log_h.new_empty(batch, dtype=torch.bool)
+    read = cost, support, log_h, log_y, log_y if start is None else start.contiguous()
+    written = f, g, value, error, n_iterations, converged
+    with torch.cuda.device_of(log_h):
+        newton_kernel[(batch,)](
+            *read,
+            *written,
+            *strides,
+            0 if support.shape[0] == 1 else size,
+            max_iterations,
+            objective.epsilon,
+            *objective.gamma,
+            objective.price_of_unequal_masses,
+            tol,
+            N=size,
+            S=padded_support(size),
+            TILE=tile,
+            ALIGNED=math.gcd(*strides, 16 // cost.element_size()),
+            UNROLLED=unrolled,
+            TABLE=tabulated,
+            WARM=start is not None,
+            PRODUCT=objective.regularizer is Regularizer.PRODUCT,
+            RELAXED_A=not math.isinf(objective.gamma[0]),
+            RELAXED_B=not math.isinf(objective.gamma[1]),
+            num_warps=num_warps,
+            enable_fp_fusion=True,
+        )
+    return written
+
+
+def _costs(problem: Problem) -> tuple[Tensor, bool]:
+    """A table of all costs `(labels, labels)`, if there is one; else the target's columns."""
+    table = problem.metric.known_costs
+    if problem.columns is None and table is not None:
+        return table.contiguous(), True
+    columns = problem.cost()
+    return columns if columns.stride(-1) == 1 else columns.contiguous(), False

@@ -1,0 +1,202 @@
+"""Newton's method on the semi-dual: second-order steps in the potentials of the target's support.
+
+Eliminating `f` leaves a concave function of `g` alone, `F(g) = max_f D(f, g)`. With
+`P_ij = softmax_j((g_j − M_ij)/ε + β_j)`, `r = T1` and `c = Tᵀ1 = Pᵀr`, in the unit `w = g/ε`,
+
+    gradient   y e^{−g/γ_b} − c
+    Hessian    −[diag(c + (ε/γ_b) y e^{−g/γ_b}) − ρ_a Pᵀ diag(r) P],
+
+one small `support × support` system per example. Sinkhorn needs a number of iterations that grows
+like `1/ε`; this needs some tens at any `ε`, which is why it is the default.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from wassloss.kernels.newton_constants import (
+    FIRST_EXPONENT,
+    LAST_STAGE_TOLERANCE,
+    LONGEST_STEP,
+    RIDGE,
+    SHRINK,
+    SMALLEST_STEP,
+    STAGE_FACTOR,
+    STAGE_TOLERANCE,
+    SUFFICIENT_INCREASE,
+)
+from wassloss.transport.conditions import (
+    DenseConditions,
+    conclude,
+    default_tolerance,
+    initial_potential,
+)
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Damped Newton steps on the semi-dual, with `ε` lowered in stages to stay near the optimum.
+
+    A step is kept if it raises the dual objective enough; a refused step is shortened, and one
+    that stays refused gives way to a Sinkhorn update, which always raises the objective. All
+    examples advance in lockstep, one evaluation an iteration, and leave the batch as they
+    converge.
+    """
+
+    tol: float | None = None
+    max_iterations: int = 1000
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        return not problem.objective.exact
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
+        whole = DenseConditions.of(problem)
+        g = initial_potential(whole, start)
+        n_iterations = torch.full((problem.batch,), self.max_iterations, device=g.device)
+
+        last = problem.objective.epsilon
+        epsilon = g.new_full((problem.batch, 1), last)
+        if start is None:
+            reach = whole.cost.amax((1, 2)) + problem.shift()
+            epsilon = (reach / FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
+
+        active = torch.arange(problem.batch, device=g.device)
+        equations = replace(whole, epsilon=epsilon)
+        point, step = Point.at(equations, g), torch.ones_like(epsilon)
+        near_enough = torch.full_like(point.error, STAGE_TOLERANCE)
+        for iteration in range(1, self.max_iterations + 1):
+            trial = Point.at(equations, point.g + step * point.direction)
+            kept = trial.improves_on(point, step)
+            point = trial.where(kept, point)
+            step = torch.where(kept.unsqueeze(1), 1.0, SHRINK * step)
+
+            at_last = (epsilon <= last).squeeze(1)
+            # Half the tolerance: the error is measured once more, in another order of summation.
+            done = kept & at_last & (point.error <= 0.5 * tol)
+            if done.any():
+                g[active[done]] = point.g[done]
+                n_iterations[active[done]] = iteration
+                left = ~done
+                active, equations, point = active[left], equations[left], point.select(left)
+                step, epsilon, near_enough = step[left], epsilon[left], near_enough[left]
+                kept, at_last = kept[left], at_last[left]
+                if not active.numel():
+                    break
+
+            # The objective of one stage says nothing of the next: look around there first.
+            lower = kept & ~at_last & (point.error <= near_enough)
+            stuck = ~kept & (step.squeeze(1) < SMALLEST_STEP)
+            point = point.turned(stuck, sinkhorn_step(equations, point.g, point.mass)).unjudged(
+                lower | stuck
+            )
+            step = step.masked_fill(lower.unsqueeze(1), 0).masked_fill(stuck.unsqueeze(1), 1)
+            epsilon = torch.where(lower.unsqueeze(1), epsilon / STAGE_FACTOR, epsilon)
+            epsilon = epsilon.clamp(min=last)
+            near_enough = torch.where(lower, near_enough / STAGE_FACTOR, near_enough)
+            near_enough = near_enough.clamp(min=LAST_STAGE_TOLERANCE)
+            equations = replace(equations, epsilon=epsilon)
+        g[active] = point.g
+        return conclude(problem, whole, g, n_iterations, tol)
+
+
+class Point(NamedTuple):
+    """The semi-dual at one `g` per example: its value, its error, and the Newton step from it."""
+
+    g: Tensor  # (batch, support)
+    objective: Tensor  # (batch,); −inf where whatever comes next is to be kept
+    noise: Tensor  # (batch,), rounding error of the objective
+    error: Tensor  # (batch,)
+    mass: Tensor  # (batch, support), Tᵀ1
+    direction: Tensor  # (batch, support)
+    slope: Tensor  # (batch,), rate of increase of the objective along the direction
+
+    @classmethod
+    def at(cls, equations: DenseConditions, g: Tensor) -> Point:
+        terms, epsilon = equations.objective, equations.epsilon
+        f, share = equations.f_and_conditional(g)
+        rows = terms.marginal(equations.log_h, f, 0)  # T1
+        plan = share * rows.unsqueeze(1)
+        mass, wanted = plan.sum(2), equations.wanted(g)
+        gradient = (wanted - mass).where(equations.present, 0)
+        error = equations.error(mass, g)
+
+        damping = terms.damping(epsilon, 0)
+        coupling = plan @ share.transpose(1, 2)  # Pᵀ diag(r) P
+        hessian = torch.diag_embed(mass + epsilon / terms.gamma[1] * wanted)
+        hessian = (
+            hessian - (damping if isinstance(damping, float) else damping.unsqueeze(2)) * coupling
+        )
+        newton, usable = newton_step(hessian, gradient, mass + wanted, error, equations.present)
+        direction = torch.where(usable, epsilon * newton, sinkhorn_step(equations, g, mass))
+
+        objective = equations.dual(f, g, rows.sum(1))
+        size = (rows * f).abs().sum(1) + (wanted * g).abs().sum(1) + objective.abs()
+        noise = 8 * torch.finfo(g.dtype).eps * size
+        return cls(g, objective, noise, error, mass, direction, (direction * gradient).sum(1))
+
+    def improves_on(self, before: Point, step: Tensor) -> Tensor:
+        """Whether the step from `before` to here raised the objective enough, `(batch,)`."""
+        needed = SUFFICIENT_INCREASE * step.squeeze(1) * before.slope - before.noise
+        # A NaN or an infinity compares false: such a point is refused.
+        return (self.objective >= before.objective + needed) & (self.error < math.inf)
+
+    def turned(self, rows: Tensor, direction: Tensor) -> Point:
+        """The same points with another direction to leave some of them by."""
+        direction = torch.where(rows.unsqueeze(1), direction, self.direction)
+        return self._replace(direction=direction)
+
+    def unjudged(self, rows: Tensor) -> Point:
+        """The same points, some of them to be left by any step, whatever it leads to."""
+        return self._replace(
+            objective=self.objective.masked_fill(rows, -math.inf),
+            slope=self.slope.masked_fill(rows, 0),
+        )
+
+    def where(self, rows: Tensor, other: Point) -> Point:
+        """This point on `rows`, the other elsewhere."""
+        wide = rows.unsqueeze(1)
+        return Point(
+            *(
+                torch.where(wide if a.dim() == 2 else rows, a, b)
+                for a, b in zip(self, other, strict=True)
+            )
+        )
+
+    def select(self, rows: Tensor) -> Point:
+        return Point(*(part[rows] for part in self))
+
+
+def sinkhorn_step(equations: DenseConditions, g: Tensor, mass: Tensor) -> Tensor:
+    """From `g` to what Sinkhorn's update would make of it, `(batch, support)`."""
+    log_mass = mass.clamp(min=torch.finfo(mass.dtype).tiny).log()
+    return equations.g_of(log_mass - g / equations.epsilon - equations.beta) - g
+
+
+def newton_step(
+    hessian: Tensor, gradient: Tensor, scale: Tensor, error: Tensor, present: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Solve `(H + ridge) w = gradient` for each example, and say where that could be done.
+
+    Balanced, `H` is singular along the constants; far from the optimum it may be nearly so along
+    targets that no mass reaches yet. A ridge in proportion to the masses themselves (so that small
+    targets are not drowned) and to the error (so that it vanishes at the optimum) cures both.
+    """
+    # The systems are small and ill-conditioned: double precision costs nothing here.
+    wide = torch.float64 if hessian.device.type != "mps" else hessian.dtype
+    ridge = RIDGE * error.clamp(max=1).to(wide) + 100 * torch.finfo(wide).eps
+    diagonal = (ridge.unsqueeze(1) * scale.to(wide)).where(present, 1.0)
+    system = hessian.to(wide) + torch.diag_embed(diagonal)
+    factor, failed = torch.linalg.cholesky_ex(system.nan_to_num(nan=0.0, posinf=1.0, neginf=-1.0))
+    step = torch.cholesky_solve(gradient.to(wide).unsqueeze(2), factor).squeeze(2)
+    step = step * (LONGEST_STEP / step.abs().amax(1, keepdim=True)).clamp(max=1)
+    usable = (failed == 0).unsqueeze(1) & step.isfinite().all(1, keepdim=True)
+    return step.to(hessian.dtype), usable

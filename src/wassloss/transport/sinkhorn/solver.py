@@ -1,0 +1,151 @@
+"""Sinkhorn's alternating updates, over-relaxed, each example until it has converged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from wassloss.transport.conditions import conclude, default_tolerance, initial_potential
+from wassloss.transport.kernel_conditions import (
+    CutTooShortError,
+    KernelConditions,
+    largest_cost,
+    solved_by_products,
+)
+from wassloss.transport.kernel_sums import LARGEST_PLAIN_EXPONENT
+from wassloss.transport.problem import Problem
+from wassloss.transport.sinkhorn.converged import ConvergedExamples
+from wassloss.transport.sinkhorn.log_domain import LogIterations, repeated
+from wassloss.transport.sinkhorn.scaling import ScalingIterations
+from wassloss.transport.solution import Solution, Status
+
+STRIDE = 20  # iterations between looks at the error
+
+# Iterations at which a walk with a cut kernel is given up, should it have come to need the rest.
+LOOKS = (10, 40, 200, 1000, 4000)
+# Iterations after which single precision is given up: noise may be what keeps the error up.
+SINGLE_ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How to go about a solve on one kind of device.
+
+    Attributes:
+        first_stride: iterations between looks at first, for easy problems are done in twenty.
+        stride_from: the iteration from which it is `STRIDE`.
+        opening: the iteration at which plain steps give way to longer ones, at the latest.
+        worth_leaving: the share of finished examples at which the batch is made smaller.
+    """
+
+    first_stride: int
+    stride_from: int
+    opening: int
+    worth_leaving: float
+
+
+# On a GPU a look, which waits for it, takes as long as some iterations. Longer steps come there as
+# a CUDA graph, to capture which takes as long as a hundred plain ones. The time of a step hardly
+# depends on the batch.
+PACE = {
+    "cpu": Pace(first_stride=5, stride_from=40, opening=25, worth_leaving=0.1),
+    "cuda": Pace(first_stride=10, stride_from=60, opening=60, worth_leaving=0.5),
+}
+
+
+@dataclass(frozen=True)
+class Sinkhorn:
+    """Alternate `f ← f(g)` and `g ← g(f)`, each step lengthened by a factor `1 ≤ ω < 2`.
+
+    Balanced or relaxed, the two updates differ only in the damping of Proposition 4.2. How far to
+    lengthen is learned on the way: see `over_relaxation.py`. Every few iterations the error is
+    looked at, and the examples within `tol` leave.
+    """
+
+    tol: float | None = None
+    max_iterations: int = 10_000
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        return not problem.objective.exact
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
+        if problem.log_h.dtype == torch.float64 or problem.log_h.device.type == "mps":
+            return self._solve(problem, start, tol, self.max_iterations)
+        used: Tensor | int = 0
+        if fits_single_precision(problem, tol):
+            budget = min(self.max_iterations, SINGLE_ITERATIONS)
+            single = self._solve(problem, start, tol, budget)
+            if single.status is Status.CONVERGED or budget == self.max_iterations:
+                return single
+            start, used = single.g, single.n_iterations
+        left = self.max_iterations - int(used.max() if isinstance(used, Tensor) else used)
+        double = self._solve(problem.to(torch.float64), start, tol, left)
+        return replace(double, n_iterations=double.n_iterations + used).to(problem)
+
+    def _solve(
+        self, problem: Problem, start: Tensor | None, tol: float, max_iterations: int
+    ) -> Solution:
+        """Solve in the problem's own precision."""
+
+        def iterate(equations: KernelConditions) -> Solution:
+            return self._iterate(problem, equations, start, tol, max_iterations)
+
+        return solved_by_products(problem, tol, iterate)
+
+    def _iterate(
+        self,
+        problem: Problem,
+        equations: KernelConditions,
+        start: Tensor | None,
+        tol: float,
+        max_iterations: int,
+    ) -> Solution:
+        g = initial_potential(equations, start)
+        pace, found, iteration, replay = (
+            PACE.get(g.device.type, PACE["cpu"]),
+            ConvergedExamples(g),
+            0,
+            None,
+        )
+        walk: ScalingIterations | LogIterations = ScalingIterations.of(
+            equations, g
+        ) or LogIterations(equations, g)
+        stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
+        while True:
+            stride = min(stride, max_iterations - iteration)
+            if stride == STRIDE and isinstance(walk, LogIterations):
+                replay = replay or repeated(walk, STRIDE)
+                replay()
+            else:
+                walk.step(stride)
+            iteration += stride
+            found.look(walk, iteration, tol, last=iteration == max_iterations)
+            if found.share == 1 or iteration == max_iterations:
+                return conclude(problem, equations, *found.of_all(), tol)
+            if isinstance(walk, ScalingIterations) and iteration >= pace.opening:
+                walk = walk.onward()
+            if isinstance(walk, LogIterations):
+                if found.share >= pace.worth_leaving:
+                    walk, replay = walk[found.leave()], None
+                if equations.cut and iteration in LOOKS and bool((walk.neglected() > tol).any()):
+                    raise CutTooShortError
+            stride = pace.first_stride if iteration < pace.stride_from else STRIDE
+
+
+def fits_single_precision(problem: Problem, tol: float) -> bool:
+    """Whether single precision has the range and the digits for a problem.
+
+    Potentials are of the size of `max M/ε` in their own unit, and rounding them, their sum and
+    the two logarithms of an iteration changes masses by that times the unit roundoff each. Half
+    the tolerance is left for what is not rounding. Users may have allowed products of less
+    precision still, for networks.
+    """
+    exponent = (largest_cost(problem) + problem.largest_shift()) / problem.objective.epsilon
+    rounding = 4 * torch.finfo(torch.float32).eps / 2 * exponent
+    exact_products = torch.get_float32_matmul_precision() == "highest"
+    within = exponent <= LARGEST_PLAIN_EXPONENT[torch.float32]
+    return exact_products and within and rounding <= tol / 2

@@ -1,0 +1,272 @@
+"""Which solver answers which problem, in which pieces and which dtype."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import wassloss as wl
+from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
+from tests.oracles import INF
+from wassloss import ConvergenceWarning, SparseTarget
+from wassloss.ground import Discrete, Grid, GroundMetric, Ordinal, Tree
+from wassloss.kernels import launch
+from wassloss.transport import (
+    AlgorithmOne,
+    LineArea,
+    LineQuantiles,
+    NetworkSimplex,
+    Newton,
+    NewtonCPU,
+    Objective,
+    OneHot,
+    Problem,
+    Sinkhorn,
+    Solution,
+    Status,
+    TreeFlow,
+    ZeroOne,
+    choose_solver,
+    solve_problem,
+)
+from wassloss.transport import dispatch as dispatcher
+
+F32, F64 = torch.float32, torch.float64
+TREE = Tree([-1, 0, 0, 1, 1, 2, 2])
+BALANCED = (INF, INF)
+
+
+def problem_of(
+    metric: GroundMetric,
+    epsilon: float = 0.0,
+    gamma: tuple[float, float] = BALANCED,
+    support: int = 3,
+    dtype: torch.dtype = F64,
+) -> Problem:
+    log_h = random_masses(4, metric.size, seed=1).log().to(dtype)
+    y = random_masses(4, support, seed=2).to(dtype)
+    labels = torch.arange(support).expand(4, support)
+    return Problem.from_log(log_h, y, labels, metric, Objective(epsilon, gamma))
+
+
+# Which solver
+
+FASTEST = NewtonCPU if launch.numba_available() else Newton
+
+
+def shared_problem(labels: int) -> Problem:
+    masses = random_masses(4, labels, seed=1)
+    everything = torch.arange(labels).unsqueeze(0)
+    return Problem.from_log(masses.log(), masses, everything, Ordinal(labels), Objective(0.1))
+
+
+def test_the_torch_solver_stands_in_where_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "HAS_NUMBA", False)
+    assert choose_solver(problem_of(random_metric(4), 0.1)) == Newton()
+
+
+@pytest.mark.parametrize(
+    ("problem", "solver"),
+    [
+        (problem_of(Discrete(4)), ZeroOne()),
+        (problem_of(Discrete(4, power=0)), ZeroOne()),
+        (problem_of(Ordinal(4)), LineArea()),
+        (problem_of(Ordinal(4, power=2)), LineQuantiles()),
+        (problem_of(Ordinal(4, power=0.5)), NetworkSimplex()),  # concave: crossing may pay
+        (problem_of(TREE), TreeFlow()),
+        (problem_of(TREE.with_cost(power=2)), NetworkSimplex()),
+        (problem_of(Grid((2, 2))), NetworkSimplex()),
+        (problem_of(random_metric(4)), NetworkSimplex()),
+        (problem_of(Discrete(4), support=1), OneHot()),
+        (problem_of(random_metric(4), support=1), OneHot()),
+        (problem_of(random_metric(4), 0.1, support=1), OneHot()),
+        (problem_of(random_metric(4), 0.1, (1.0, 1.0), support=1), FASTEST()),
+        (problem_of(random_metric(4), 0.1, (INF, 1.0), support=1), FASTEST()),
+        (problem_of(Discrete(4), 0.1), FASTEST()),
+        (problem_of(Ordinal(4), 0.1), FASTEST()),
+        (problem_of(TREE, 0.1, (1.0, INF)), FASTEST()),
+        (problem_of(Ordinal(600), 0.1, support=512), FASTEST()),
+        (problem_of(Ordinal(600), 0.1, support=513), Sinkhorn()),
+        (shared_problem(128), FASTEST()),
+        (shared_problem(129), Sinkhorn()),
+    ],
+    ids=lambda x: type(x).__name__ if not isinstance(x, Problem) else repr(x.metric),
+)
+def test_the_cheapest_exact_solver_is_chosen(problem: Problem, solver: Any) -> None:
+    assert choose_solver(problem) == solver
+    assert choose_solver(problem).applies(problem)
+
+
+def test_budgets_reach_the_solver() -> None:
+    entropic = problem_of(random_metric(4), 0.1)
+    assert choose_solver(entropic, tol=1e-3, max_iterations=7) == FASTEST(1e-3, 7)
+    assert choose_solver(entropic, iterations=9) == AlgorithmOne(9)
+    assert choose_solver(problem_of(random_metric(4)), max_iterations=7) == NetworkSimplex(7)
+    wide = problem_of(Ordinal(600), 0.1, support=513)
+    assert choose_solver(wide, tol=1e-3, max_iterations=7) == Sinkhorn(1e-3, 7)
+
+
+def test_a_wide_support_is_solved_by_sinkhorn_to_the_same_answer() -> None:
+    h, y = random_masses(1, 600, seed=1), random_masses(1, 600, seed=2)
+    metric = Ordinal(torch.linspace(0, 1, 600, dtype=F64))
+    wide = wl.solve(h, y, metric, epsilon=0.3)
+    torch.testing.assert_close(
+        wide.value, wl.solve(h, y, metric, epsilon=0.3, solver=Newton()).value
+    )
+
+
+# In which pieces
+
+
+@pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
+def test_pieces_make_the_same_whole(
+    gamma: tuple[float, float], regularizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    h, y = random_masses(7, 9, seed=1), random_masses(7, 9, support=3, seed=2)
+    given: dict[str, Any] = {"epsilon": 0.02, "gamma": gamma, "regularizer": regularizer}
+    whole = wl.solve(h, y, random_metric(9), **given)
+    warm = wl.solve(h, y, random_metric(9), **given, start=whole)
+    for block in (1, 2 * 27, 3 * 27 + 5):  # one, two and three examples of 3 × 9 at a time
+        monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", block)
+        pieces = wl.solve(h, y, random_metric(9), **given)
+        assert pieces.status is Status.CONVERGED
+        assert (pieces.n_iterations - whole.n_iterations).abs().max() <= 1
+        for part in ("value", "f", "g", "error"):
+            torch.testing.assert_close(
+                getattr(pieces, part), getattr(whole, part), rtol=1e-7, atol=1e-8
+            )
+        torch.testing.assert_close(pieces.plan(), whole.plan(), rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(pieces.gradient(1), whole.gradient(1), rtol=1e-6, atol=1e-8)
+        again = wl.solve(h, y, random_metric(9), **given, start=whole)
+        assert (again.n_iterations - warm.n_iterations).abs().max() <= 1
+
+
+def test_exact_pieces_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    h, y = random_masses(7, 9, seed=1), random_masses(7, 9, support=3, seed=2)
+    shared = SparseTarget(torch.arange(9).expand(7, 9), y)  # the support of a dense target
+    for target in (y, shared):
+        whole = wl.solve(h, target, random_metric(9))
+        monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", 60)
+        pieces = wl.solve(h, target, random_metric(9))
+        monkeypatch.undo()
+        for part in ("value", "f", "g", "exact_plan"):
+            torch.testing.assert_close(
+                getattr(pieces, part), getattr(whole, part), rtol=1e-12, atol=1e-12
+            )
+
+
+def test_the_worst_piece_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    h, y = random_masses(2, 40, seed=1), random_masses(2, 40, support=6, seed=2)
+    y[0] = y[0].where(y[0] == y[0].max(), 0) / y[0].max()
+    monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", 1)
+    with pytest.warns(ConvergenceWarning, match="1 of 2 converged"):
+        solution = wl.solve(h, y, random_metric(40), epsilon=0.2, max_iterations=2)
+    assert solution.converged.tolist() == [True, False]
+    assert solution.status is Status.ITERATIONS_EXHAUSTED
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("support", [1, 3])
+def test_no_examples_have_no_answers(epsilon: float, support: int) -> None:
+    labels = torch.zeros(0, support, dtype=torch.long)
+    target = SparseTarget(labels, torch.zeros(0, support, dtype=F64))
+    h = torch.zeros(0, 5, dtype=F64)
+    solution = wl.solve(h, target, random_metric(5), epsilon=epsilon)
+    assert solution.value.shape == (0,)
+    assert solution.gradient().shape == (0, 5)
+    assert solution.plan().shape == (0, 5, 5)
+
+
+# In which dtype
+
+
+def test_single_precision_stays_single_where_that_is_enough() -> None:
+    class Recording(Newton):
+        seen: list[torch.dtype]
+
+        def solve(self, problem: Problem, start: torch.Tensor | None = None) -> Solution:
+            Recording.seen.append(problem.log_h.dtype)
+            return super().solve(problem, start)
+
+    for epsilon, tol, dtype in (
+        (0.5, None, F32),
+        (0.5, 1e-8, F64),
+        (0.001, None, F64),
+        (0.001, 1e-2, F32),
+    ):
+        Recording.seen = []
+        problem = problem_of(random_metric(4), epsilon, dtype=F32)
+        solution = solve_problem(problem, Recording(tol))
+        assert Recording.seen == [dtype]
+        assert solution.converged.all()
+        assert solution.f.dtype == F32
+        assert solution.problem.log_h.dtype == F32
+
+
+# Bad input
+
+
+def test_a_solver_that_does_not_fit_is_refused() -> None:
+    for solver, problem in (
+        (Newton(), problem_of(random_metric(4))),
+        (Sinkhorn(), problem_of(random_metric(4))),
+        (AlgorithmOne(3), problem_of(random_metric(4))),
+        (NetworkSimplex(), problem_of(random_metric(4), 0.1)),
+        (ZeroOne(), problem_of(Ordinal(4))),
+        (LineArea(), problem_of(Ordinal(4, power=2))),
+        (LineQuantiles(), problem_of(Ordinal(4, power=0.5))),
+        (TreeFlow(), problem_of(Discrete(4))),
+        (OneHot(), problem_of(random_metric(4), 0.1)),
+    ):
+        name = type(solver).__name__
+        with pytest.raises(ValueError, match=f"solver must fit the problem, got {name}"):
+            solve_problem(problem, solver)
+
+
+@pytest.mark.parametrize("metric", [Ordinal([0.0, 1.0, 1e5], power=13), random_metric(3)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("target", [torch.tensor([2]), torch.tensor([[0.5, 0.0, 0.5]])])
+def test_costs_beyond_the_dtype_are_refused_with_advice(
+    metric: GroundMetric, epsilon: float, target: torch.Tensor
+) -> None:
+    metric = metric.with_cost(power=13, scale=1e-4)
+    with pytest.raises(ValueError, match=r"finite costs in torch\.float32, but"):
+        wl.solve(torch.full((1, 3), 1 / 3), target, metric, epsilon=epsilon)
+
+
+# Numbers on the way that single precision does not hold
+
+
+@pytest.mark.parametrize("solver", [None, Newton()], ids=["default", "torch"])
+def test_masses_too_large_on_the_way_do_not_matter(solver: Newton | None) -> None:
+    """The first guess asks for `h e^{100}`; the answer is of the size of the target's mass."""
+    cost = torch.tensor([[0.0, 1.0, 0.3], [1.0, 0.0, 0.7], [0.3, 0.7, 0.0]], dtype=F64)
+    values = []
+    for dtype in (F32, F64):
+        h = torch.tensor([[0.35, 2.6, 0.0]], dtype=dtype)
+        y = torch.tensor([[0.0, 1e12, 0.0]], dtype=dtype)
+        solution = wl.solve(
+            h, y, cost.to(dtype), epsilon=0.0135, gamma=(0.001, 30.0), solver=solver
+        )
+        assert solution.converged.all()
+        values.append(solution.value.double())
+    torch.testing.assert_close(values[0], values[1], rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("iterations", [None, 8])
+@pytest.mark.parametrize("strength", [1e-40, 3e-84])
+def test_strengths_below_the_smallest_number_have_gradients(
+    strength: float, iterations: int | None
+) -> None:
+    metric = Discrete(3).with_cost(scale=1e36)
+    gradients = []
+    for dtype in (F32, F64):
+        x = torch.tensor([[30.0, 29.0, 31.0], [28.0, 30.0, 27.0]], dtype=dtype, requires_grad=True)
+        y = torch.tensor([[1e12, 0.0, 2e12], [3e12, 1e12, 1e12]], dtype=dtype)
+        loss_fn = wl.RelaxedWassersteinLoss(
+            metric, epsilon=2 * strength, gamma=strength, iterations=iterations
+        )
+        loss_fn(x, y).backward()
+        assert x.grad is not None
+        gradients.append(x.grad.double())
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-44)

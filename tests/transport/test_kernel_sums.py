@@ -1,0 +1,327 @@
+"""Four ways to take the same sums, and the solvers that take them."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import wassloss as wl
+from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_masses, random_metric
+from tests.oracles import INF, convex
+from wassloss.ground import Grid, GroundMetric
+from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Regularizer, Sinkhorn
+from wassloss.transport import kernel_sums as module
+from wassloss.transport.conditions import DenseConditions
+from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.kernel_sums import (
+    LARGEST_EXPONENT,
+    AxisLogSums,
+    AxisProducts,
+    BlockLogSums,
+    KernelSums,
+    Products,
+    kernel_sums_of,
+)
+
+F32, F64 = torch.float32, torch.float64
+each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
+each_dtype = pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+BALANCED = (INF, INF)
+
+
+def plane(power: float = 2, norm: Any = "euclidean") -> Grid:
+    return Grid((5, 6), norm, [1.0, 0.5], power=power, scale="median").to(dtype=F64)
+
+
+def everything(y: Tensor) -> Tensor:
+    return torch.arange(y.shape[1]).unsqueeze(0)
+
+
+def dense_problem(
+    gamma: tuple[float, float] = BALANCED,
+    regularizer: str = "plan",
+    epsilon: float = 0.1,
+    dtype: torch.dtype = F64,
+    metric: GroundMetric | None = None,
+    batch: int = 4,
+) -> Problem:
+    """All of 30 labels are in the target; the prediction and the target lack some of them."""
+    h, y = random_masses(batch, 30, support=25, seed=1), random_masses(batch, 30, 28, seed=2)
+    objective = Objective(epsilon, gamma, Regularizer(regularizer))
+    metric = random_metric(30) if metric is None else metric
+    return Problem.from_log(h.log().to(dtype), y.to(dtype), everything(y), metric, objective)
+
+
+def ragged_problem(
+    gamma: tuple[float, float] = BALANCED,
+    regularizer: str = "plan",
+    epsilon: float = 0.1,
+    dtype: torch.dtype = F64,
+    metric: GroundMetric | None = None,
+) -> Problem:
+    """Each target has its own labels, in no order; some twice, some of them padding."""
+    h, weights = random_masses(4, 30, seed=1), random_masses(4, 14, seed=2)
+    support = torch.randint(30, (4, 14), generator=torch.Generator().manual_seed(1))
+    support[0, 1] = support[0, 0]
+    weights[1, 5:9] = 0
+    weights /= weights.sum(1, keepdim=True)
+    objective = Objective(epsilon, gamma, Regularizer(regularizer))
+    metric = random_metric(30).tabulated() if metric is None else metric
+    return Problem.from_log(h.log().to(dtype), weights.to(dtype), support, metric, objective)
+
+
+# name: problem, the sums it is given, and an epsilon for which it is
+WAYS: dict[str, tuple[Callable[..., Problem], Any, type[KernelSums], float]] = {
+    "one kernel": (dense_problem, random_metric(30), Products, 0.1),
+    "one kernel, wide range": (dense_problem, random_metric(30), Products, 0.006),
+    "one kernel, own supports": (ragged_problem, random_metric(30).tabulated(), Products, 0.1),
+    "blocks": (ragged_problem, random_metric(30), BlockLogSums, 0.1),
+    "shared block": (dense_problem, random_metric(30), BlockLogSums, 0.001),
+    "axes, squared": (dense_problem, plane(), AxisProducts, 0.1),
+    "axes, Manhattan": (dense_problem, plane(1, "manhattan"), AxisProducts, 0.1),
+    "axes, wide range": (dense_problem, plane(), AxisProducts, 0.015),
+    "axes, own supports": (ragged_problem, plane(), AxisProducts, 0.1),
+    "axes in the log domain": (dense_problem, plane(), AxisLogSums, 0.001),
+    "axes in the log domain, own supports": (ragged_problem, plane(), AxisLogSums, 0.001),
+}
+each_way = pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+
+
+@each_way
+@each_objective
+@each_dtype
+def test_all_ways_take_the_same_sums(dtype, gamma, regularizer, way):
+    make, metric, kind, epsilon = way
+    problem = make(gamma, regularizer, epsilon, dtype, metric)
+    fast, plain = KernelConditions.of(problem), DenseConditions.of(problem)
+    assert isinstance(fast.sums, kind)
+    assert float(fast.largest_cost()) >= float(plain.largest_cost()) * (1 - 1e-6)
+    g = 0.3 * torch.randn(problem.log_y.shape, dtype=dtype)
+    rtol = max(1e-12, 4 * torch.finfo(dtype).eps)
+    close = {"rtol": rtol, "atol": rtol * float(plain.largest_cost() + 10 * epsilon)}
+    few = torch.tensor([True, False, True, False])
+    for a, b, start in ((fast, plain, g), (fast[few], plain[few], g[few])):
+        f = b.f_of(start)
+        torch.testing.assert_close(a.f_of(start), f, **close)
+        close_sum = {"rtol": rtol, "atol": close["atol"] / epsilon}
+        torch.testing.assert_close(a.column_log_sum(f), b.column_log_sum(f), **close_sum)
+
+
+@each_way
+@each_objective
+def test_sinkhorn_finds_the_optimum_by_all_ways(gamma, regularizer, way):
+    make, metric, kind, epsilon = way
+    epsilon = epsilon if kind in (AxisLogSums, BlockLogSums) else max(epsilon, 0.02)
+    problem = make(gamma, regularizer, epsilon, F64, metric)
+    expected = Newton(1e-12).solve(problem)
+    found = Sinkhorn(1e-10, max_iterations=100_000).solve(problem)
+    assert found.converged.all()
+    torch.testing.assert_close(found.value, expected.value, rtol=1e-8, atol=1e-10)
+    heavy = problem.log_h > -20
+    difference = found.log_gradient() - expected.log_gradient()
+    torch.testing.assert_close(
+        difference.where(heavy, 0), torch.zeros_like(difference), rtol=0, atol=1e-7
+    )
+    assert is_finite(found.f, found.g, found.gradient(0), found.log_gradient())
+
+
+@each_way
+@each_dtype
+def test_single_precision_ends_where_double_does(dtype, way):
+    make, metric, _, epsilon = way
+    expected = Newton(1e-11).solve(make(epsilon=max(0.02, epsilon), metric=metric))
+    problem = make(epsilon=max(0.02, epsilon), metric=metric, dtype=dtype)
+    found = Sinkhorn(1e-6).solve(problem)
+    assert found.converged.all()
+    assert found.f.dtype == found.value.dtype == dtype
+    torch.testing.assert_close(found.value.double(), expected.value, rtol=2e-6, atol=2e-6)
+
+
+@each_objective
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_grid_against_a_convex_solver(batch, gamma, regularizer):
+    metric = Grid((2, 3), spacing=[1.0, 0.7], power=2, scale="max").to(dtype=F64)
+    h, y = random_masses(batch, 6, seed=1), random_masses(batch, 6, seed=2)
+    if gamma != BALANCED:
+        y = 2.5 * y
+    keywords = {"epsilon": 0.1, "gamma": gamma, "regularizer": regularizer}
+    solution = wl.solve(h, y, metric, solver=Sinkhorn(1e-11), **keywords)
+    assert isinstance(kernel_sums_of(solution.problem), AxisProducts)
+    for b in range(batch):
+        value, T = convex(
+            h[b].numpy(), y[b].numpy(), metric.cost().numpy(), 0.1, gamma, regularizer
+        )
+        assert float(solution.value[b]) == pytest.approx(value, rel=1e-6, abs=1e-8)
+        np.testing.assert_allclose(solution.plan()[b].numpy(), T, atol=2e-4)
+
+
+@each_objective
+def test_the_papers_iterations_take_the_same_sums(gamma, regularizer):
+    for metric in (random_metric(30), plane()):
+        problem = dense_problem(gamma, regularizer, metric=metric)
+        expected = Newton(1e-12).solve(problem)
+        found = AlgorithmOne(3000).solve(problem)
+        torch.testing.assert_close(found.value, expected.value, rtol=1e-8, atol=1e-10)
+
+
+def test_a_range_that_products_cannot_hold_goes_to_the_log_domain():
+    for metric, inside, outside in (
+        (random_metric(30), Products, BlockLogSums),
+        (plane(), AxisProducts, AxisLogSums),
+    ):
+        for dtype in (F32, F64):
+            limit = float(metric.cost().max()) / LARGEST_EXPONENT[dtype]
+            for factor, kind in ((1.01, inside), (0.99, outside)):
+                problem = dense_problem(epsilon=factor * limit, metric=metric)
+                assert type(kernel_sums_of(problem, dtype)) is kind
+
+
+def test_few_targets_on_a_grid_are_summed_by_their_own_columns():
+    metric = Grid((5, 6), power=2)
+    for support, kind in ((11, BlockLogSums), (12, AxisProducts)):
+        y = random_masses(2, support, seed=1)
+        labels = torch.arange(support).expand(2, support)
+        log_h = random_masses(2, 30, seed=2).log()
+        problem = Problem.from_log(log_h, y, labels, metric, Objective(50.0))
+        assert type(kernel_sums_of(problem)) is kind
+
+
+def test_large_blocks_are_summed_in_parts(monkeypatch):
+    for metric in (random_metric(30), plane()):
+        problem = dense_problem(epsilon=1e-3, metric=metric)
+        log_v, sums = problem.log_y.clone(), kernel_sums_of(problem)
+        whole = sums.over_support(log_v), sums.over_labels(problem.log_h)
+        monkeypatch.setattr(module, "LARGEST_TEMPORARY", 1000)
+        parts = sums.over_support(log_v), sums.over_labels(problem.log_h)
+        monkeypatch.undo()
+        for a, b in zip(whole, parts, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+@each_objective
+def test_no_matrix_of_all_costs_is_built_for_a_grid(gamma, regularizer, monkeypatch):
+    h, y = random_masses(3, 144, seed=1), random_masses(3, 144, seed=2)
+    full = Grid((12, 12), power=2, scale="max").to(dtype=F64)
+    keywords: dict[str, Any] = {"epsilon": 0.05, "gamma": gamma, "regularizer": regularizer}
+    expected = wl.solve(h, y, full.cost(), **keywords, solver=Newton(1e-10))
+    monkeypatch.setattr(Grid, "cost_columns", None)
+    monkeypatch.setattr(Grid, "distance_columns", None)
+    for dtype, close in ((F32, 1e-4), (F64, 1e-7)):
+        found = wl.solve(h.to(dtype), y.to(dtype), full, **keywords)
+        assert found.converged.all()
+        torch.testing.assert_close(found.value.double(), expected.value, rtol=close, atol=close)
+    wl.wasserstein(h.requires_grad_(), y, full, **keywords).sum().backward()
+    assert is_finite(h.grad)
+    nobody = wl.solve(h[:0].detach(), y[:0], full, **keywords)
+    assert nobody.value.shape == (0,)
+
+
+@pytest.mark.parametrize("shape", [(30,), (5, 6), (2, 3, 5), (1, 30), (30, 1)])
+@pytest.mark.parametrize(("norm", "power"), [("euclidean", 2), ("manhattan", 1)])
+def test_grids_of_any_dimension(shape, norm, power):
+    metric = Grid(shape, norm, power=power, scale="max").to(dtype=F64)
+    problem = dense_problem(epsilon=0.1, metric=metric)
+    table = Problem.from_log(
+        problem.log_h, problem.log_y.exp(), problem.support, wl.ground.Matrix(metric.cost()),
+        problem.objective,
+    )  # fmt: skip
+    expected, found = (Sinkhorn(1e-11).solve(p) for p in (table, problem))
+    torch.testing.assert_close(found.value, expected.value, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("grid", [plane(), plane(1, "manhattan")], ids=["squared", "Manhattan"])
+def test_costs_along_axes_add_up(grid):
+    first, second = grid.axis_costs()
+    added = first[:, None, :, None] + second[None, :, None, :]
+    torch.testing.assert_close(added.reshape(30, 30), grid.cost())
+
+
+def test_other_costs_have_no_axes():
+    for norm, power in itertools.product(("euclidean", "manhattan"), (0, 0.5, 1, 2, 3)):
+        separable = (norm, power) in (("euclidean", 2), ("manhattan", 1))
+        assert (Grid((3, 4), norm, power=power).axis_costs() is not None) == separable
+    assert random_metric(30).axis_costs() is None
+
+
+# Kernels that are cut off where they would underflow
+
+
+def steep_problem(
+    gamma: tuple[float, float] = BALANCED, regularizer: str = "plan", spread: float = 0.0
+) -> Problem:
+    """Costs up to thousands of ε, of which a plan between near measures uses the lowest."""
+    metric = random_metric(30).with_cost(power=6)
+    h = random_masses(4, 30, seed=1) + 0.01
+    h = h / h.sum(1, keepdim=True)
+    y = (h.log() + 0.3 * torch.randn(4, 30, dtype=F64)).softmax(1)
+    if spread:  # all mass of two examples far from where it has to go
+        here, there = divmod(int(metric.cost().argmax()), 30)
+        h[:2], y[:2] = 0.01, 0.01
+        h[:2, here] = y[:2, there] = 0.71
+    objective = Objective(0.02, gamma, Regularizer(regularizer))
+    problem = Problem.from_log(h.log(), y, everything(y), metric, objective)
+    assert float(problem.cost().max()) / 0.02 > 2 * LARGEST_EXPONENT[F64]
+    return problem
+
+
+@each_objective
+@pytest.mark.parametrize("spread", [0.0, 1.0], ids=["near", "far"])
+def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, spread, monkeypatch):
+    problem = steep_problem(gamma, regularizer, spread)
+    whole = KernelConditions.of(problem)
+    expected = Sinkhorn()._iterate(problem, whole, None, 1e-11, 100_000)
+    assert expected.converged.all()
+    if not spread:
+        torch.testing.assert_close(expected.value, Newton(1e-12).solve(problem).value)
+    used: list[bool] = []
+    iterate = Sinkhorn._iterate
+
+    def recording(self, problem, equations, *rest):
+        used.append(equations.cut)
+        return iterate(self, problem, equations, *rest)
+
+    monkeypatch.setattr(Sinkhorn, "_iterate", recording)
+    found = Sinkhorn(1e-11, max_iterations=100_000).solve(problem)
+    assert found.converged.all()
+    torch.testing.assert_close(found.value, expected.value, rtol=1e-8, atol=1e-9)
+    torch.testing.assert_close(found.log_gradient(), expected.log_gradient(), rtol=0, atol=1e-7)
+    if not spread:
+        assert used == [True]
+    elif gamma == BALANCED:  # nothing else than the long way will do
+        assert used == [True, False]
+
+
+def test_what_a_cut_kernel_neglects_is_bounded():
+    problem = steep_problem()
+    cut, whole = KernelConditions.of(problem, cut=True), KernelConditions.of(problem)
+    assert isinstance(cut.sums, Products)
+    assert isinstance(whole.sums, BlockLogSums)
+    for size in (1.0, 10.0, 20.0):
+        f, g = (size * torch.randn(4, 30, dtype=F64) for _ in range(2))
+        bound = cut.neglected(f, g)
+        for a, b in (
+            (cut._row_log_sum(g), whole._row_log_sum(g)),
+            (cut.column_log_sum(f), whole.column_log_sum(f)),
+        ):
+            missing = -torch.expm1(a - b).amin(1)
+            assert (missing <= bound + 1e-10).all()  # the logarithms themselves are in thousands
+    assert (bound > 1).any()
+
+
+def test_a_problem_that_runs_out_of_iterations_is_not_run_again(monkeypatch):
+    problem = steep_problem()
+    used: list[bool] = []
+    iterate = Sinkhorn._iterate
+
+    def recording(self, problem, equations, *rest):
+        used.append(equations.cut)
+        return iterate(self, problem, equations, *rest)
+
+    monkeypatch.setattr(Sinkhorn, "_iterate", recording)
+    stopped = Sinkhorn(1e-12, max_iterations=3).solve(problem)
+    assert not stopped.converged.any()
+    assert used == [True]
