@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import dump_svmlight_file
 
 import wassloss as wl
 from tests.cli.commands import (
@@ -33,9 +34,12 @@ def metric(tmp_path: Path) -> Path:
 
 def written(kind: str, folder: Path) -> Path:
     """The same tags in a file of each kind, or as two files in a folder."""
+    if kind == "svm":
+        data = graded(parts=False, names=None)
+        dump_svmlight_file(data.features.numpy(), data.target.numpy(), str(folder / "data.svm"))
+        return folder / "data.svm"
     if kind != "folder":
-        data = graded(parts=False, names=None) if kind == "svm" else tagged()
-        return saved(data, folder / f"data.{kind}")
+        return saved(tagged(), folder / f"data.{kind}")
     shards = folder / "shards"
     shards.mkdir()
     data = tagged()
@@ -99,7 +103,7 @@ def test_predictions_for_a_folder(
     file, shards = written("parquet", tmp_path), written("folder", tmp_path)
     run = tmp_path / "run"
     ok("train", file, "--out", run, "--metric", metric, "--kl-weight", 0.1, *QUICK)
-    monkeypatch.setattr("wassloss.runs.inputs.ROWS_AT_ONCE", 32)
+    monkeypatch.setattr("wassloss.estimators.model_file._ROWS", 32)
     expected = ok("predict", run, saved(tagged(), tmp_path / "data.npz")).stdout
     assert ok("predict", run, file).stdout == expected
     assert ok("predict", run, shards).stdout == expected
@@ -239,7 +243,7 @@ def test_resume_goes_on_as_if_never_stopped(kind: str, metric: Path, tmp_path: P
     ok("train", "--out", run, "--resume", "--steps", 70)  # the rest it knows
     assert same_weights(run, whole)
     log = (run / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["iteration"] for line in log] == list(range(10, 71, 10))
+    assert [json.loads(line)["step"] for line in log] == list(range(10, 71, 10))
 
 
 def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def bad_inputs() -> dict[str, tuple[Any, str]]:
         "width": (x[:, :5], "data must have 6 features, as .* was trained on, got 5"),
         "one row": (x[0], r"features must have shape \(examples, features\)"),
         "nan": (nan, "features must be finite, got nan in row 3, column 1"),
-        "range": (np.full((1, 6), 1e200), "X, standardized, must fit torch.float32, got 1e"),
+        "range": (np.full((1, 6), 1e200), "features must fit torch.float32, got 1e"),
         "text": (x.astype(str), "features must hold real numbers"),
     }
 

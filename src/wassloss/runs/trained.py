@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from wassloss._precision import narrowed
 from wassloss.data._inputs import feature_tensor
 from wassloss.data.columns import DataWarning, columns, not_features
 from wassloss.data.labels import numbers, shown
@@ -137,7 +139,7 @@ class TrainedRun:
             )
 
     def _features(self, X: Any) -> Tensor:
-        """Finite floats in the order of training."""
+        """Finite floats in the order and the precision of training."""
         if hasattr(X, "columns") and hasattr(X, "to_numpy"):
             X = self._columns(X)
         features = feature_tensor(X)
@@ -146,7 +148,7 @@ class TrainedRun:
                 f"data must have {self.features} features, as {self.path} was trained on, got "
                 f"{features.shape[1]}"
             )
-        return features
+        return narrowed("features", features, torch.float32)
 
     def _columns(self, frame: Any) -> NDArray[Any]:
         others = not_features(self.settings.label_column or "label")
