@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss._checks import check_number, check_strength
-from wassloss.ground._inputs import seed_of, size_of
+from wassloss._checks import check_count, check_number, check_seed, check_strength
 
 _AT_ONCE = 2**22  # signs drawn at a time
 
@@ -60,8 +59,8 @@ def linear_complexity_estimate(
     >>> linear_complexity_estimate(torch.eye(4), norm=2.0)
     Estimate(value=1.0, error=0.0)
     """
-    x, norm, draws = _sample(features), check_strength("norm", norm), size_of("draws", draws)
-    rng = np.random.default_rng(seed_of("seed", seed))
+    x, norm, draws = _sample(features), check_strength("norm", norm), check_count("draws", draws)
+    rng = np.random.default_rng(check_seed("seed", seed))
     lengths = []
     for begin in range(0, draws, max(1, _AT_ONCE // len(x))):
         count = min(draws - begin, max(1, _AT_ONCE // len(x)))
@@ -84,7 +83,7 @@ def expected_linear_complexity(second_moment: float, norm: float, n: int) -> flo
     0.2
     """
     moment, norm = check_strength("second_moment", second_moment), check_strength("norm", norm)
-    return norm * math.sqrt(moment / size_of("n", n))
+    return norm * math.sqrt(moment / check_count("n", n))
 
 
 def excess_risk_bound(
@@ -113,7 +112,7 @@ def excess_risk_bound(
     cost = check_strength("largest_cost", largest_cost)
     if not 0 < check_number("delta", delta) < 1:
         raise ValueError(f"delta must be between 0 and 1, got {delta}")
-    n, labels = size_of("n", n), size_of("labels", labels)
+    n, labels = check_count("n", n), check_count("labels", labels)
     chance = 2 * cost * math.sqrt(math.log(1 / delta) / (2 * n))
     return 32 * labels * cost * complexity + chance
 

@@ -486,7 +486,7 @@ SETTINGS: dict[str, Mistake] = {
     "regularizer typo": (
         lambda: loss(regularizer="plam"),
         ValueError,
-        r"regularizer must be one of \['plan', 'product'\], got 'plam'",
+        r"regularizer must be 'plan' or 'product', got 'plam'",
     ),
     "debiased in words": (
         lambda: loss(debiased="no"),
@@ -590,7 +590,7 @@ SETTINGS: dict[str, Mistake] = {
     "reduction typo": (
         lambda: loss(reduction="average"),
         ValueError,
-        r"reduction must be one of \('mean', 'sum', 'none'\), got 'average'",
+        r"reduction must be 'mean', 'sum' or 'none', got 'average'",
     ),
     "kl_weight < 0": (
         lambda: loss(kl_weight=-0.1),

@@ -11,8 +11,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
+from wassloss._checks import check_count, check_seed
 from wassloss.ground import GroundMetric
-from wassloss.ground._inputs import seed_of, size_of
 from wassloss.targets import SparseTarget
 
 _CHUNK = 256  # labels whose distances to all others are held at once
@@ -56,7 +56,7 @@ def flip_labels(
         )
     if (nearest is None) == (radius is None):
         raise ValueError(f"give either nearest or radius, got {nearest} and {radius}")
-    rng = np.random.default_rng(seed_of("seed", seed))
+    rng = np.random.default_rng(check_seed("seed", seed))
     # Drawn for every example, so that one label's neighbours do not change another's flips.
     flips = rng.random(len(classes)) < probability
     picks = rng.random(len(classes))
@@ -78,7 +78,7 @@ def flip_labels(
 def _neighbours(label: int, distances: Tensor, nearest: int | None, radius: float | None) -> Tensor:
     if nearest is not None:
         order = distances.sort(stable=True).indices
-        near = order[order != label][: size_of("nearest", nearest)]
+        near = order[order != label][: check_count("nearest", nearest)]
     else:
         near = (distances <= (radius or 0.0)).nonzero().squeeze(1)
         near = near[near != label]
@@ -102,7 +102,7 @@ def drop_tags(target: SparseTarget, probability: float, *, seed: int = 0) -> Spa
     tensor([[0.3333, 0.3333, 0.0000, 0.3333]])
     """
     _check_probability(probability)
-    rng = np.random.default_rng(seed_of("seed", seed))
+    rng = np.random.default_rng(check_seed("seed", seed))
     used = (target.weights > 0).numpy()
     kept = used & (rng.random(used.shape) >= probability)
     survivor = np.where(used, rng.random(used.shape), -1.0).argmax(1)
@@ -142,7 +142,7 @@ def reduce_redundancy(
         raise ValueError(f"threshold must be a finite number, at least 0, got {threshold}")
     if method not in ("complete", "average", "single"):
         raise ValueError(f"method must be 'complete', 'average' or 'single', got {method!r}")
-    rng = np.random.default_rng(seed_of("seed", seed))
+    rng = np.random.default_rng(check_seed("seed", seed))
     indices, used = target.indices.numpy(), (target.weights > 0).numpy()
     kept = np.zeros_like(used)
     for rows in np.array_split(np.arange(len(used)), -(-len(used) // _ROWS)):

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from experiments.corpora.noise import flip_labels
+from wassloss._checks import check_count, check_seed
 from wassloss.data import Dataset
 from wassloss.ground import Embedding, Grid
-from wassloss.ground._inputs import seed_of, size_of
 
 
 def lattice(
@@ -43,12 +43,12 @@ def lattice(
     >>> data
     Dataset('lattice', 1800 examples, 2 features, 9 labels, class ids, 900 train, 900 test)
     """
-    side = size_of("side", side)
-    train, test = size_of("train", train), size_of("test", test)
+    side = check_count("side", side)
+    train, test = check_count("train", train), check_count("test", test)
     if not 0 < spread < np.inf:
         raise ValueError(f"spread must be positive, got {spread}")
     metric = Grid((side, side))
-    positions, flips = np.random.SeedSequence(seed_of("seed", seed)).spawn(2)
+    positions, flips = np.random.SeedSequence(check_seed("seed", seed)).spawn(2)
     true = torch.arange(side * side).repeat_interleave(train + test)
     vertices = torch.stack([true // side, true % side], 1)  # (examples, 2)
     rng = np.random.default_rng(positions)
@@ -80,9 +80,9 @@ def random_histograms(n: int, size: int, *, seed: int = 0) -> Tensor:
     >>> random_histograms(2, 256).sum(1)
     tensor([1., 1.], dtype=torch.float64)
     """
-    n, size = size_of("n", n), size_of("size", size)
+    n, size = check_count("n", n), check_count("size", size)
     # Exponential variables divided by their sum are uniform on the simplex.
-    masses = np.random.default_rng(seed_of("seed", seed)).standard_exponential((n, size))
+    masses = np.random.default_rng(check_seed("seed", seed)).standard_exponential((n, size))
     return torch.from_numpy(masses / masses.sum(1, keepdims=True))
 
 
@@ -99,8 +99,8 @@ def random_metric(size: int, *, seed: int = 0) -> Embedding:
     >>> round(float(metric.cost().numpy().mean()), 1)
     1.0
     """
-    size = size_of("size", size)
-    points = np.random.default_rng(seed_of("seed", seed)).standard_normal(
+    size = check_count("size", size)
+    points = np.random.default_rng(check_seed("seed", seed)).standard_normal(
         (size, max(1, size // 10))
     )
     distances = Embedding(points, normalize=False).distance().numpy()

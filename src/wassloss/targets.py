@@ -16,8 +16,15 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from wassloss._checks import are_measures, first_row, senseless_masses
-from wassloss._looking import checking, marked, traceable
+from wassloss import _checks
+from wassloss._checks import (
+    are_measures,
+    first_row,
+    invalid_masses,
+    marked,
+    refuse_masses,
+    traceable,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class SparseTarget:
     weights: Tensor
 
     def marked(self, marks: Tensor | None) -> SparseTarget:
-        """With NaN for the examples that a check marked so; see :mod:`wassloss._looking`."""
+        """With NaN for the examples that a check marked so; see :mod:`wassloss._checks`."""
         return self if marks is None else SparseTarget(self.indices, marked(self.weights, marks))
 
 
@@ -164,7 +171,7 @@ def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -
     _check_device(y, like)
     y = y.reshape(-1, labels)
     everything = torch.arange(labels, device=y.device).unsqueeze(0)  # shared by all examples
-    if y.requires_grad or not checking():
+    if y.requires_grad or not _checks.can_read_values():
         # Labels of zero weight have a gradient too; and traced shapes must not depend on data.
         return SparseTarget(everything, y)
     support = int((y != 0).sum(1).max()) if len(y) else 0
@@ -254,7 +261,7 @@ def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tenso
 
 def _senseless(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> Tensor:
     unknown, twice = _named_wrongly(indices.expand_as(weights), weights, labels)
-    wrong = senseless_masses(weights, "target")
+    wrong = invalid_masses(weights, "target")
     if allow_empty:
         wrong = wrong & (weights != 0).any(1)
     return wrong | unknown.any(1) | twice.any(1)
@@ -271,17 +278,7 @@ def _check(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> 
     unknown, twice = _named_wrongly(indices, weights, labels)
     if are_good and not bool(unknown.any() | twice.any()):
         return
-    for wrong, expected in (
-        (~weights.isfinite(), "finite"),
-        (weights < 0, "non-negative"),
-    ):
-        row = first_row(wrong)
-        if row is not None:
-            value = weights[row][wrong[row]][0].item()
-            raise ValueError(f"target must be {expected}, got {value} in example {row}")
-    row = None if allow_empty else first_row((weights.sum(1) <= 0).unsqueeze(1))
-    if row is not None:
-        raise ValueError(f"target must have some mass in every example, got none in example {row}")
+    refuse_masses(weights, "target", allow_empty)
     if shared:
         return
     row = first_row(unknown)

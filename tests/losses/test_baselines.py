@@ -147,7 +147,7 @@ def test_a_label_that_is_ruled_out_costs_nothing_unless_it_is_true() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: KLLoss(3, reduction="median"), "reduction must be one of"),
+        (lambda: KLLoss(3, reduction="median"), "reduction must be 'mean', 'sum' or"),
         (lambda: SoftenedKLLoss(METRIC, -1.0), "width must be"),
         (lambda: ExpectedCostLoss(METRIC, kl_weight=-0.1), "kl_weight must be"),
         (lambda: WeightedSum([KLLoss(3)], [1.0, 2.0]), "weights must be one for each loss"),

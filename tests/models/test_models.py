@@ -91,7 +91,10 @@ def test_the_measure_model_learns_a_total_mass() -> None:
     [
         ({}, "config must have a kind out of LinearSoftmax, MLP, MeasureModel, got None"),
         ({"kind": "os.system"}, "got 'os.system'"),
-        ({"kind": "MLP", "features": 3}, "config does not describe a MLP: .*'hidden_layer_sizes' and 'labels'"),
+        (
+            {"kind": "MLP", "features": 3},
+            "config does not describe a MLP: .*'hidden_layer_sizes' and 'labels'",
+        ),
         ({"kind": "LinearSoftmax", "features": 0, "labels": 2}, "features must be at least 1"),
         (
             {"kind": "MLP", "features": 2, "hidden_layer_sizes": 3, "labels": 2},

@@ -135,8 +135,8 @@ def test_what_may_change_on_resume() -> None:
         ({"momentum": 0, "nesterov": True}, "momentum must be positive where nesterov"),
         ({"betas": (0.9, 1.0)}, "betas must be at least 0 and less than 1"),
         ({"betas": (0.9,)}, "betas must be two numbers"),
-        ({"optimizer": "SGD"}, "optimizer must be one of sgd, adam, adamw, got 'SGD'"),
-        ({"schedule": "step"}, "schedule must be one of constant, cosine, got 'step'"),
+        ({"optimizer": "SGD"}, "optimizer must be 'sgd', 'adam' or 'adamw', got 'SGD'"),
+        ({"schedule": "step"}, "schedule must be 'constant' or 'cosine', got 'step'"),
     ],
 )
 def test_wrong_plans(keywords: Any, message: str) -> None:

@@ -22,9 +22,8 @@ from experiments.lab.many.general import GeneralSteps
 from experiments.lab.many.general_graph import GeneralGraphSteps
 from experiments.lab.many.problem import linear_problem
 from experiments.lab.many.run import ManyRun, ManySteps
-from wassloss._checks import check_strength
+from wassloss._checks import check_seed, check_strength
 from wassloss.ground import GroundMetric
-from wassloss.ground._inputs import seed_of
 from wassloss.losses.modules import LARGEST_TABLE
 from wassloss.training.checkpoints import (
     check_new,
@@ -284,7 +283,7 @@ def _seeds(seeds: Sequence[int] | None, plan: TrainingPlan, count: int) -> list[
     if seeds is None:
         return [plan.seed] * count
     each = _one_each("seeds", list(seeds), count)
-    return [seed_of("seeds", seed) for seed in each]
+    return [check_seed("seeds", seed) for seed in each]
 
 
 def _strengths(name: str, given: Sequence[float] | None, plain: float, count: int) -> Tensor:

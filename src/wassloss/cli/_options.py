@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from wassloss._checks import check_seed
 from wassloss.cli._errors import usage
-from wassloss.ground._inputs import seed_of
 from wassloss.ground.sources import read_names
 
 
@@ -36,7 +36,7 @@ def label_list(text: str | None) -> tuple[str, ...] | None:
 def checked_seed(seed: int) -> int:
     """The callback of an option ``--seed``."""
     try:
-        return seed_of("seed", seed)
+        return check_seed("seed", seed)
     except ValueError as error:
         raise usage(f"{error}.") from None
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.ground._inputs import seed_of
+from wassloss._checks import check_seed
 
 KNOWN_PARTS = ("train", "validation", "test")
 
@@ -71,7 +71,7 @@ def draw_parts(
     owners = rows if groups is None else groups[rows]
     _, group, sizes = owners.unique(return_inverse=True, return_counts=True)
     # Sort random keys: libraries change how they draw permutations.
-    keys = np.random.default_rng(seed_of("seed", seed)).random(len(sizes))
+    keys = np.random.default_rng(check_seed("seed", seed)).random(len(sizes))
     order = torch.from_numpy(np.argsort(keys, kind="stable"))
     # A group goes where its middle falls, so each part is off by at most half a group.
     ends = sizes[order].cumsum(0)

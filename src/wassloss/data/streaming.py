@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wassloss._checks import check_count, check_seed
 from wassloss.data._row_ranges import Piece, RowGroups, batch_ends, stretch
 from wassloss.data.parquet import expanded, in_part, open_file
 from wassloss.data.table import (
@@ -34,7 +35,6 @@ from wassloss.data.table import (
     one_line,
     targets_of,
 )
-from wassloss.ground._inputs import seed_of, size_of
 from wassloss.targets import SparseTarget, Target, read_target, take_rows
 
 Batch = tuple[Tensor, Target]
@@ -91,14 +91,14 @@ class ParquetStream:
         label_count: int = 0,
         feature_names: tuple[str, ...] | None = None,
     ) -> None:
-        self.batch_size = size_of("batch_size", batch_size)
-        self.buffer_rows = size_of("buffer_rows", buffer_rows)
-        self.world_size = size_of("world_size", world_size)
+        self.batch_size = check_count("batch_size", batch_size)
+        self.buffer_rows = check_count("buffer_rows", buffer_rows)
+        self.world_size = check_count("world_size", world_size)
         if not 0 <= rank < world_size:
             raise ValueError(f"rank must be in 0..{world_size - 1}, got {rank}")
         if prefetch < 0:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
-        self.rank, self.shuffle, self.seed = rank, shuffle, seed_of("seed", seed)
+        self.rank, self.shuffle, self.seed = rank, shuffle, check_seed("seed", seed)
         self.drop_last, self.prefetch = drop_last, prefetch
         self.part = part
         names = None if label_names is None else tuple(label_names)

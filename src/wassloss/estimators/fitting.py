@@ -11,8 +11,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from torch import Tensor, nn
 
-from wassloss._checks import check_strength
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count, check_strength
 from wassloss.targets import Target
 from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
 from wassloss.training.examples import Examples
@@ -59,7 +58,7 @@ class FitPlan:
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be one of {SOLVERS}, got {self.solver!r}")
         if self.max_iter is not None:
-            size_of("max_iter", self.max_iter)
+            check_count("max_iter", self.max_iter)
         check_strength("tol", self.tol)
         check_strength("alpha", self.alpha)
         self.small_steps()  # checks the rest

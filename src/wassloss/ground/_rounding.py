@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from wassloss.ground._inputs import first_index
+from wassloss.ground._arrays import first_index
 
 _LARGEST_ERROR = 0.01  # of the largest distance, however few digits the numbers have
 # Errors of squares that are forgiven, in rounding units of the largest square. Points that are

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count
 from wassloss.ground._spread import blocks
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def axiom_report(metric: GroundMetric, samples: int | None = None) -> AxiomRepor
             default all labels, or 256 of them where there are more.
     """
     size = metric.size
-    count = min(size, _LABELS if samples is None else size_of("samples", samples))
+    count = min(size, _LABELS if samples is None else check_count("samples", samples))
     chosen = torch.arange(size)
     if count < size:
         generator = torch.Generator().manual_seed(0)

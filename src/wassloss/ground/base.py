@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._checks import check_count
+from wassloss.ground._arrays import Numbers, label_indices
 from wassloss.ground._cost import (
     Scale,
     check_power,
@@ -22,7 +24,6 @@ from wassloss.ground._cost import (
     infinite_distance,
     overflow,
 )
-from wassloss.ground._inputs import Numbers, label_indices, size_of
 from wassloss.ground._labels import check_labels, find_label
 from wassloss.ground._spread import blocks, max_distance, median_distance
 from wassloss.ground.axioms import AxiomReport, axiom_report
@@ -275,7 +276,7 @@ class GroundMetric(ABC):
         >>> Ordinal([1, 2, 4], labels=["good", "fair", "poor"]).nearest("poor", 2)
         [('fair', 2.0), ('good', 3.0)]
         """
-        k = size_of("k", k)
+        k = check_count("k", k)
         origin = self.index(label)
         distances, order = self.distance_columns(origin).detach().sort(stable=True)
         near = zip(order[: k + 1].tolist(), distances[: k + 1].tolist(), strict=True)

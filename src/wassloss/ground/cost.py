@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.ground._arrays import Numbers, float_tensor, holds_integers
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground._rounding import check_not_negative
 from wassloss.ground.base import GroundMetric
 

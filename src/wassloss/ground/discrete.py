@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._checks import check_count
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import size_of
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Discrete(GroundMetric):
         scale: Scale = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        count = size_of("size", size)
+        count = check_count("size", size)
         super().__init__(count, like=torch.empty(()), power=power, scale=scale, labels=labels)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.ground._arrays import Numbers, float_tensor
 from wassloss.ground._cost import Scale
 from wassloss.ground._euclidean import by_differences, distances, fused_costs
-from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground._spread import blocks
 from wassloss.ground.base import GroundMetric
 

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.ground._arrays import Numbers, float_tensor
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground._labels import check_labels
 from wassloss.ground.base import GroundMetric
 

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._checks import check_count
+from wassloss.ground._arrays import Numbers, float_tensor, int_array
 from wassloss.ground._cost import Scale, cost_of
-from wassloss.ground._inputs import Numbers, float_tensor, int_array, size_of
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class Grid(GroundMetric):
     ) -> None:
         if isinstance(shape, int):
             raise TypeError(f"shape must be a sequence of integers such as ({shape},), got {shape}")
-        self._shape = tuple(size_of(f"shape[{axis}]", cells) for axis, cells in enumerate(shape))
+        self._shape = tuple(
+            check_count(f"shape[{axis}]", cells) for axis, cells in enumerate(shape)
+        )
         if not self._shape:
             raise ValueError("shape must have at least one axis, got ()")
         if norm not in ("euclidean", "manhattan"):

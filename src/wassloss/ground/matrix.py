@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.ground._arrays import Numbers, float_tensor, holds_integers
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground._rounding import check_distances, cleaned
 from wassloss.ground.base import GroundMetric
 

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._checks import check_count
+from wassloss.ground._arrays import Numbers, float_tensor, holds_integers
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, size_of
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Ordinal(GroundMetric):
         labels: Sequence[str] | None = None,
     ) -> None:
         if isinstance(positions, int | np.integer):
-            size = size_of("positions, as a number of labels,", positions)
+            size = check_count("positions, as a number of labels,", positions)
             self._positions = torch.arange(size, dtype=torch.get_default_dtype())
         else:
             self._positions = float_tensor(

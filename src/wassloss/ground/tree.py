@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.ground._arrays import Numbers, float_tensor, int_array
 from wassloss.ground._cost import Scale
-from wassloss.ground._inputs import Numbers, float_tensor, int_array
 from wassloss.ground._paths import tree_of_paths
 from wassloss.ground._preorder import Preorder, preorder
 from wassloss.ground._range_minimum import minimum_table, range_minimum

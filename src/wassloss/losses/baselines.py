@@ -31,7 +31,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss._checks import check_number, check_strength
+from wassloss._checks import check_choice, check_number, check_strength
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
@@ -46,8 +46,7 @@ class PerExampleLoss(nn.Module):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+        check_choice("reduction", reduction, REDUCTIONS)
         self.reduction = reduction
 
     def forward(self, logits: Tensor, target: Target) -> Tensor:

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._looking import checking
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.kernels.status import IGNORED
+from wassloss.losses import inputs
 from wassloss.losses.autograd import (
     check_reverse_mode,
     reduced_with_fused_gradient,
@@ -39,7 +39,13 @@ from wassloss.losses.autograd import (
 )
 from wassloss.losses.fused import fused_loss
 from wassloss.losses.rule import Fused
-from wassloss.losses.spec import LossSpec, Recipe, SolverKeywords, TransportKeywords
+from wassloss.losses.spec import (
+    LossSpec,
+    Recipe,
+    SolverKeywords,
+    TransportKeywords,
+    check_ignore_index,
+)
 from wassloss.losses.transport_cost import problem_of, transport_cost
 from wassloss.targets import (
     SparseTarget,
@@ -173,7 +179,7 @@ def wasserstein_loss(
     """
     recipe = Recipe.checked(epsilon=epsilon, debiased=debiased, **keywords)
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
-    ignore_index = _checks.check_ignore_index(ignore_index)
+    ignore_index = check_ignore_index(ignore_index)
     if not recipe.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
     spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
@@ -216,7 +222,7 @@ def relaxed_wasserstein_loss(
     """
     recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
     kl_weight = _checks.check_strength("kl_weight", kl_weight)
-    ignore_index = _checks.check_ignore_index(ignore_index)
+    ignore_index = check_ignore_index(ignore_index)
     spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, ignore_index=ignore_index)
     return relaxed_loss(log_h, target, spec).differentiable()
 
@@ -267,8 +273,8 @@ def loss_of_logits(logits: Tensor, target: Target, spec: LossSpec) -> PerExample
     read = read or _read("logits", rows, target, shape, spec)
     if not spec.normalize_target:
         mass = read.target.weights.detach().sum(1)
-        tolerance = _checks.mass_tolerance(rows.dtype, dtype_of(target))
-        marks = _checks.check_equal_mass(mass, torch.ones_like(mass), tolerance)
+        tolerance = inputs.mass_tolerance(rows.dtype, dtype_of(target))
+        marks = inputs.check_equal_mass(mass, torch.ones_like(mass), tolerance)
         read = read._replace(target=read.target.marked(marks))
     return _composed(read, shape, spec)
 
@@ -287,7 +293,7 @@ def _composed(read: _Read, shape: torch.Size, spec: LossSpec) -> PerExample:
 
 def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
     """What a compiled pass found; None where it has doubts that the composed functions explain."""
-    can_look = checking()
+    can_look = _checks.can_read_values()
     worst = fused.worst() if can_look else IGNORED
     if worst > IGNORED:
         return None
@@ -306,7 +312,7 @@ def relaxed_loss(log_h: Tensor, target: Target, spec: LossSpec) -> PerExample:
     rows, target, shape = _shaped("log_h", log_h, target, spec.metric)
     _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
     rows, read, counts = _read("log_h", rows, target, shape, spec)
-    read = read.marked(_checks.check_log_masses(rows.detach(), "log_h"))
+    read = read.marked(inputs.check_log_masses(rows.detach(), "log_h"))
     value = transport_cost(rows, read, spec.metric, spec.recipe, unsolved=spec.unsolved)
     if spec.kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
@@ -317,7 +323,7 @@ def relaxed_loss(log_h: Tensor, target: Target, spec: LossSpec) -> PerExample:
 def _read_masses(
     h: Tensor, y: Target, metric: GroundMetric, recipe: Recipe
 ) -> tuple[Tensor, SparseTarget]:
-    _checks.check_prediction("h", h, metric, -1)
+    _checks.check_prediction("h", h, metric.size, metric.device, -1)
     if h.dim() > 2:
         raise ValueError(f"h must have shape (batch, labels) or (labels,), got {tuple(h.shape)}")
     masses = _working(h).reshape(-1, metric.size)
@@ -325,8 +331,8 @@ def _read_masses(
     target = read_target(y, metric.size, h.shape[:-1], masses)[0].marked(marks)
     if recipe.objective.balanced:
         total, wanted = masses.detach().sum(1), target.weights.detach().sum(1)
-        tolerance = _checks.mass_tolerance(h.dtype, dtype_of(y))
-        target = target.marked(_checks.check_equal_mass(wanted, total, tolerance))
+        tolerance = inputs.mass_tolerance(h.dtype, dtype_of(y))
+        target = target.marked(inputs.check_equal_mass(wanted, total, tolerance))
     return masses, target
 
 
@@ -335,7 +341,7 @@ def _shaped(
 ) -> tuple[Tensor, Target, torch.Size]:
     """Logits as `(batch, labels)`, a dense target with its labels last, and the batch's shape."""
     label_dim = 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
-    _checks.check_prediction(name, x, metric, label_dim)
+    _checks.check_prediction(name, x, metric.size, metric.device, label_dim)
     if x.dim() == 2 and not is_dense(target):  # as they should be already
         return _working(x), target, x.shape[:1]
     moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
@@ -358,7 +364,7 @@ def _read(name: str, rows: Tensor, target: Target, shape: torch.Size, spec: Loss
     read, counts = read_target(target, spec.metric.size, shape, rows, spec.ignore_index)
     if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
         rows = rows.masked_fill(~counts.unsqueeze(1), 0.0)
-    marks = _checks.check_logits(rows.detach(), name)
+    marks = inputs.check_logits(rows.detach(), name)
     return _Read(rows, read.marked(marks), counts)
 
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from wassloss import _checks
 from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
-from wassloss.losses.spec import LossSpec, Recipe
+from wassloss.losses.inputs import check_class_weights, checked_sample_weight
+from wassloss.losses.spec import LossSpec, Recipe, check_ignore_index
 from wassloss.targets import SparseTarget, Target
 from wassloss.transport import Solver
 
@@ -60,12 +61,11 @@ class _TransportLoss(nn.Module):
         if metric.size <= LARGEST_TABLE and not metric.requires_grad:
             metric = metric.tabulated()
         self.metric = metric
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+        _checks.check_choice("reduction", reduction, REDUCTIONS)
         if weight is not None:
-            _checks.check_class_weights(weight, metric)
+            check_class_weights(weight, metric.size, metric.device)
         self.kl_weight = _checks.check_strength("kl_weight", kl_weight)
-        self.ignore_index = _checks.check_ignore_index(ignore_index)
+        self.ignore_index = check_ignore_index(ignore_index)
         self.reduction = reduction
         self.register_buffer("weight", weight)
         unsolved = torch.zeros((), dtype=torch.long, device=metric.device)
@@ -116,9 +116,9 @@ class _TransportLoss(nn.Module):
         """What each example's loss is multiplied by; None where that is 1 for all."""
         share: Tensor | None = None
         if sample_weight is not None:
-            share = _checks.checked_sample_weight(
-                sample_weight, losses.shape, losses.values.device
-            ).to(losses.values.dtype)
+            share = checked_sample_weight(sample_weight, losses.shape, losses.values.device).to(
+                losses.values.dtype
+            )
         if self.weight is not None:
             of_example = _weight_of_classes(self.weight.to(losses.values.dtype), losses.target)
             of_example = of_example.reshape(losses.shape)

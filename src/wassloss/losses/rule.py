@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wassloss._checks import mass_tolerance
-from wassloss._looking import checking
+from wassloss import _checks
+from wassloss.losses.inputs import mass_tolerance
 from wassloss.losses.spec import LossSpec
 from wassloss.transport.conditions import default_tolerance
 from wassloss.transport.newton.solver import Newton
@@ -78,7 +78,7 @@ class LossRule(NamedTuple):
             spec.normalize_target,
             _mass_tolerance(logits, target),
             spec.ignore_index,
-            None if checking() else spec.unsolved,
+            None if _checks.can_read_values() else spec.unsolved,
         )
 
     @property

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, SupportsIndex, TypedDict
 
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss._checks import check_count
 from wassloss.ground import GroundMetric
-from wassloss.ground._inputs import size_of
 from wassloss.transport import Objective, Problem, Regularizer, Solver, choose_solver
 
 
@@ -130,10 +131,8 @@ class LossSpec:
 
 
 def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:
-    epsilon, pair = _checks.check_strength("epsilon", epsilon), _checks.check_gamma(gamma)
-    names = [kind.value for kind in Regularizer]
-    if regularizer not in names:
-        raise ValueError(f"regularizer must be one of {names}, got {regularizer!r}")
+    epsilon, pair = _checks.check_strength("epsilon", epsilon), check_gamma(gamma)
+    _checks.check_choice("regularizer", regularizer, [kind.value for kind in Regularizer])
     objective = Objective(epsilon, pair, Regularizer(regularizer))
     nearest = objective.free_target and math.isinf(pair[0])  # defined without an entropy too
     if objective.exact and not (objective.balanced or nearest):
@@ -170,7 +169,41 @@ def _budget(
 def _count(name: str, count: int | None) -> int | None:
     if count is None:
         return None
-    count = size_of(name, count)
+    count = check_count(name, count)
     if count >= 2**63:
         raise ValueError(f"{name} must be less than 2**63, got {count}")
     return count
+
+
+def check_ignore_index(value: SupportsIndex) -> int:
+    """A class id as int64 holds them, which need not be one that occurs."""
+    try:
+        index = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        index = None
+    if index is None:
+        raise TypeError(f"ignore_index must be an integer, got {value!r}")
+    if not -(2**63) <= index < 2**63:
+        raise ValueError(f"ignore_index must be an int64, got {index}")
+    return index
+
+
+def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
+    """One positive number for both sides or one for each; infinity is a constraint.
+
+    The target's may be 0, which leaves its marginal free.
+    """
+    given: Any = gamma
+    try:
+        if isinstance(given, int | float):  # torch.compile cannot follow the attempt below
+            given = [gamma, gamma]
+        given = [gamma] if isinstance(given, str) else list(given)
+    except TypeError:  # not iterable, or only in name, as a tensor without dimensions
+        given = [gamma, gamma]
+    pair = [_checks.check_number("gamma", g) for g in given]
+    if len(pair) != 2 or not (pair[0] > 0 and pair[1] >= 0):
+        raise ValueError(
+            "gamma must be a positive number, or two (for the prediction and the target, whose own "
+            f"may be 0), got {tuple(pair)}"
+        )
+    return pair[0], pair[1]

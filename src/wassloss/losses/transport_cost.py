@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from wassloss._looking import checking
+from wassloss import _checks
 from wassloss.ground import GroundMetric
 from wassloss.losses.autograd import check_reverse_mode, with_gradient
 from wassloss.losses.spec import Recipe
@@ -110,7 +110,7 @@ def _one_transport(
     h: Tensor | None,
     unsolved: Tensor | None = None,
 ) -> Tensor:
-    if checking():
+    if _checks.can_read_values():
         check_reverse_mode(log_h if h is None else h, target.weights)
     problem = problem_of(log_h.detach(), target, metric, recipe)
     solution = solve_problem(problem, recipe.solver_for(problem), unsolved=unsolved)

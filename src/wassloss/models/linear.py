@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count
 
 
 class LinearSoftmax(nn.Module):
@@ -24,7 +24,9 @@ class LinearSoftmax(nn.Module):
 
     def __init__(self, features: int, labels: int, bias: bool = True) -> None:
         super().__init__()
-        self.linear = nn.Linear(size_of("features", features), size_of("labels", labels), bias=bias)
+        self.linear = nn.Linear(
+            check_count("features", features), check_count("labels", labels), bias=bias
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.linear(x)

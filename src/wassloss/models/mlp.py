@@ -8,8 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from wassloss._checks import check_number
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count, check_number
 
 
 class MLP(nn.Module):
@@ -37,8 +36,8 @@ class MLP(nn.Module):
                 "hidden_layer_sizes must be a sequence of widths, such as [128], got "
                 f"{hidden_layer_sizes!r}"
             )
-        widths = [size_of("hidden_layer_sizes", width) for width in hidden_layer_sizes]
-        self.widths = (size_of("features", features), *widths, size_of("labels", labels))
+        widths = [check_count("hidden_layer_sizes", width) for width in hidden_layer_sizes]
+        self.widths = (check_count("features", features), *widths, check_count("labels", labels))
         self.dropout = dropout
         layers: list[nn.Module] = []
         for inside, outside in itertools.pairwise(self.widths):

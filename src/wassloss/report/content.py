@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wassloss._checks import check_seed
 from wassloss.data._parts import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
-from wassloss.ground._inputs import seed_of
 from wassloss.report.mass import MassByDistance, mass_by_distance
 from wassloss.runs import TrainedRun
 from wassloss.runs.evaluation import ExampleScores, evaluate, nearest_true, run_difference
@@ -205,7 +205,7 @@ def _examples(
 ) -> list[Example]:
     sizes = [len(features) for features, _ in batches]
     total = sum(sizes)
-    generator = np.random.default_rng(seed_of("seed", seed))
+    generator = np.random.default_rng(check_seed("seed", seed))
     chosen = np.sort(generator.permutation(total)[: min(count, total)])
     starts = np.cumsum([0, *sizes])
     found: list[Example] = []

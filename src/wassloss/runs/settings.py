@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 from torch import nn
 
-from wassloss._checks import check_number
+from wassloss._checks import check_choice, check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
 from wassloss.losses.baselines import KLLoss
 from wassloss.models import MLP, LinearSoftmax
 from wassloss.training import TrainingPlan
-from wassloss.training.plan import check_choice
 
 LOSSES = ("wasserstein", "kl")
 SCORES = ("top1_cost", "top5_cost", "auc", "accuracy", "loss")

@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from wassloss._checks import check_masses, first_row
+from wassloss._checks import (
+    check_choice,
+    check_count,
+    check_device,
+    check_masses,
+    check_weights,
+    first_row,
+    real_array,
+)
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.ground._inputs import size_of
 from wassloss.targets import SparseTarget, Target, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
@@ -28,11 +35,8 @@ def read_scores(name: str, scores: Numbers, metric: GroundMetric | None = None) 
     """Predictions `(batch, labels)` without NaN, detached, in single precision or double."""
     if isinstance(scores, Tensor):
         x = scores.detach()
-        if metric is not None and x.device != metric.device:
-            raise ValueError(
-                f"{name} must be on the ground metric's device ({metric.device}), got {x.device}; "
-                "move either with .to(device)"
-            )
+        if metric is not None:
+            check_device(name, x, metric.device)
     else:
         x = from_array(name, scores, None if metric is None else metric.device)
     if x.is_complex() or x.layout != torch.strided:
@@ -63,14 +67,7 @@ def read_probabilities(
 
 def from_array(name: str, values: Any, device: torch.device | None) -> Tensor:
     """An array or nested list as a tensor."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be rectangular: {error}") from error
-    if array.dtype.kind not in "fiub":
-        raise TypeError(
-            f"{name} must hold numbers, got {type(values).__name__} of dtype {array.dtype}"
-        )
+    array = real_array(name, values)
     wide = "f8" if array.dtype.itemsize > 4 else "f4"
     native = {"f": wide, "i": "i8", "u": "i8", "b": "?"}[array.dtype.kind]
     # Copied, for torch wants native byte order, positive strides and an array that may be written.
@@ -122,7 +119,7 @@ def dense_weights(target: SparseTarget, labels: int) -> Tensor:
 def read_ks(k: Ks, labels: int | None = None) -> tuple[list[int], bool]:
     """The numbers of labels asked for, and whether it was one number."""
     one = np.ndim(k) == 0
-    ks = [size_of("k", each) for each in cast(Sequence[int], [k] if one else k)]
+    ks = [check_count("k", each) for each in cast(Sequence[int], [k] if one else k)]
     if not ks:
         raise ValueError("k must hold at least one number of labels, got none")
     if labels is not None and max(ks) > labels:
@@ -132,8 +129,7 @@ def read_ks(k: Ks, labels: int | None = None) -> tuple[list[int], bool]:
 
 def check_charge(charge: str) -> None:
     """One of the two things that a mistake may be charged."""
-    if charge not in ("distance", "cost"):
-        raise ValueError(f"charge must be 'distance' or 'cost', got {charge!r}")
+    check_choice("charge", charge, ("distance", "cost"))
 
 
 def charged(
@@ -170,18 +166,13 @@ def read_sample_weight(sample_weight: Numbers | None, values: Tensor) -> Tensor:
             f"sample_weight must be on the scores' device ({values.device}), got {weight.device}"
         )
     weight = weight.to(values.dtype)
-    wrong = ~(weight.isfinite() & (weight >= 0))
-    if wrong.any():
-        raise ValueError(
-            f"sample_weight must be finite and non-negative, got {weight[wrong][0].item()}"
-        )
+    check_weights(weight, "sample_weight")
     return weight
 
 
 def check_reduction(reduction: str) -> None:
     """A word for what becomes of the examples' values."""
-    if reduction not in ("mean", "none"):
-        raise ValueError(f"reduction must be 'mean' or 'none', got {reduction!r}")
+    check_choice("reduction", reduction, ("mean", "none"))
 
 
 def reduced(values: Tensor, sample_weight: Numbers | None, reduction: str) -> Tensor:

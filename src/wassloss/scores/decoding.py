@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._checks import check_count
 from wassloss.ground import GroundMetric, Ordinal
-from wassloss.ground._inputs import size_of
 from wassloss.ground._spread import blocks
 from wassloss.scores._inputs import (
     Charge,
@@ -45,7 +45,7 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
            [0, 2]])
     """
     x = read_scores("scores", scores)
-    ks, _ = read_ks(size_of("k", k), x.shape[1])
+    ks, _ = read_ks(check_count("k", k), x.shape[1])
     return given_back(top(x, ks[0]), scores)
 
 
@@ -139,7 +139,7 @@ def least_cost_labels(
     """
     metric = charged(metric, charge)
     p = read_probabilities("probabilities", probabilities, metric)
-    (count, *_), _ = read_ks(size_of("k", k), metric.size)
+    (count, *_), _ = read_ks(check_count("k", k), metric.size)
     metric = charged(metric, "cost", pairs=count * metric.size**2)  # each step reads every cost
     p = p.to(common_dtype(p, metric))
     chosen = [_first_label(p, metric)]

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from wassloss._checks import check_choice
 from wassloss.ground._spread import blocks
 from wassloss.scores._inputs import (
     AnyTarget,
@@ -79,8 +80,7 @@ def ranking_auc(
 
 def check_per(per: str) -> None:
     """One of the three ways to rank."""
-    if per not in ("example", "label", "pooled"):
-        raise ValueError(f"per must be 'example', 'label' or 'pooled', got {per!r}")
+    check_choice("per", per, ("example", "label", "pooled"))
 
 
 def auc(x: Tensor, true: Tensor, weight: Tensor, per: Per) -> Tensor:

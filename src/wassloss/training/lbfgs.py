@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss._checks import check_strength
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count, check_strength
 from wassloss.training.batches import Data, is_in_memory
 from wassloss.training.examples import Batch, Examples
 from wassloss.training.meter import DivergedError
@@ -90,7 +89,7 @@ def train_full_batch(
 
     check_strength("weight_decay", weight_decay)
     check_strength("tol", tol)
-    size_of("max_iterations", max_iterations)
+    check_count("max_iterations", max_iterations)
     if not is_in_memory(data):
         raise TypeError(f"data must be (features, target), got {type(data).__name__}")
     parameters = [p for p in model.parameters() if p.requires_grad]

@@ -10,8 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wassloss._checks import check_number, check_strength
-from wassloss.ground._inputs import seed_of, size_of
+from wassloss._checks import (
+    check_choice,
+    check_count,
+    check_number,
+    check_seed,
+    check_strength,
+)
 
 # Optimisers with the learning rates they have unless told otherwise.
 OPTIMIZERS = {"sgd": 0.1, "adam": 0.01, "adamw": 0.01}
@@ -73,13 +78,13 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "log_every", "evaluate_every", "checkpoint_every"):
-            size_of(name, getattr(self, name))
-        size_of("keep_checkpoints", self.keep_checkpoints)
+            check_count(name, getattr(self, name))
+        check_count("keep_checkpoints", self.keep_checkpoints)
         if self.patience is not None:
-            size_of("patience", self.patience)
+            check_count("patience", self.patience)
         if self.warmup_steps:
-            size_of("warmup_steps", self.warmup_steps)
-        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+            check_count("warmup_steps", self.warmup_steps)
+        check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
         check_choice("schedule", self.schedule, SCHEDULES)
         rate = self.learning_rate
         if rate is not None and not check_strength("learning_rate", rate) > 0:
@@ -92,7 +97,7 @@ class TrainingPlan:
             raise ValueError(f"betas must be two numbers, got {self.betas!r}")
         if self.nesterov and self.momentum == 0:
             raise ValueError("momentum must be positive where nesterov=True, got 0")
-        object.__setattr__(self, "seed", seed_of("seed", self.seed))  # a plain int, for JSON
+        object.__setattr__(self, "seed", check_seed("seed", self.seed))  # a plain int, for JSON
 
     @property
     def base_learning_rate(self) -> float:
@@ -151,13 +156,6 @@ class TrainingPlan:
                     f"plan must have the run's own {name}, {config.get(name)!r}, to resume it, got "
                     f"{value!r}"
                 )
-
-
-def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Refuse a word that is not among the choices."""
-    listed = list(choices)
-    if value not in listed:
-        raise ValueError(f"{name} must be one of {', '.join(listed)}, got {value!r}")
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

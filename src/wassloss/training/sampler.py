@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.ground._inputs import size_of
+from wassloss._checks import check_count
 
 
 class Sampler:
@@ -33,8 +33,8 @@ class Sampler:
     def __init__(
         self, size: int, batch_size: int, seed: int, rank: int = 0, world_size: int = 1
     ) -> None:
-        self.size = size_of("size", size)
-        self.batch_size = size_of("batch_size", batch_size)
+        self.size = check_count("size", size)
+        self.batch_size = check_count("batch_size", batch_size)
         self.seed = seed
         self.rank = rank
         self.world_size = world_size

@@ -10,8 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from wassloss import _checks
 from wassloss._checks import check_fits, first_row
-from wassloss._looking import checking
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.closed_forms.line import LineArea, LineQuantiles
 from wassloss.transport.closed_forms.nearest import Nearest
@@ -139,7 +139,7 @@ def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
     """The solution as it is, if the dtype can hold it: masses times costs may be too much."""
     if torch.compiler.is_compiling():
         return solution
-    if not checking():
+    if not _checks.can_read_values():
         return _accounted_for(solution, unsolved)
     value, f = solution.value, solution.f
     # Sums, for they are not finite where a summand is not, and need no second pass.
@@ -220,7 +220,7 @@ def _left_the_range(solution: Solution) -> bool:
     """Whether single precision failed to hold a mass on the way, `h e^{−f/γ}` with a small `γ`."""
     log_h = solution.problem.log_h
     narrow = log_h.dtype == torch.float32 and log_h.device.type != "mps"
-    if solution.status is Status.CONVERGED or not narrow or not checking():
+    if solution.status is Status.CONVERGED or not narrow or not _checks.can_read_values():
         return False
     return not bool(solution.value.isfinite().all())
 

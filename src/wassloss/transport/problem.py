@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from wassloss._looking import checking
+from wassloss import _checks
 from wassloss.ground import GroundMetric
 from wassloss.ground._cost import overflow
 from wassloss.transport.objective import Objective
@@ -95,7 +95,7 @@ class Problem:
     def costs_of(self, labels: Tensor) -> Tensor:
         """Costs `(*labels.shape, all labels)` between some labels and every one."""
         costs = self.metric.cost_columns(labels).detach().to(self.log_h.dtype)
-        if not checking():
+        if not _checks.can_read_values():
             return costs
         largest = self.metric.largest_known_cost  # looked for once in a table
         known = largest is not None and largest <= torch.finfo(costs.dtype).max
@@ -103,7 +103,7 @@ class Problem:
 
     def checked(self, costs: Tensor) -> Tensor:
         """The costs as they are, if they are finite."""
-        if checking() and costs.numel() and not costs.amax() < math.inf:
+        if _checks.can_read_values() and costs.numel() and not costs.amax() < math.inf:
             raise overflow(costs.dtype, self.metric.power, self.metric.scale)
         return costs
 
@@ -120,7 +120,7 @@ class Problem:
 
     def largest_shift(self) -> float:
         """The largest `shift` of the batch, for which the host waits; 0 where it cannot look."""
-        if not self.objective.price_of_unequal_masses or not checking():
+        if not self.objective.price_of_unequal_masses or not _checks.can_read_values():
             return 0.0
         return float(self.shift().max())
 

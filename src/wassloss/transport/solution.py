@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wassloss._looking import checking
+from wassloss import _checks
 from wassloss.transport.objective import NO_LOG_MASS, Regularizer
 from wassloss.transport.problem import Problem, smallest_mass
 
@@ -163,7 +163,11 @@ class Solution:
         """
         problem, objective = self.problem, self.problem.objective
         priced = 0 < objective.damping(objective.epsilon, side) < 1
-        if not priced or objective.regularizer is not Regularizer.PLAN or not checking():
+        if (
+            not priced
+            or objective.regularizer is not Regularizer.PLAN
+            or not _checks.can_read_values()
+        ):
             return potential
         empty = (log_mass <= NO_LOG_MASS) & (log_mass > -torch.inf)  # padding has no potential
         if not bool(empty.any()):

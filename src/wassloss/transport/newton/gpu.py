@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss._looking import checking
+from wassloss import _checks
 from wassloss.kernels.launch import (
     LARGEST_SUPPORT,
     padded_support,
@@ -45,7 +45,7 @@ class NewtonGPU:
         )
         status = Status.CONVERGED
         # The one time the host waits for the GPU, which it cannot while a graph is captured.
-        if checking() and not bool(converged.all()):
+        if _checks.can_read_values() and not bool(converged.all()):
             reach = float(problem.cost().max()) + problem.largest_shift()
             status = unfinished(reach, problem.objective.epsilon, problem.log_h.dtype, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status)

@@ -1,39 +1,20 @@
-"""What users hand in (lists, arrays, tensors) made into checked tensors of our own."""
+"""Arrays that ground metrics are built from: lists, arrays or tensors, as checked tensors."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss import _checks
+from wassloss._checks import real_array
 from wassloss._precision import overflowed
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
-
-
-def size_of(name: str, value: SupportsIndex) -> int:
-    """A count of at least one, or an error that names the argument."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    size = operator.index(value)
-    if size < 1:
-        raise ValueError(f"{name} must be at least 1, got {size}")
-    return size
-
-
-def seed_of(name: str, value: SupportsIndex) -> int:
-    """A seed that every generator takes, or an error that names the argument and the range."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer in 0..2**63 - 1, got {value!r}")
-    seed = operator.index(value)
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"{name} must be in 0..2**63 - 1, got {seed}")
-    return seed
 
 
 def first_index(mask: Tensor) -> tuple[int, ...]:
@@ -101,10 +82,7 @@ def label_indices(indices: int | Numbers, size: int, device: torch.device) -> Te
     if wrong and given.numel() > 0:  # torch makes an empty list a float tensor
         raise TypeError(f"indices must be integers, got {given.dtype}")
     checked = given.long()
-    # Looking at values would break a traced graph or a CUDA capture.
-    if torch.compiler.is_compiling() or checked.numel() == 0:
-        return checked
-    if checked.is_cuda and torch.cuda.is_current_stream_capturing():
+    if checked.numel() == 0 or not _checks.can_read_values():
         return checked
     low, high = torch.stack(checked.aminmax()).tolist()  # the one time the host waits
     if low < 0 or high >= size:
@@ -123,7 +101,7 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
     if isinstance(value, Sequence) and len(value) > 0 and isinstance(value[0], Tensor):
         return _own_tensor(name, torch.stack(list(value)))
 
-    array = _real_array(name, value)
+    array = real_array(name, value)
     # A plain list says nothing about precision; a list of arrays does.
     typed = not isinstance(value, Sequence) or any(isinstance(v, np.ndarray) for v in value[:1])
     keep = typed and array.dtype.kind == "f"
@@ -140,15 +118,3 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
             "an array of float64, or divide by the largest"
         )
     return narrow
-
-
-def _real_array(name: str, value: object) -> NDArray[Any]:
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(f"{name} must be rectangular: {error}") from error
-    if array.dtype.kind not in "fiub":
-        raise TypeError(
-            f"{name} must hold real numbers, got {type(value).__name__} of dtype {array.dtype}"
-        )
-    return array

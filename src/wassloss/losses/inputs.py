@@ -1,0 +1,105 @@
+"""Checks of the predictions and weights that losses are given; `wassloss.targets` reads targets."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from wassloss._checks import check_device, check_weights, first_row, to_floats, traceable
+
+
+def _invalid_logits(x: Tensor, name: str) -> Tensor:
+    return ~x.amax(1).isfinite()
+
+
+@traceable("check_logits(Tensor x, str name)", _invalid_logits)
+def check_logits(x: Tensor, name: str) -> None:
+    """No NaN and no +inf; −inf rules a label out, but not all of them. `x` is `(batch, labels)`."""
+    # One question first, because the host waits for each answer. If the sum overflowed although
+    # all is well, the checks of each row below find nothing.
+    if math.isfinite(x.amax(1).sum()):
+        return
+    wrong = x.isnan() | (x == math.inf)
+    row = first_row(wrong)
+    if row is not None:
+        value = x[row][wrong[row]][0].item()
+        raise ValueError(f"{name} must not hold NaN or +inf, got {value} in example {row}")
+    row = first_row((x == -math.inf).all(1, keepdim=True))
+    if row is not None:
+        raise ValueError(f"{name} must leave some label possible, got all -inf in example {row}")
+
+
+def _too_much_mass(log_h: Tensor, name: str) -> Tensor:
+    return log_h.logsumexp(1) >= math.log(torch.finfo(log_h.dtype).max)
+
+
+@traceable("check_log_masses(Tensor log_h, str name)", _too_much_mass)
+def check_log_masses(log_h: Tensor, name: str) -> None:
+    """The masses themselves are finite numbers too. `log_h` is `(batch, labels)`."""
+    row = first_row(_too_much_mass(log_h, name).unsqueeze(1))
+    if row is not None:
+        raise ValueError(
+            f"{name} must be the log of a mass that {log_h.dtype} can hold, got "
+            f"{log_h[row].max().item():g} in example {row}"
+        )
+
+
+def mass_tolerance(*given: torch.dtype) -> float:
+    """How far apart balanced masses may be, relatively, when computed in these dtypes."""
+    rounding = [torch.finfo(dtype).eps for dtype in given if dtype.is_floating_point]
+    return max(1e-6, math.sqrt(max(rounding)))
+
+
+def _unequal_masses(target_mass: Tensor, prediction_mass: Tensor, tolerance: float) -> Tensor:
+    return (target_mass - prediction_mass).abs() > tolerance * prediction_mass
+
+
+@traceable("check_equal_mass(Tensor target, Tensor prediction, float tolerance)", _unequal_masses)
+def check_equal_mass(target_mass: Tensor, prediction_mass: Tensor, tolerance: float) -> None:
+    """Balanced transport moves mass; it neither makes nor destroys it. Masses are `(batch,)`.
+
+    The `tolerance` is that of :func:`mass_tolerance`.
+    """
+    if not len(target_mass):
+        return
+    smallest, largest = to_floats(*(target_mass / prediction_mass).aminmax())
+    if 1 - tolerance < smallest and largest < 1 + tolerance:
+        return
+    row = first_row(_unequal_masses(target_mass, prediction_mass, tolerance).unsqueeze(1))
+    if row is not None:
+        raise ValueError(
+            f"target must have the mass of the prediction, {prediction_mass[row].item():.6g}, got "
+            f"{target_mass[row].item():.6g} in example {row}; divide it by its sum "
+            "(normalize_target=True does), or use relaxed transport (gamma, "
+            "RelaxedWassersteinLoss), which allows masses to differ"
+        )
+
+
+def check_class_weights(weight: Tensor, labels: int, device: torch.device) -> None:
+    """One finite, non-negative weight per class."""
+    if not isinstance(weight, Tensor) or not weight.is_floating_point():
+        kind = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
+        raise TypeError(f"weight must be a floating tensor, got {kind}")
+    if weight.shape != (labels,):
+        raise ValueError(f"weight must have shape ({labels},), got {tuple(weight.shape)}")
+    check_device("weight", weight, device)
+    check_weights(weight, "weight")
+
+
+def checked_sample_weight(sample_weight: Tensor, shape: torch.Size, device: torch.device) -> Tensor:
+    """One finite, non-negative weight for each of the losses, of this shape."""
+    if not isinstance(sample_weight, Tensor):
+        raise TypeError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
+    if sample_weight.shape != shape:
+        raise ValueError(
+            f"sample_weight must have shape {tuple(shape)}, one weight per example, got "
+            f"{tuple(sample_weight.shape)}"
+        )
+    if sample_weight.device != device:
+        raise ValueError(
+            f"sample_weight must be on the logits' device ({device}), got {sample_weight.device}"
+        )
+    marks = check_weights(sample_weight.detach().flatten(), "sample_weight")
+    return sample_weight if marks is None else sample_weight + marks.reshape(shape)
