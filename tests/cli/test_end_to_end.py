@@ -53,6 +53,8 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     if kind in ("parquet", "folder"):
         pytest.importorskip("pyarrow")
     data, run, other = written(kind, tmp_path), tmp_path / "w", tmp_path / "kl"
+    if kind == "svm":
+        wl.ground.Ordinal(5).save(metric)  # without names, which such files do not have
     common = ["--metric", metric, *QUICK] + (["--validation", 0.2] if kind == "svm" else [])
     ok("train", data, "--out", run, "--kl-weight", 0.1, *common)
     ok("train", data, "--out", other, "--loss", "kl", *common)

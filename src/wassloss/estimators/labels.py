@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -205,9 +206,12 @@ def _line_positions(values: Sequence[int | float], dtype: Any) -> Any:
         kept = np.array(places).astype(dtype)
         if len(np.unique(kept)) == len(values) and np.isfinite(kept.max() - kept.min()):
             return places if dtype is np.float32 else np.array(places)
+    order = np.argsort(np.array(places))
+    close = [(i, j) for i, j in pairwise(order.tolist()) if kept[i] == kept[j]]
+    one, other = (values[i] for i in (close[0] if close else (order[0], order[-1])))
     raise ValueError(
-        f"the labels {low!r} to {high!r} are too close to each other, or too far apart, to be "
-        f"positions on a line in {np.dtype(dtype).name}; pass a ground metric"
+        f"the labels {one!r} and {other!r} are too {'close to each other' if close else 'far apart'} "
+        f"to be positions on a line in {np.dtype(dtype).name}; pass a ground metric"
     )
 
 

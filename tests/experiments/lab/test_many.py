@@ -377,7 +377,7 @@ def test_one_of_many_that_diverges_is_named(kind: Any, tmp_path: Path) -> None:
     before = [model.linear.weight.clone() for model in models]
     bad = [0.1, 0.1, 1e38, 0.1]
     plan = plan_with(steps=30, checkpoint_every=1, log_every=4)
-    with pytest.raises(DivergedError, match=r"loss of model 2 .* iteration \d+: .*e\+37"):
+    with pytest.raises(DivergedError, match=r"loss of model 2 .* step \d+: .*e\+37"):
         train_many(models, wasserstein(), (x, y), plan, learning_rates=bad, directory=tmp_path)
     for model, weight in zip(models, before, strict=True):
         assert torch.equal(model.linear.weight, weight)
@@ -502,7 +502,7 @@ def test_ctrl_c_saves_first(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train_many(models, loss, (x, y), plan, directory=tmp_path)
     (saved,) = tmp_path.glob("checkpoint-*")
-    reached = int(saved.name.removeprefix("checkpoint-"))
+    reached = int(saved.stem.removeprefix("checkpoint-"))
     assert 0 < reached < 10**7
 
 
@@ -537,7 +537,7 @@ def test_only_the_same_run_is_resumed(tmp_path: Path) -> None:
         run(models=[linear(0)])
     with pytest.raises(ValueError, match="plan must have the run's own batch_size"):
         run(plan=plan_with(batch_size=10))
-    for path in tmp_path.glob("checkpoint-*/tensors.safetensors"):
+    for path in tmp_path.glob("checkpoint-*"):
         path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(CheckpointError):
         run()
