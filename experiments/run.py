@@ -13,10 +13,10 @@ from typing import Any
 
 from experiments.lab.cache import Parts, remove_if_empty, write_json
 from experiments.lab.experiment import Experiment, Result
+from experiments.lab.files import replacing
 from experiments.lab.page import write_page
 from experiments.lab.provenance import machine, versions
 from experiments.registry import EXPERIMENTS, find_experiment
-from wassloss._files import replacing
 
 FORMAT = 1  # of the JSON
 PARTS = ".parts"  # the folder of what is finished while the rest is not

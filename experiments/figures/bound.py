@@ -22,7 +22,7 @@ from experiments.lab.cache import Parts
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval, slope_interval
 from experiments.lab.labelled import best_device
-from experiments.lab.many.closed_form import loss_and_gradient
+from experiments.lab.many.one_label import loss_and_gradient
 from experiments.lab.style import COLORS, draw_band, finish, new_figure, state_sizes
 from experiments.theory import (
     excess_risk_bound,

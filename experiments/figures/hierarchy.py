@@ -30,11 +30,10 @@ from experiments.lab.single_label import (
     tune,
     verdicts,
 )
+from experiments.lab.sparse import as_sparse
+from wassloss import SparseTarget
 from wassloss.data import Dataset
-from wassloss.data.ragged import as_sparse
-from wassloss.ground import Tree
-from wassloss.ground._paths import tree_of_paths
-from wassloss.targets import SparseTarget
+from wassloss.ground import Matrix, Tree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,15 +83,15 @@ def photographs(least: int) -> tuple[Dataset, float]:
     The metric is in units of these.
     """
     data = flickr8k(counts=True)  # whole numbers, of which equal ones are equal
-    classes = heaviest(as_sparse(data.target, data.label_count))
+    classes = heaviest(as_sparse(data.target))
     counts = torch.bincount(classes[data.parts["train"]], minlength=data.label_count)
     names = data.label_names or ()
     kept = [names[i] for i in (counts >= least).nonzero().squeeze(1).tolist()]
-    parents, nodes, labels = tree_of_paths(hypernym_paths(kept))
-    steps = Tree(parents, nodes=nodes).median_cost()
-    tree = Tree(parents, np.full(len(parents), 1 / steps), nodes, labels=labels)
+    tree = Tree.from_paths(hypernym_paths(kept))
+    steps = tree.median_cost()
+    metric = Matrix(tree.distance() / steps, labels=tree.labels)
     single = replace(data, target=classes, metric=None).keep_labels(kept)
-    return single.with_metric(tree), steps
+    return single.with_metric(metric), steps
 
 
 def heaviest(target: SparseTarget) -> torch.Tensor:

@@ -261,10 +261,10 @@ def _not_behind(
         for at_rate in found["rates"]
     ]
     return Verdict(
-        f"{name}: no rival has less cost than the Wasserstein loss of least validation cost, "
+        f"{name}: no baseline has less cost than the Wasserstein loss of least validation cost, "
         "outside the interval",
         outcome if ahead else Outcome.HELD,
-        "its cost less that of the rival; " + "; ".join(effects),
+        "its cost minus that of the baseline; " + "; ".join(effects),
         (f"Ahead: {', '.join(ahead)}. " if ahead else "")
         + "Least cost on test data, from few to many left out: "
         + ", ".join(FAMILIES[family].title for family in least)

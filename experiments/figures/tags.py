@@ -212,7 +212,7 @@ def _verdict(where: str, found: Mapping[str, Any], loss: str) -> Verdict:
             mean_of(found["scores"][loss], name) - mean_of(found["scores"]["kl"], name)
             for name in ("cost", "auc")
         ]
-        about += f" Beside {NAMES['kl']}: cost {less[0]:+.4f}, AUC {less[1]:+.4f}."
+        about += f" Compared with {NAMES['kl']}: cost {less[0]:+.4f}, AUC {less[1]:+.4f}."
     return Verdict(
         f"{where}: {NAMES[loss]}, beats {NAMES[baseline]}, on cost and AUC",
         outcome,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wassloss._files import replacing
+from experiments.lab.files import replacing
 
 
 class Parts:

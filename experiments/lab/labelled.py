@@ -17,13 +17,12 @@ from experiments.corpora.mulan import mulan
 from experiments.corpora.noise import reduce_redundancy
 from experiments.corpora.synthetic import lattice
 from experiments.lab.cache import Parts
-from wassloss.data import Dataset, clipart
-from wassloss.data.ragged import as_sparse
-from wassloss.data.word_vectors import read_word_vectors
+from experiments.lab.sparse import as_sparse
+from wassloss import SparseTarget
+from wassloss.data import Dataset, clipart, read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
 from wassloss.losses.baselines import NearestCostRegression
 from wassloss.scores import top_k_cost
-from wassloss.targets import SparseTarget
 
 VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
 SPLIT_SEED = 0
@@ -134,7 +133,7 @@ def as_labelled(data: Dataset, device: torch.device, most: int | None = None) ->
     train = data.part("train").features.float()
     mean = train.mean(0)
     scale = (train - mean).square().mean().sqrt()
-    target = as_sparse(data.target, data.label_count)
+    target = as_sparse(data.target)
 
     def part(name: str) -> Part:
         rows = data.parts[name]

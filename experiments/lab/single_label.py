@@ -162,7 +162,7 @@ def draw_differences(result: Result, step: str, sizes: str) -> Figure:
         figure,
         f"{result['mode']}: {sizes}, {count_trials(settings['budget'])} trials a loss, "
         f"{settings['iterations']:,} steps at most, {settings['seeds']} seeds; circles: "
-        "Wasserstein losses, squares: rivals; lines: 95 % intervals",
+        "Wasserstein losses, squares: baselines; lines: 95 % intervals",
     )
     return figure
 
@@ -198,7 +198,7 @@ def _nearer(found: Mapping[str, Any], best: str, gap: Mapping[str, float], step:
         f"{find_family(best).title}: {_interval(gap)} {step}s against {kl:.3f} "
         f"({gap['mean'] / kl:+.1%})",
         words
-        + "Less KL's distance, the others have: "
+        + "The others, minus KL's distance: "
         + ", ".join(
             f"{find_family(f).title} {_interval(found['differences'][f]['kl']['distance'])}"
             for f in others
@@ -217,9 +217,9 @@ def _not_behind(found: Mapping[str, Any], best: str, step: str) -> Verdict:
     if ahead:
         words = f"Nearer to the truth, outside the interval: {_titles(ahead)}. {words}"
     return Verdict(
-        "no rival is nearer to the truth than that Wasserstein loss, outside the interval",
+        "no baseline is nearer to the truth than that Wasserstein loss, outside the interval",
         Outcome.FAILED if ahead else Outcome.HELD,
-        f"its distance less that of each rival, in {step}s: "
+        f"its distance minus that of each baseline, in {step}s: "
         + ", ".join(f"{find_family(r).title} {_interval(gap)}" for r, gap in gaps.items()),
         words,
     )

@@ -42,14 +42,6 @@ def test_numbers_that_are_not_finite_are_told_from_large_ones(tmp_path: Path) ->
         wl.data.read(tmp_path / "x.csv")
 
 
-def test_matlab(tmp_path: Path) -> None:
-    from scipy.io import savemat
-
-    savemat(tmp_path / "x.mat", {"features": X, "labels": np.full((6, 2), 0.5)})
-    with pytest.raises(ValueError, match=f"features {FITS}"):
-        wl.data.read_distributions(tmp_path / "x.mat")
-
-
 def test_word_vectors(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("dog 1 2\ncat 1e200 3\n")
     with pytest.raises(

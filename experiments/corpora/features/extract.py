@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss._files import read_npz, replacing, write_npz
+from experiments.lab.files import read_npz, replacing, write_npz
 
 
 class Extractor(Protocol):

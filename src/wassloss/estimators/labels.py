@@ -209,9 +209,10 @@ def _line_positions(values: Sequence[int | float], dtype: Any) -> Any:
     order = np.argsort(np.array(places))
     close = [(i, j) for i, j in pairwise(order.tolist()) if kept[i] == kept[j]]
     one, other = (values[i] for i in (close[0] if close else (order[0], order[-1])))
+    how = "close to each other" if close else "far apart"
     raise ValueError(
-        f"the labels {one!r} and {other!r} are too {'close to each other' if close else 'far apart'} "
-        f"to be positions on a line in {np.dtype(dtype).name}; pass a ground metric"
+        f"the labels {one!r} and {other!r} are too {how} to be positions on a line in "
+        f"{np.dtype(dtype).name}; pass a ground metric"
     )
 
 
