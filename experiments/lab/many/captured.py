@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from experiments.lab.many.general import GeneralSteps
 from experiments.lab.many.linear import LinearSteps
+from wassloss import ConvergenceWarning
 
 STEPS_AT_ONCE = 256  # whose examples are sent to the device together
 LANES = 16  # losses that the device may compute at the same time, since each fills only part of it
@@ -48,7 +50,9 @@ class Captured:
         before = [tensor.clone() for tensor in self.steps.state()]
         side = torch.cuda.Stream(self.bad.device)
         side.wait_stream(torch.cuda.current_stream(self.bad.device))
-        with torch.cuda.stream(side):
+        with torch.cuda.stream(side), warnings.catch_warnings():
+            # Outside a graph, losses warn. Inside, they count, which `train_many` reports.
+            warnings.simplefilter("ignore", ConvergenceWarning)
             for _ in range(WARM_UP_STEPS):
                 self._step()
         torch.cuda.current_stream(self.bad.device).wait_stream(side)
