@@ -10,7 +10,8 @@ import torch
 from sklearn.datasets import dump_svmlight_file
 
 from wassloss import SparseTarget
-from wassloss.data import Dataset, DataWarning, read, read_features, write
+from wassloss.data import Dataset, DataWarning, read, write
+from wassloss.data.files import read_features
 from wassloss.data.ragged import as_sparse
 from wassloss.ground import Ordinal
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import wassloss as wl
+from wassloss.data.files import read_features
 
 X = np.ones((6, 2))
 X[2, 1] = 1e200
@@ -31,7 +32,7 @@ def text_files(folder: Path) -> None:
 )
 def test_text_files(name: str, expected: str, tmp_path: Path) -> None:
     text_files(tmp_path)
-    for read in (wl.data.read, wl.data.read_features):
+    for read in (wl.data.read, read_features):
         with pytest.raises(ValueError, match=expected):
             read(tmp_path / name)
 
