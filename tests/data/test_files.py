@@ -10,7 +10,8 @@ import torch
 from sklearn.datasets import dump_svmlight_file
 
 from wassloss import SparseTarget
-from wassloss.data import Dataset, DataWarning, read, read_features, write
+from wassloss.data import Dataset, DataWarning, read, write
+from wassloss.data.files import read_features
 from wassloss.data.ragged import as_sparse
 from wassloss.ground import Ordinal
 
@@ -332,7 +333,8 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
     assert parquet_of(tmp_path, named, feature_names=("height",)).features.tolist() == [[3], [4]]
     categories = pa.array(["b", "a"]).dictionary_encode()
     assert parquet_of(tmp_path, {"x0": [1.0, 2.0], "label": categories}).label_names == ("a", "b")
-    halves = pa.array([[1.0], [2.0]], pa.list_(pa.float16(), 1))
+    flat = pa.array(np.array([1, 2], np.float16))
+    halves = pa.FixedSizeListArray.from_arrays(flat, 1)
     assert parquet_of(tmp_path, {"features": halves, "label": [0, 1]}).features.dtype == torch.half
 
 

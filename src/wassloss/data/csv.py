@@ -28,14 +28,7 @@ from wassloss.data.columns import DataWarning, Description, not_features
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import shown
 from wassloss.data.ragged import as_sparse, to_lists
-from wassloss.data.table import (
-    Layout,
-    features_of,
-    find_layout,
-    import_pyarrow,
-    one_line,
-    to_dataset,
-)
+from wassloss.data.table import Layout, Loaded, find_layout, import_pyarrow, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,17 +36,21 @@ if TYPE_CHECKING:
 _SEPARATOR = ";"
 
 
-def read(
+def load(
     path: str | os.PathLike[str],
     label_names: tuple[str, ...] | None = None,
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
-) -> Dataset:
-    """Read a data set; features become float32."""
+    labelled: bool = True,
+) -> Loaded:
+    """Read a file; features become float32.
+
+    Without a header and labels, all columns are features except for ``label_column``.
+    """
     text = _read_text(path)
     names = text.words.column_names
-    label = text.label(label_column, "-1")
-    if label not in names and "labels" not in names:
+    label = text.label(label_column, "-1" if labelled else None)
+    if labelled and label not in names and "labels" not in names:
         hint = "say which one has the label with label_column (--label-column)"
         if any(_as_number(name) is not None for name in names):
             hint = "if line 1 is data, put a line with the columns' names before it"
@@ -61,32 +58,15 @@ def read(
             f"it lacks a column {label!r} or 'labels'; it has {shown(names, 10)}; {hint}"
         )
     text.warn_of_positions(label)
-    layout = text.layout(label_names, label, feature_names)
-    typed: dict[str, Any] = {name: text.floats(name) for name in layout.feature_columns}
-    target = layout.target_column or label
-    typed[target] = text.labels(target)
+    layout = text.layout(label_names, label, feature_names, labelled)
+    columns: dict[str, Any] = {name: text.floats(name) for name in layout.feature_columns}
+    if layout.target_column is not None:
+        columns[layout.target_column] = text.labels(layout.target_column)
     if layout.weighted:
-        typed["weights"] = text.weights(typed[target])
+        columns["weights"] = text.weights(columns["labels"])
     for name in layout.about_rows:
-        typed[name] = text.integers(name) if name == "group" else text.words[name]
-    return to_dataset(import_pyarrow().table(typed), layout, text.place)
-
-
-def read_features(
-    path: str | os.PathLike[str],
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
-) -> Tensor:
-    """Read the features alone; the rows need no labels.
-
-    Without a header all columns are features, unless ``label_column`` is the position of one.
-    """
-    text = _read_text(path)
-    label = text.label(label_column, None)
-    text.warn_of_positions(label)
-    layout = text.layout(None, label, feature_names, labelled=False)
-    columns = {name: text.floats(name) for name in layout.feature_columns}
-    return features_of(import_pyarrow().table(columns), layout)
+        columns[name] = text.integers(name) if name == "group" else text.words[name]
+    return Loaded(import_pyarrow().table(columns), layout, text.place)
 
 
 def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
@@ -154,12 +134,12 @@ class _Text(NamedTuple):
         label_names: tuple[str, ...] | None,
         label: str,
         wanted: tuple[str, ...] | None,
-        labelled: bool = True,
+        labelled: bool,
     ) -> Layout:
-        schema = self.words.schema
+        by_name = wanted if self.named else None
+        found = find_layout(self.words.schema, label_names, label, by_name, labelled)
         if self.named:
-            return find_layout(schema, label_names, label, wanted, labelled)
-        found = find_layout(schema, label_names, label, None, labelled)
+            return found
         if wanted is not None and len(wanted) != len(found.feature_columns):
             raise ValueError(
                 f"it must have {len(wanted)} columns of features, got {len(found.feature_columns)}"

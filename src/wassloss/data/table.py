@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -104,6 +104,14 @@ class Layout:
         return [*self.feature_columns, *target, *(["weights"] if self.weighted else [])]
 
 
+class Loaded(NamedTuple):
+    """A table with typed columns, what they mean, and where each row is in its file."""
+
+    table: pa.Table
+    layout: Layout
+    place: Place
+
+
 def find_layout(
     schema: pa.Schema,
     label_names: tuple[str, ...] | None = None,
@@ -173,8 +181,6 @@ def _feature_columns(
 
 def to_dataset(table: pa.Table, layout: Layout, place: Place) -> Dataset:
     """A whole table in memory."""
-    if table.num_rows == 0:
-        raise ValueError("it has no rows")
     target, names = targets_of(table, layout, place)
     parts: dict[str, list[int]] = {}
     if "part" in layout.about_rows:
