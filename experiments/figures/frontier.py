@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.families import FAMILIES, ON_TAGS, Budget
 from experiments.lab.labelled import PARTS, best_device, each_set, load_labelled
@@ -74,10 +74,10 @@ class Settings:
     seed: int = 0
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Candidates on validation data, choices on test data, paired differences between choices."""
     compute_set = partial(_compute_set, settings=settings)
-    return {"sets": each_set(settings.sets, parts or Parts(), compute_set)}
+    return {"sets": each_set(settings.sets, cache or Cache(), compute_set)}
 
 
 def _compute_set(name: str, settings: Settings) -> dict[str, Any]:

@@ -17,13 +17,13 @@ import torch
 
 from experiments.corpora.flickr8k import flickr8k
 from experiments.corpora.hypernyms import hypernym_paths
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Result, Verdict
 from experiments.lab.families import Budget
 from experiments.lab.labelled import as_labelled, best_device
 from experiments.lab.pca import compressed
 from experiments.lab.single_label import (
-    Comparison,
+    SingleLabelSettings,
     draw_differences,
     guess,
     summarize,
@@ -42,7 +42,7 @@ STEP = "step"
 
 
 @dataclass(frozen=True)
-class Settings(Comparison):
+class Settings(SingleLabelSettings):
     """Sizes.
 
     Attributes:
@@ -57,10 +57,10 @@ class Settings(Comparison):
     far: int = 10
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Choices on validation data, first guesses on test data."""
-    parts = parts or Parts()
-    found: dict[str, Any] = parts.part("photographs", partial(_compute, settings))
+    cache = cache or Cache()
+    found: dict[str, Any] = cache.part("photographs", partial(_compute, settings))
     return found
 
 

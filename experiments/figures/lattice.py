@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.corpora.synthetic import lattice
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval
 from experiments.lab.many import OneLabelLoss, train_linear
@@ -76,14 +76,14 @@ class Job(NamedTuple):
     seed: int
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Distances between predicted and true class on test data, for every model."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     tuned, runs = {}, []
     for side in settings.sides:
-        best = parts.part(f"tuning side {side}", partial(_tune, side, settings))
+        best = cache.part(f"tuning side {side}", partial(_tune, side, settings))
         tuned[str(side)] = best
-        runs += parts.part(
+        runs += cache.part(
             f"training side {side}",
             partial(_train_side, side, best, settings),
         )

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.corpora.mnist import mnist
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval
 from experiments.lab.labelled import best_device
@@ -58,12 +58,12 @@ def digit_cost(power: float) -> Tensor:
     return torch.where(distance > 0, distance**power, 0.0)
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """For each λ, mean predicted probabilities `(seed, p, true digit, digit)` and accuracies."""
-    parts, data = parts or Parts(), mnist()
+    cache, data = cache or Cache(), mnist()
     return {
         "runs": [
-            parts.part(_name(strength), partial(_posteriors, data, strength, settings))
+            cache.part(_name(strength), partial(_posteriors, data, strength, settings))
             for strength in settings.strengths
         ]
     }

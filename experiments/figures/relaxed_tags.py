@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from experiments.corpora.flickr8k import flickr8k, word_vectors
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.families import Budget, count_trials
 from experiments.lab.intervals import bands, mean_interval
@@ -146,16 +146,16 @@ def load_measured(settings: Settings) -> Measured:
     return Measured(shares, {name: total.float().to(device) for name, total in totals.items()})
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Choices on validation data, scores on test data, paired differences."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     data = load_measured(settings)
     reference = _reference(data, "validation")
     chosen: dict[str, dict[str, Any]] = {
-        name: parts.part(f"tuning {name}", partial(_tune, name, data, reference, settings))
+        name: cache.part(f"tuning {name}", partial(_tune, name, data, reference, settings))
         for name in METHODS
     }
-    found: dict[str, Any] = parts.part("test", partial(_test, chosen, data, settings))
+    found: dict[str, Any] = cache.part("test", partial(_test, chosen, data, settings))
     return {
         "sizes": {part: len(getattr(data.shares, part)) for part in PARTS},
         "mean_total": float(data.totals["test"].mean()),

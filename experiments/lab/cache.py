@@ -11,7 +11,7 @@ from typing import Any
 from experiments.lab.files import replacing
 
 
-class Parts:
+class Cache:
     """Computes parts of an experiment, or reads what an earlier run computed.
 
     Args:

@@ -16,7 +16,7 @@ from experiments.corpora.lookup import find
 from experiments.corpora.mulan import mulan
 from experiments.corpora.noise import reduce_redundancy
 from experiments.corpora.synthetic import lattice
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.sparse import as_sparse
 from wassloss import SparseTarget
 from wassloss.data import Dataset, clipart, read_word_vectors
@@ -202,10 +202,10 @@ def load_labelled(name: str, device: torch.device, most: int | None = None) -> L
 
 
 def each_set(
-    names: Sequence[str], parts: Parts, compute: Callable[[str], dict[str, Any]]
+    names: Sequence[str], cache: Cache, compute: Callable[[str], dict[str, Any]]
 ) -> dict[str, Any]:
     """What is computed of each set, as a part by its name; sets that are not there are left out."""
-    found = {name: _or_none(name, parts, compute) for name in names}
+    found = {name: _or_none(name, cache, compute) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -223,11 +223,11 @@ def each_version(
     return {version: compute(made[version]()) for version in versions}
 
 
-def _or_none(name: str, parts: Parts, compute: Callable[[str], dict[str, Any]]) -> Any:
+def _or_none(name: str, cache: Cache, compute: Callable[[str], dict[str, Any]]) -> Any:
     try:
-        return parts.part(name, partial(compute, name))
+        return cache.part(name, partial(compute, name))
     except FileNotFoundError as error:
-        parts.say(f"{name} is left out: {error}")
+        cache.say(f"{name} is left out: {error}")
         return None
 
 

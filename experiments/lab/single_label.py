@@ -31,7 +31,7 @@ SCORES = ("distance", "right", "far")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SingleLabelSettings:
     """Sizes of a comparison; every family has as many trials."""
 
     families: tuple[str, ...] = ("kl", "decoded", "softened", "expected", "plan")
@@ -71,7 +71,7 @@ class Guesses:
         return {name: round(float(getattr(self, name).mean()), 5) for name in SCORES}
 
 
-def tune(data: LabelledSet, settings: Comparison) -> dict[str, Candidate]:
+def tune(data: LabelledSet, settings: SingleLabelSettings) -> dict[str, Candidate]:
     """Of each family the trial, stopped where best, whose first guess is nearest on validation."""
     drawn = {
         family: trials_for(data, family, settings.budget, settings.seed)
@@ -98,7 +98,7 @@ def tune(data: LabelledSet, settings: Comparison) -> dict[str, Candidate]:
 
 
 def guess(
-    data: LabelledSet, chosen: Mapping[str, Candidate], steps: float, settings: Comparison
+    data: LabelledSet, chosen: Mapping[str, Candidate], steps: float, settings: SingleLabelSettings
 ) -> dict[str, list[Guesses]]:
     """First guesses on test data, for each seed."""
     seeds = [settings.seed + 1 + s for s in range(settings.seeds)]
