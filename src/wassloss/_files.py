@@ -42,12 +42,24 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
+        _sync_directory(target.parent)
     except OSError as error:
         if error.errno is not None and error.filename in (None, str(temporary)):
             error.filename = str(target)  # a full disk does not name the file
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    """Make a new name in a directory survive a power failure."""
+    if os.name != "posix":
+        return  # elsewhere directories cannot be opened
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:

@@ -15,18 +15,21 @@ import torch
 from wassloss import scores
 from wassloss.ground import GroundMetric
 from wassloss.report import Comparison, build_report, write_report
-from wassloss.runs import ExampleScores, Inputs, Settings, fit, open_run, read_inputs
+from wassloss.runs import Settings, fit
 from wassloss.runs.directory import CONFIG, clear
-from wassloss.runs.evaluation import MEANING, run_difference
+from wassloss.runs.evaluation import MEANING, ExampleScores, run_difference
+from wassloss.runs.inputs import Inputs
+from wassloss.runs.reading import read_inputs
+from wassloss.runs.trained import open_run
 from wassloss.training import train
 from wassloss.training.directory_lock import owned
 
 KL, W = "KL alone", "W + α KL"
 # Two rounds of settings for each loss, as many for either. The first is the same for both:
-# learning rate and weight penalty. The second goes on from its best: finer steps of the two for KL,
+# learning rate and weight decay. The second goes on from its best: finer steps of the two for KL,
 # which has no other strengths, and the metric's power, ε and α for W.
-_RATES, _PENALTIES = (0.003, 0.01, 0.03, 0.1), (1e-4, 5e-4, 2e-3)
-_FINER_RATES, _FINER_PENALTIES = (0.6, 1.6), (0.25, 0.5, 2.0, 4.0)
+_RATES, _DECAYS = (0.003, 0.01, 0.03, 0.1), (2e-4, 1e-3, 4e-3)
+_FINER_RATES, _FINER_DECAYS = (0.6, 1.6), (0.25, 0.5, 2.0, 4.0)
 _POWERS, _EPSILONS, _ALPHAS = (1.0, 2.0), (0.05, 0.2), (0.1, 0.5)  # ε, α: of the median cost
 _FIRST = (1.0, 0.2, 0.1)  # power, ε and α of W's first round: docs/defaults.md
 
@@ -64,7 +67,7 @@ def run_demo(
     base = Settings(
         "clipart",
         validation=0.2,
-        iterations=60 if quick else 800,
+        steps=60 if quick else 800,
         evaluate_every=20 if quick else 40,
         patience=2 if quick else 5,
         score="top5_cost",
@@ -107,17 +110,19 @@ def run_demo(
 
 def _first_kl(base: Settings, inputs: Inputs) -> list[Settings]:
     return [
-        dataclasses.replace(base, lr=lr, weight_penalty=penalty)
-        for lr, penalty in itertools.product(_RATES, _PENALTIES)
+        dataclasses.replace(base, learning_rate=rate, weight_decay=decay)
+        for rate, decay in itertools.product(_RATES, _DECAYS)
     ]
 
 
 def _finer_kl(best: Settings, inputs: Inputs) -> list[Settings]:
     return [
         dataclasses.replace(
-            best, lr=(best.lr or 0.01) * faster, weight_penalty=best.weight_penalty * heavier
+            best,
+            learning_rate=best.base_learning_rate * faster,
+            weight_decay=best.weight_decay * heavier,
         )
-        for faster, heavier in itertools.product(_FINER_RATES, _FINER_PENALTIES)
+        for faster, heavier in itertools.product(_FINER_RATES, _FINER_DECAYS)
     ]
 
 
@@ -211,9 +216,9 @@ def _compare(
             "for looking at several scores.",
             "What follows in the report is of the first seed.",
             f"Chosen from {tried[KL]} settings for KL and {tried[W]} for W by the top-5 cost on a "
-            f"validation split: KL with learning rate {kl.lr:g}, weight penalty "
-            f"{kl.weight_penalty:g}; W with learning rate {w.lr:g}, weight penalty "
-            f"{w.weight_penalty:g}, power {w.power:g}, ε = {w.epsilon:.4g}, α = {w.kl_weight:.4g}.",
+            f"validation split: KL with learning rate {kl.learning_rate:g}, weight decay "
+            f"{kl.weight_decay:g}; W with learning rate {w.learning_rate:g}, weight decay "
+            f"{w.weight_decay:g}, power {w.power:g}, ε = {w.epsilon:.4g}, α = {w.kl_weight:.4g}.",
         ],
     )
 

@@ -14,8 +14,8 @@ from wassloss.data import Dataset
 from wassloss.data._parts import part_name
 from wassloss.data.files import read_features
 from wassloss.data.parquet import expanded, feature_batches, row_count
+from wassloss.estimators.model_file import rows_at_once
 from wassloss.runs.columns import Columns, columns_for
-from wassloss.runs.inputs import rows_at_once
 from wassloss.runs.trained import TrainedRun
 
 BUILT_IN: dict[str, Callable[[], Dataset]] = {"clipart": data_sets.clipart}

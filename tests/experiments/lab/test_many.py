@@ -21,7 +21,7 @@ from tests.training.problems import (
 )
 from wassloss.losses import wasserstein_loss
 from wassloss.losses.baselines import KLLoss
-from wassloss.training import SGD, TrainingPlan, train
+from wassloss.training import TrainingPlan, train
 
 pytest.importorskip("lightning_fabric")
 STEPS = 60
@@ -31,10 +31,10 @@ SEEDS, RATES, PENALTIES = [0, 1, 0, 5], [0.2, 0.1, 0.05, 0.3], [0.0005, 0.1, 0.0
 def alone(model: nn.Module, loss: Any, data: Any, r: int) -> None:
     """Train a model as `wassloss.train` does."""
     plan = TrainingPlan(
-        iterations=STEPS,
+        steps=STEPS,
         batch_size=30,
-        optimizer=SGD(RATES[r], momentum=0.7),
-        weight_penalty=PENALTIES[r],
+        learning_rate=RATES[r],
+        weight_decay=2 * PENALTIES[r],
         seed=SEEDS[r],
     )
     train(model, loss, data, plan, progress=False)
