@@ -99,7 +99,7 @@ class Trial:
             regularizer="product" if self.loss in ("product", "debiased") else "plan",
             debiased=self.loss == "debiased",
             normalize_target=True,
-            iterations=self.iterations,
+            scaling_iterations=self.iterations,
         )
         if self.loss == "plan_softened":
             return WeightedSum([balanced, SoftenedKLLoss(metric, self.width)], [1.0, self.kl])

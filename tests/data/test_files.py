@@ -129,6 +129,8 @@ def test_csv_as_people_write_it(tmp_path: Path) -> None:
     assert data.target.tolist() == [1, 2]
     data = csv_of(tmp_path, "x,grade\n1,4\n2,0\n", label_column="grade")
     assert data.label_names == ("0", "4")
+    data = csv_of(tmp_path, 'x,label\n1,a;\n2,"b, ""c"""\n')  # one label each
+    assert data.label_names == ("a;", 'b, "c"')
     data = csv_of(tmp_path, "x,labels\n1,sea; sky\n2,sky\n")
     assert data.label_names == ("sea", "sky")
     assert dense(data).tolist() == [[0.5, 0.5], [0, 1]]
@@ -232,6 +234,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
     [
         ("", "it is empty"),
         ("x,label\n", "a header and no rows"),
+        ("x,label", "a header and no rows"),
         ("0,1,2\n3.0,4.0,1\n", "line 1 is 0, 1, 2: are these names of columns or data"),
         ("5.1,3.5,setosa\n4.9,3,setosa\n", "if line 1 is data, put a line with the columns' names"),
         ("x,y\n1,2\n", "lacks a column 'label' or 'labels'; it has 'x', 'y'"),

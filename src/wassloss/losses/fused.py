@@ -23,8 +23,8 @@ from wassloss.losses import fused_gpu as gpu
 from wassloss.losses.rule import Costs, Fused, LossRule
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget, Target, dtype_of, is_class_ids
-from wassloss.transport.conditions import rounding_of
 from wassloss.transport.dispatch import largest_block
+from wassloss.transport.precision import rounding_error
 
 
 def fused_loss(
@@ -41,7 +41,7 @@ def fused_loss(
         rule = LossRule.of(spec, logits.dtype, dtype_of(target))
         return _loss_of_few(kernels, logits.detach().contiguous(), few, spec.metric, rule)
     ids = _class_ids(target, logits, batch_shape)
-    if ids is None or spec.recipe.iterations is not None:
+    if ids is None or spec.recipe.scaling_iterations is not None:
         return None
     rule = LossRule.of(spec, logits.dtype, ids.dtype)
     return _loss_of_class_ids(kernels, logits.detach().contiguous(), ids, spec.metric, rule)
@@ -110,8 +110,8 @@ def _loss_of_few(
 ) -> Fused:
     epsilon, dtype = rule.objective.epsilon, logits.dtype
     largest = metric.largest_known_cost
-    to_tolerance = not rule.objective.free_target and rule.iterations is None
-    if to_tolerance and largest is not None and rounding_of(largest, epsilon, dtype) > rule.tol:
+    to_tolerance = not rule.objective.free_target and rule.scaling_iterations is None
+    if to_tolerance and largest is not None and rounding_error(largest, epsilon, dtype) > rule.tol:
         logits = logits.double()  # whose rounding leaves enough digits
     indices, weights = target.indices, target.weights.to(logits.dtype)
 

@@ -15,9 +15,9 @@ from wassloss.kernels.launch import WORTH_PASSING, WORTH_SOLVING, as_array
 from wassloss.kernels.threads import spread
 from wassloss.losses.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.losses.spec import Recipe
-from wassloss.transport.dispatch import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
 from wassloss.transport.newton.cpu import terms_of
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport.newton.solver import LARGEST_NEWTON_SUPPORT as LARGEST_SUPPORT
+from wassloss.transport.precision import smallest_mass
 
 if TYPE_CHECKING:
     from wassloss.kernels.numba.loss import RowScratch, Rule
@@ -49,7 +49,7 @@ def loss_of_class_ids(logits: Tensor, ids: Tensor, costs: Costs, rule: LossRule)
 
 def solves(recipe: Recipe) -> bool:
     """Whether `loss_of_few` is compiled for a recipe."""
-    if recipe.iterations is not None:
+    if recipe.scaling_iterations is not None:
         return recipe.objective.balanced
     return not recipe.objective.exact or recipe.objective.free_target
 
@@ -59,7 +59,10 @@ def loss_of_few(
 ) -> Fused:
     """The loss of a few labels each, both `(batch, support)`."""
     compiled, x, (batch, labels) = _compiled(), logits.numpy(), logits.shape
-    fixed, budget = rule.iterations is not None, rule.iterations or rule.max_iterations
+    fixed, budget = (
+        rule.scaling_iterations is not None,
+        rule.scaling_iterations or rule.max_iterations,
+    )
     terms = terms_of(rule.objective, logits.dtype, rule.tol, budget, staged=True, fixed=fixed)
     plain, written, support = _plain(rule, logits.dtype), _empty(x), indices.shape[1]
     given = x, indices.numpy(), weights.numpy(), as_array(costs.rows), costs.tabulated

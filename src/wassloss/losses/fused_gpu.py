@@ -11,7 +11,7 @@ from wassloss.kernels.launch import LARGEST_SUPPORT, padded_support, shape_of_pr
 from wassloss.losses.rule import Costs, Fused, LossRule, lowest_log_mass
 from wassloss.losses.spec import Recipe
 from wassloss.transport.objective import Regularizer
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport.precision import smallest_mass
 
 __all__ = ["LARGEST_SUPPORT", "loss_of_class_ids", "loss_of_few", "solves"]
 
@@ -70,7 +70,7 @@ def loss_of_few(
             *result[:3],
             _tally(rule, result),
             *strides,
-            rule.iterations or rule.max_iterations,
+            rule.scaling_iterations or rule.max_iterations,
             rule.objective.epsilon,
             rule.tol,
             rule.kl_weight,
@@ -86,7 +86,7 @@ def loss_of_few(
             PRODUCT=rule.objective.regularizer is Regularizer.PRODUCT,
             TALLY=rule.unsolved is not None,
             NORMALIZE=rule.normalize_target,
-            FIXED=rule.iterations is not None,
+            FIXED=rule.scaling_iterations is not None,
             num_warps=num_warps,
             enable_fp_fusion=True,
         )

@@ -80,7 +80,10 @@ class _TransportLoss(nn.Module):
     def extra_repr(self) -> str:
         objective = self.recipe.objective
         gamma = "" if objective.balanced else f", gamma={objective.gamma}"
-        shown = {"debiased": self.recipe.debiased, "iterations": self.recipe.iterations}
+        shown = {
+            "debiased": self.recipe.debiased,
+            "scaling_iterations": self.recipe.scaling_iterations,
+        }
         extra = "".join(f", {name}={value}" for name, value in shown.items() if value)
         return (
             f"{self.metric!r}, epsilon={objective.epsilon:.4g}{gamma}, "
@@ -168,8 +171,8 @@ class WassersteinLoss(_TransportLoss):
         weight: a weight for each class, `(labels,)`; an example counts as much as its classes.
         ignore_index: the class id of examples that do not count.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
-        tol, max_iterations, iterations, solver: how hard to solve; `iterations=10` is the paper's
-            own run. See :mod:`wassloss.losses`.
+        tol, max_iterations, scaling_iterations, solver: how hard to solve; see
+            :mod:`wassloss.losses`. The paper runs `scaling_iterations=10`.
 
     Shapes:
         - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
@@ -201,7 +204,7 @@ class WassersteinLoss(_TransportLoss):
         reduction: str = "mean",
         tol: float | None = None,
         max_iterations: int | None = None,
-        iterations: int | None = None,
+        scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         super().__init__(metric, kl_weight, weight, ignore_index, reduction)
@@ -212,7 +215,7 @@ class WassersteinLoss(_TransportLoss):
             debiased=debiased,
             tol=tol,
             max_iterations=max_iterations,
-            iterations=iterations,
+            scaling_iterations=scaling_iterations,
             solver=solver,
         )
         self.recipe.check_fits(self.metric)
@@ -295,8 +298,8 @@ class RelaxedWassersteinLoss(_TransportLoss):
             `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint, and
             a target's of 0 is free: see :class:`NearestWassersteinLoss`.
         kl_weight: weight of `KL~(target ‖ prediction)`.
-        regularizer, weight, ignore_index, reduction, tol, max_iterations, iterations, solver: as in
-            :class:`WassersteinLoss`.
+        regularizer, weight, ignore_index, reduction: as in :class:`WassersteinLoss`.
+        tol, max_iterations, scaling_iterations, solver: likewise.
 
     Shapes:
         - log_h: logs of the predicted masses, `(batch, labels)`, `(batch, labels, …)` or
@@ -322,7 +325,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
         reduction: str = "mean",
         tol: float | None = None,
         max_iterations: int | None = None,
-        iterations: int | None = None,
+        scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         super().__init__(metric, kl_weight, weight, ignore_index, reduction)
@@ -332,7 +335,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
             regularizer=regularizer,
             tol=tol,
             max_iterations=max_iterations,
-            iterations=iterations,
+            scaling_iterations=scaling_iterations,
             solver=solver,
         )
 

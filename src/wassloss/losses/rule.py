@@ -12,10 +12,9 @@ from torch import Tensor
 from wassloss import _checks
 from wassloss.losses.inputs import mass_tolerance
 from wassloss.losses.spec import LossSpec
-from wassloss.transport.conditions import default_tolerance
 from wassloss.transport.newton.solver import Newton
 from wassloss.transport.objective import Objective, Regularizer
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport.precision import default_tolerance, smallest_mass
 
 _mass_tolerance = cache(mass_tolerance)
 
@@ -47,7 +46,7 @@ class LossRule(NamedTuple):
     Attributes:
         objective: of the transport; balanced, or with a free target.
         tol, max_iterations: how hard to solve.
-        iterations: of Algorithm 1, where just so many are asked for.
+        scaling_iterations: of Algorithm 1, where just so many are asked for.
         kl_weight: the paper's α.
         normalize_target: divide each target by its sum.
         mass_tolerance: else, how far that sum may be from 1.
@@ -58,7 +57,7 @@ class LossRule(NamedTuple):
     objective: Objective
     tol: float
     max_iterations: int
-    iterations: int | None
+    scaling_iterations: int | None
     kl_weight: float
     normalize_target: bool
     mass_tolerance: float
@@ -73,7 +72,7 @@ class LossRule(NamedTuple):
             recipe.objective,
             default_tolerance(logits) if recipe.tol is None else recipe.tol,
             Newton.max_iterations if recipe.max_iterations is None else recipe.max_iterations,
-            recipe.iterations,
+            recipe.scaling_iterations,
             spec.kl_weight,
             spec.normalize_target,
             _mass_tolerance(logits, target),

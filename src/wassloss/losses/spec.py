@@ -11,9 +11,15 @@ from typing import Any, SupportsIndex, TypedDict
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._checks import check_count
 from wassloss.ground import GroundMetric
-from wassloss.transport import Objective, Problem, Regularizer, Solver, choose_solver
+from wassloss.transport import (
+    Objective,
+    Problem,
+    Regularizer,
+    SolveOptions,
+    Solver,
+    choose_solver,
+)
 
 
 class SolverKeywords(TypedDict, total=False):
@@ -22,7 +28,7 @@ class SolverKeywords(TypedDict, total=False):
     regularizer: str
     tol: float | None
     max_iterations: int | None
-    iterations: int | None
+    scaling_iterations: int | None
     solver: Solver | None
 
 
@@ -42,7 +48,7 @@ class Recipe:
         debiased: subtract half of what each measure costs to itself.
         tol: marginal error to solve to; None for the dtype's default.
         max_iterations: iterations after which to give up (and warn); None for the solver's own.
-        iterations: run the paper's Algorithm 1 for exactly this many iterations instead.
+        scaling_iterations: run the paper's Algorithm 1 for exactly this many iterations instead.
         solver: answer with this solver instead of the automatic choice.
     """
 
@@ -50,7 +56,7 @@ class Recipe:
     debiased: bool = False
     tol: float | None = None
     max_iterations: int | None = None
-    iterations: int | None = None
+    scaling_iterations: int | None = None
     solver: Solver | None = None
 
     @classmethod
@@ -63,7 +69,7 @@ class Recipe:
         debiased: bool = False,
         tol: float | None = None,
         max_iterations: int | None = None,
-        iterations: int | None = None,
+        scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> Recipe:
         objective = _objective(epsilon, gamma, regularizer)
@@ -73,15 +79,21 @@ class Recipe:
                 f"gamma must be infinite where debiased=True, got gamma={objective.gamma}: the "
                 "divergence compares measures of equal mass"
             )
-        tol, max_iterations, iterations = _budget(tol, max_iterations, iterations, solver)
-        if iterations is not None and objective.free_target:
-            raise ValueError(
-                f"iterations must be left out where gamma is 0 for the target, got {iterations}: "
-                "the answer is a closed form"
-            )
-        if iterations is not None and objective.exact:
-            raise ValueError(f"epsilon must be positive where iterations={iterations}, got 0")
-        return cls(objective, debiased, tol, max_iterations, iterations, solver)
+        options = SolveOptions.checked(
+            tol=tol,
+            max_iterations=max_iterations,
+            scaling_iterations=scaling_iterations,
+            solver=solver,
+        )
+        options.check_objective(objective)
+        return cls(
+            objective,
+            debiased,
+            options.tol,
+            options.max_iterations,
+            options.scaling_iterations,
+            solver,
+        )
 
     def check_fits(self, metric: GroundMetric) -> None:
         """Refuse a divergence under costs that are no distance.
@@ -98,14 +110,8 @@ class Recipe:
 
     def solver_for(self, problem: Problem) -> Solver:
         """The solver this recipe answers a problem with."""
-        if self.solver is not None:
-            return self.solver
-        return choose_solver(
-            problem,
-            tol=self.tol,
-            max_iterations=self.max_iterations,
-            iterations=self.iterations,
-        )
+        options = SolveOptions(self.tol, self.max_iterations, self.scaling_iterations, self.solver)
+        return choose_solver(problem, options)
 
 
 @dataclass(frozen=True)
@@ -141,38 +147,6 @@ def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str)
             "relaxed transport is defined with an entropy"
         )
     return objective
-
-
-def _budget(
-    tol: float | None, max_iterations: int | None, iterations: int | None, solver: Solver | None
-) -> tuple[float | None, int | None, int | None]:
-    """What limits a solve, in plain numbers, for compiled code takes no others."""
-    if tol is not None:
-        given, tol = tol, _checks.check_number("tol", tol)
-        if not tol > 0:
-            raise ValueError(f"tol must be positive, got {given}")
-    if solver is not None and (isinstance(solver, type) or not hasattr(solver, "solve")):
-        raise TypeError(
-            f"solver must be a solver of wassloss.transport, such as Newton(), got {solver!r}"
-        )
-    max_iterations = _count("max_iterations", max_iterations)
-    iterations = _count("iterations", iterations)
-    limits = {"tol": tol, "max_iterations": max_iterations, "iterations": iterations}
-    names = [name for name, value in limits.items() if value is not None]
-    if solver is not None and names:
-        raise ValueError(f"solver has its own budget: leave out {', '.join(names)}")
-    if iterations is not None and len(names) > 1:
-        raise ValueError(f"iterations is the whole budget: leave out {', '.join(names[:-1])}")
-    return tol, max_iterations, iterations
-
-
-def _count(name: str, count: int | None) -> int | None:
-    if count is None:
-        return None
-    count = check_count(name, count)
-    if count >= 2**63:
-        raise ValueError(f"{name} must be less than 2**63, got {count}")
-    return count
 
 
 def check_ignore_index(value: SupportsIndex) -> int:

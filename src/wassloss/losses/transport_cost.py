@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -12,8 +10,9 @@ from wassloss.ground import GroundMetric
 from wassloss.losses.autograd import check_reverse_mode, with_gradient
 from wassloss.losses.spec import Recipe
 from wassloss.targets import SparseTarget
-from wassloss.transport import Problem, Symmetric, solve_problem
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport import Problem, solve_problem
+from wassloss.transport.precision import smallest_mass
+from wassloss.transport.sinkhorn import Symmetric
 
 # A product with a kernel shared by the batch costs a fraction of exponentials: where a target has
 # more than this part of the labels, one over all of them is cheaper than its own block.
@@ -36,7 +35,7 @@ def transport_cost(
     value = _one_transport(log_h, target, metric, recipe, h, unsolved)
     if not recipe.debiased or recipe.objective.exact:  # exactly, a measure costs itself nothing
         return value
-    if recipe.iterations is None and recipe.solver is None:
+    if recipe.scaling_iterations is None and recipe.solver is None:
         solver = Symmetric(recipe.tol, recipe.max_iterations or Symmetric.max_iterations)
         of_prediction = _prediction_itself(log_h, metric, recipe, solver, h)
         of_target = _target_itself(target, metric, recipe, solver)
@@ -88,17 +87,19 @@ def _target_itself(
     masses = weights.detach()
     if weights.requires_grad:
         masses = masses.clamp(min=smallest_mass(dtype))  # see problem_of
-    costs = metric.costs_among(target.indices).to(dtype).expand(len(weights), -1, -1)
+    costs = metric.costs_among(target.indices).to(dtype)
     own = torch.arange(weights.shape[1], device=weights.device).unsqueeze(0)
-    problem = Problem.from_log(masses.log(), masses, own, metric, recipe.objective)
-    solution = solve_problem(replace(problem, columns=problem.checked(costs.detach())), solver)
+    problem = Problem.from_log(
+        masses.log(), masses, own, metric, recipe.objective, block=costs.detach()
+    )
+    solution = solve_problem(problem, solver)
     if not torch.is_grad_enabled():
         return solution.value
     pairs: list[tuple[Tensor, Tensor]] = []
     if weights.requires_grad:
         pairs.append((weights, solution.gradient(0) + solution.gradient(1)))
     if metric.requires_grad:
-        pairs.append((costs, solution.support_plan()))
+        pairs.append((costs.expand(problem.batch, -1, -1), solution.support_plan()))
     return with_gradient(solution.value, *pairs) if pairs else solution.value
 
 
