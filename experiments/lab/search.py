@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.lab.families import Budget, draw_trials
-from experiments.lab.intervals import paired_interval
 from experiments.lab.labelled import LabelledSet
 from experiments.lab.trials import Scores, Trial, train_trials
+from wassloss.scores import paired_difference
 
 AUC_SLACK = 0.002  # how much less AUC than KL's a choice may have
 
@@ -151,7 +151,7 @@ def difference(
         groups: of the examples, variants of one another.
     """
     gaps = [getattr(a, name) - getattr(b, name) for a, b in zip(own, other, strict=True)]
-    return paired_interval(gaps, groups)._asdict()
+    return asdict(paired_difference(gaps, groups))
 
 
 def compare(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from wassloss.data._arrow import named_errors
 from wassloss.data.labels import found_labels, numbers, places_in
+from wassloss.data.layout import find_layout
 from wassloss.data.parquet import expanded, label_values, open_file, part_names
-from wassloss.data.table import find_layout, named_errors
 from wassloss.ground import GroundMetric
 from wassloss.runs.inputs import Inputs
 from wassloss.runs.metric import MADE, check_order, label_ids, made_metric, named, no_metric
