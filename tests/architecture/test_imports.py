@@ -15,6 +15,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 ROOMS = (
     "_files",
     "_sealed",
+    "_sealed",
+    "_precision",
     "_checks",
     "_precision",
     "ground",
@@ -27,6 +29,7 @@ ROOMS = (
     "data",
     "training",
     "estimators",
+    "runs",
     "runs",
     "plots",
     "report",
