@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wassloss.data._arrow import import_pyarrow, one_line
 from wassloss.data.columns import DataWarning
-from wassloss.data.table import Layout, find_layout, import_pyarrow, one_line
+from wassloss.data.layout import Layout, find_layout
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Data sets as CSV, with the columns that :mod:`wassloss.data.table` describes.
+"""Data sets as CSV, with the columns that :mod:`wassloss.data.layout` describes.
 
 Lists of ``labels`` and ``weights`` are separated by semicolons. A file whose first line is all
 numbers has no header: its columns are known by position, which a `DataWarning` says, and the last
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
+from wassloss.data._arrow import import_pyarrow
 from wassloss.data._csv_text import SEPARATOR, as_number, is_data, read_header, read_text
 from wassloss.data.columns import Description, not_features
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import shown
+from wassloss.data.layout import Loaded
 from wassloss.data.ragged import as_sparse, to_lists
-from wassloss.data.table import Loaded, import_pyarrow
 
 
 def load(

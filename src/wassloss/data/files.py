@@ -9,9 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from wassloss.data import csv, npz, parquet, svmlight
+from wassloss.data._arrow import named_errors
 from wassloss.data.columns import Description
 from wassloss.data.dataset import Dataset
-from wassloss.data.table import features_of, named_errors, to_dataset
+from wassloss.data.table import features_of, to_dataset
 
 _FORMATS = {
     ".npz": npz,

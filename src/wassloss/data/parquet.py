@@ -1,4 +1,4 @@
-"""Data sets as Parquet, with the columns that :mod:`wassloss.data.table` describes.
+"""Data sets as Parquet, with the columns that :mod:`wassloss.data.layout` describes.
 
 Files are read by row group, so that those that do not fit into memory can be streamed.
 """
@@ -16,23 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
+from wassloss.data._arrow import import_pyarrow, is_list, named_errors, one_line
 from wassloss.data._parts import KNOWN_PARTS, part_name
 from wassloss.data.columns import Description
 from wassloss.data.dataset import Dataset
+from wassloss.data.layout import FORMAT, METADATA_KEY, Loaded, find_layout, said_by
 from wassloss.data.ragged import to_lists
-from wassloss.data.table import (
-    FORMAT,
-    METADATA_KEY,
-    Loaded,
-    features_of,
-    find_layout,
-    import_pyarrow,
-    is_list,
-    labels_of,
-    named_errors,
-    one_line,
-    said_by,
-)
+from wassloss.data.table import features_of, labels_of
 from wassloss.targets import SparseTarget, Target
 
 if TYPE_CHECKING:
