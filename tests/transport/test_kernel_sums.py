@@ -281,9 +281,9 @@ def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, sp
     used: list[bool] = []
     iterate = Sinkhorn._iterate
 
-    def recording(self, problem, equations, *rest):
-        used.append(equations.cut)
-        return iterate(self, problem, equations, *rest)
+    def recording(self, problem, conditions, *rest):
+        used.append(conditions.cut)
+        return iterate(self, problem, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)
     found = Sinkhorn(1e-11, max_iterations=100_000).solve(problem)
@@ -318,9 +318,9 @@ def test_a_problem_that_runs_out_of_iterations_is_not_run_again(monkeypatch):
     used: list[bool] = []
     iterate = Sinkhorn._iterate
 
-    def recording(self, problem, equations, *rest):
-        used.append(equations.cut)
-        return iterate(self, problem, equations, *rest)
+    def recording(self, problem, conditions, *rest):
+        used.append(conditions.cut)
+        return iterate(self, problem, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)
     stopped = Sinkhorn(1e-12, max_iterations=3).solve(problem)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def compiles_for(problem: Problem) -> bool:
-    """Whether compiled code can work on a problem's numbers: by where and of what type they are."""
+    """Whether compiled code can read a problem's numbers: their device and dtype decide."""
     known = problem.log_h.dtype in (torch.float32, torch.float64)
     return numba_available() and problem.log_h.device.type == "cpu" and known
 
@@ -82,7 +82,7 @@ def terms_of(
     staged: bool,
     fixed: bool = False,
 ) -> Terms:
-    """What the compiled code is told of a problem, apart from its data."""
+    """What the compiled code needs to know about a problem, apart from its data."""
     from wassloss.kernels.numba.newton import Terms
 
     info = torch.finfo(dtype)
