@@ -238,8 +238,8 @@ def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
 
 def test_epsilon_is_a_fifth_of_the_median_cost() -> None:
     metric = Ordinal([0.0, 1.0, 3.0, 7.0], power=2)
-    assert wl.WassersteinLoss(metric).recipe.objective.epsilon == pytest.approx(1.8)  # 3² / 5
-    relaxed = wl.RelaxedWassersteinLoss(metric).recipe.objective
+    assert wl.WassersteinLoss(metric).spec.objective.epsilon == pytest.approx(1.8)  # 3² / 5
+    relaxed = wl.RelaxedWassersteinLoss(metric).spec.objective
     assert relaxed.epsilon == pytest.approx(1.8)
     assert relaxed.gamma == pytest.approx((9.0, 9.0))
 
@@ -258,7 +258,7 @@ def test_degenerate_metrics_work(
     module: Any, metric: wl.ground.GroundMetric, epsilon: float
 ) -> None:
     loss_fn = module(metric)
-    assert loss_fn.recipe.objective.epsilon == pytest.approx(epsilon)
+    assert loss_fn.spec.objective.epsilon == pytest.approx(epsilon)
     x = torch.randn(2, metric.size, requires_grad=True)
     loss = loss_fn(x, torch.full((2, metric.size), 1 / metric.size))
     loss.backward()

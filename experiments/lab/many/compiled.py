@@ -14,7 +14,7 @@ from experiments.lab.many.problem import LinearProblem
 from wassloss.kernels import launch
 from wassloss.kernels.launch import as_array
 from wassloss.kernels.threads import spread
-from wassloss.losses.rule import lowest_log_mass
+from wassloss.losses.fused import lowest_log_mass
 from wassloss.training.plan import TrainingPlan
 
 if TYPE_CHECKING:

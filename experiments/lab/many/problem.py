@@ -121,14 +121,14 @@ def one_label_loss(loss: Loss) -> OneLabelLoss | None:
         return OneLabelLoss(None, 0.0, 1.0) if plain else None
     if type(loss) is not WassersteinLoss or loss.weight is not None or loss.reduction != "mean":
         return None
-    recipe, metric = loss.recipe, loss.metric
-    usual = recipe.solver is None and recipe.iterations is None
-    if not usual or (recipe.debiased and not recipe.objective.exact):
+    spec, metric = loss.spec, loss.metric
+    usual = spec.options.solver is None and spec.options.scaling_iterations is None
+    if not usual or (spec.debiased and not spec.objective.exact):
         return None
     if metric.requires_grad or metric.size > LARGEST_TABLE:
         return None
-    plan = recipe.objective.regularizer is Regularizer.PLAN
-    epsilon = recipe.objective.epsilon if plan else 0.0
+    plan = spec.objective.regularizer is Regularizer.PLAN
+    epsilon = spec.objective.epsilon if plan else 0.0
     cost = metric.cost_columns(torch.arange(metric.size))
     return OneLabelLoss(cost, epsilon, loss.kl_weight)
 

@@ -21,8 +21,8 @@ from wassloss._precision import narrowed
 from wassloss.estimators.fitting import FitPlan, Objective
 from wassloss.estimators.target import cast
 from wassloss.ground import GroundMetric
+from wassloss.ground._summaries import typical_cost
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.losses.modules import typical_cost
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _objective(self) -> Objective:
         """The loss in a unit for which the weight penalty means the same for every metric."""
         loss = self._loss()
-        self.epsilon_ = loss.recipe.objective.epsilon
+        self.epsilon_ = loss.spec.objective.epsilon
         self.kl_weight_ = loss.kl_weight
         return Objective(loss, typical_cost(self.metric_) + loss.kl_weight).to(self._device())
 

@@ -276,7 +276,7 @@ def _config(
 
     resolved = None
     if isinstance(loss_fn, WassersteinLoss):
-        resolved = loss_fn.recipe.objective.epsilon
+        resolved = loss_fn.spec.objective.epsilon
     source = settings.data
     if Path(source).exists():
         source = str(Path(source).resolve())  # so that the report finds it from anywhere

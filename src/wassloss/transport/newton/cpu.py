@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from wassloss._checks import has_memory
 from wassloss.kernels import newton_constants as newton
-from wassloss.kernels.launch import WORTH_SOLVING, as_array, has_memory, numba_available
+from wassloss.kernels.launch import WORTH_SOLVING, as_array, numba_available
 from wassloss.kernels.threads import spread
 from wassloss.transport.conditions import default_tolerance, negligible_exponent, unfinished
 from wassloss.transport.newton.solver import Newton
