@@ -227,8 +227,7 @@ class NumbaKernels(_Kernels):
             statuses.append(compiled.class_id_rows(first, last, *given, scratch, *written))
 
         def scratch() -> RowScratch:
-            made: RowScratch = compiled.new_row_scratch(labels, x.dtype)
-            return made
+            return _row_scratch(labels, x.dtype)
 
         spread(work, batch, scratch, 1 + batch * labels // launch.WORTH_PASSING)
         return _result(written, statuses)
@@ -259,7 +258,7 @@ class NumbaKernels(_Kernels):
 
         def scratch() -> tuple[Scratch, RowScratch]:
             solving = compiled.new_scratch(support, labels, x.dtype)
-            return solving, compiled.new_row_scratch(labels, x.dtype)
+            return solving, _row_scratch(labels, x.dtype)
 
         free = spec.objective.free_target
         worth = launch.WORTH_PASSING if free else launch.WORTH_SOLVING
@@ -334,6 +333,13 @@ def _numba_kernels() -> ModuleType:
     from wassloss.kernels.numba import loss
 
     return loss
+
+
+def _row_scratch(labels: int, dtype: np.dtype[Any]) -> RowScratch:
+    compiled = _numba_kernels()
+    parts = (np.zeros(size, dtype) for size in (labels, labels, compiled.BLOCK))
+    scratch: RowScratch = compiled.RowScratch(*parts)
+    return scratch
 
 
 def _new_result(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.uint8]]:

@@ -10,7 +10,7 @@ touch it.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +33,17 @@ from wassloss.kernels.numba.newton import (
 from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 
-__all__ = ["class_id_rows", "new_row_scratch", "new_scratch", "sparse_rows"]
+__all__ = ["BLOCK", "RowScratch", "class_id_rows", "new_scratch", "sparse_rows"]
 
 Codes = NDArray[np.uint8]
 
 
 class RowScratch(NamedTuple):
-    """Memory for one thread."""
+    """Memory for one thread, filled with zeros."""
 
     log_h: Reals  # (labels,)
     h: Reals  # (labels,)
     top: Reals  # (block,)
-
-
-def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
-    """Memory for one thread, for rows of so many labels."""
-    return RowScratch(np.zeros(labels, dtype), np.zeros(labels, dtype), np.zeros(BLOCK, dtype))
 
 
 @summing
