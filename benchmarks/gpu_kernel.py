@@ -75,7 +75,7 @@ def measure(case: Case) -> dict[str, object]:
         work.h.log(), work.target.weights, work.target.indices, metric, Objective(case.epsilon)
     )
     _, _, value, error, n_iterations, converged = launch(problem, None, case.tol, 1000)
-    torch_solution = Newton(case.tol).solve(problem.with_columns())
+    torch_solution = Newton(case.tol).solve(problem.gathered())
     return {
         **asdict(case),
         "kernel_seconds": kernel_seconds(problem, case.tol),

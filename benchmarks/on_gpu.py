@@ -85,7 +85,7 @@ def paper_setting(iterations: int = 100_000) -> None:
     loss_fn = wl.WassersteinLoss(metric, epsilon=0.02, kl_weight=0.1).cuda()
     dense_target = torch.zeros(examples, labels, device="cuda").scatter(1, indices, weights)
     plan = wl.TrainingPlan(
-        iterations=iterations, optimizer=wl.training.SGD(0.01), log_every=1000,
+        steps=iterations, learning_rate=0.01, log_every=1000,
         evaluate_every=iterations, checkpoint_every=iterations,
     )  # fmt: skip
     for name, loss, target in (

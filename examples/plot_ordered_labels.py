@@ -27,11 +27,11 @@ GRADES, SPLITS = 10, 8
 X, progression = load_diabetes(return_X_y=True)
 grades = np.searchsorted(np.quantile(progression, np.arange(1, GRADES) / GRADES), progression)
 
-PENALTY = 0.0005  # c in c Σ‖θ‖², the default of the classifier below
-C = 1 / (2 * PENALTY * 0.7 * len(X))  # the same for LogisticRegression
+ALPHA = 0.001  # of the penalty ½ alpha Σ‖θ‖², the default of the classifier below
+C = 1 / (ALPHA * 0.7 * len(X))  # the same for LogisticRegression
 models = {
     "cross-entropy": make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=1000)),
-    "Wasserstein": wl.WassersteinClassifier("ordinal", weight_penalty=PENALTY),
+    "Wasserstein": wl.WassersteinClassifier("ordinal", alpha=ALPHA),
 }
 shares = {name: np.zeros((SPLITS, GRADES)) for name in models}
 for split in range(SPLITS):

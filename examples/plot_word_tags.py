@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import wassloss as wl
-from wassloss.training import SGD, TrainingPlan
+from wassloss.training import TrainingPlan
 
 torch.set_num_threads(1)  # threads do not help batches this small
 data = wl.data.clipart()
@@ -43,7 +43,7 @@ for name, loss_fn in losses.items():
     for seed in range(3):
         torch.manual_seed(seed)
         model = wl.models.LinearSoftmax(features=data.features.shape[1], labels=data.label_count)
-        plan = TrainingPlan(iterations=400, optimizer=SGD(lr=RATE), seed=seed)
+        plan = TrainingPlan(steps=400, learning_rate=RATE, seed=seed)
         wl.train(model, loss_fn, (train.features, train.target), plan, progress=False)
         with torch.no_grad():
             scores[name] = model(test.features)

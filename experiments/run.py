@@ -11,12 +11,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from experiments.lab.cache import Parts, remove_if_empty, write_json
+from experiments.lab.cache import Cache, remove_if_empty, write_json
 from experiments.lab.experiment import Experiment, Result
+from experiments.lab.files import replacing
 from experiments.lab.page import write_page
 from experiments.lab.provenance import machine, versions
 from experiments.registry import EXPERIMENTS, find_experiment
-from wassloss._files import replacing
 
 FORMAT = 1  # of the JSON
 PARTS = ".parts"  # the folder of what is finished while the rest is not
@@ -78,13 +78,13 @@ def run_experiment(
         settings = experiment.full if full else experiment.quick
     described = asdict(settings)
     key = {"format": FORMAT, "settings": described, "versions": versions()}
-    parts = Parts(
+    cache = Cache(
         folder / PARTS / f"{experiment.name}-{mode}",
         key,
         lambda name: tell(f"{experiment.name}: {name}"),
     )
     began = time.perf_counter()
-    found = experiment.compute(settings, parts)
+    found = experiment.compute(settings, cache)
     result = {
         "format": FORMAT,
         "experiment": experiment.name,
@@ -94,12 +94,12 @@ def run_experiment(
         "settings": described,
         "versions": key["versions"],
         "machine": machine(),
-        "seconds": {"this run": round(time.perf_counter() - began, 3), **parts.seconds},
+        "seconds": {"this run": round(time.perf_counter() - began, 3), **cache.seconds},
         "found": found,
     }
     path = folder / f"{experiment.name}.json"
     write_json(path, result)
-    parts.clear()
+    cache.clear()
     remove_if_empty(folder / PARTS)
     read = load_result(path)
     draw_figures(experiment, read, folder)

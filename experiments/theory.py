@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss._checks import check_count, check_number, check_seed, check_strength
+from experiments.lab.checks import check_count, check_seed, check_strength
 
 _AT_ONCE = 2**22  # signs drawn at a time
 
@@ -110,7 +110,7 @@ def excess_risk_bound(
     """
     complexity = check_strength("complexity", complexity)
     cost = check_strength("largest_cost", largest_cost)
-    if not 0 < check_number("delta", delta) < 1:
+    if not 0 < delta < 1:
         raise ValueError(f"delta must be between 0 and 1, got {delta}")
     n, labels = check_count("n", n), check_count("labels", labels)
     chance = 2 * cost * math.sqrt(math.log(1 / delta) / (2 * n))

@@ -12,7 +12,8 @@ import torch
 import wassloss as wl
 from wassloss.ground import Matrix, Ordinal
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
-from wassloss.transport import AlgorithmOne, LineArea, NetworkSimplex, Newton
+from wassloss.transport import AlgorithmOne, NetworkSimplex, Newton
+from wassloss.transport.closed_forms import LineArea
 
 METRIC = Ordinal(4)
 LOGITS = torch.zeros(2, 4)
@@ -383,7 +384,9 @@ COST: dict[str, Mistake] = {
         r"metric must have finite costs in torch.float32.*scale='max'",
     ),
     "overflows in the logits' dtype": (
-        lambda: loss(metric=Matrix(1e60 * METRIC.cost().double()), iterations=2, epsilon=1.0),
+        lambda: loss(
+            metric=Matrix(1e60 * METRIC.cost().double()), scaling_iterations=2, epsilon=1.0
+        ),
         ValueError,
         r"metric must have finite costs in torch.float32.*scale='max'",
     ),
@@ -523,19 +526,19 @@ SETTINGS: dict[str, Mistake] = {
     "tol NaN": (lambda: loss(tol=NAN), ValueError, "tol must be positive, got nan"),
     "tol in words": (lambda: loss(tol="tight"), TypeError, "tol must be a number, got 'tight'"),
     "no iterations": (
-        lambda: loss(iterations=0),
+        lambda: loss(scaling_iterations=0),
         ValueError,
-        "iterations must be at least 1, got 0",
+        "scaling_iterations must be at least 1, got 0",
     ),
     "half an iteration": (
-        lambda: loss(iterations=0.5),
+        lambda: loss(scaling_iterations=0.5),
         TypeError,
-        "iterations must be an integer, got 0.5",
+        "scaling_iterations must be an integer, got 0.5",
     ),
     "iterations NaN": (
-        lambda: loss(iterations=NAN),
+        lambda: loss(scaling_iterations=NAN),
         TypeError,
-        "iterations must be an integer, got nan",
+        "scaling_iterations must be an integer, got nan",
     ),
     "no max_iterations": (
         lambda: loss(max_iterations=0),
@@ -543,14 +546,14 @@ SETTINGS: dict[str, Mistake] = {
         "max_iterations must be at least 1, got 0",
     ),
     "iterations with epsilon 0": (
-        lambda: loss(epsilon=0, iterations=10),
+        lambda: loss(epsilon=0, scaling_iterations=10),
         ValueError,
-        "epsilon must be positive where iterations=10, got 0",
+        "epsilon must be positive where scaling_iterations=10, got 0",
     ),
     "iterations and tol": (
-        lambda: loss(iterations=10, tol=1e-3),
+        lambda: loss(scaling_iterations=10, tol=1e-3),
         ValueError,
-        "iterations is the whole budget: leave out tol",
+        "scaling_iterations is the whole budget: leave out tol",
     ),
     "solver and tol": (
         lambda: loss(solver=Newton(), tol=1e-3),

@@ -50,7 +50,7 @@ def assert_as_on_the_cpu(loss_fn, x, target, **close):
         {"epsilon": 0.1},
         {"epsilon": 0.02, "regularizer": "product"},
         {"epsilon": 0.1, "debiased": True, "kl_weight": 0.1},
-        {"epsilon": 0.05, "iterations": 10},
+        {"epsilon": 0.05, "scaling_iterations": 10},
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -167,13 +167,17 @@ def senseless():
     twice, astray = dense.clone(), ids.clone()
     twice[1] *= 2
     astray[1] = LABELS
-    relaxed = wl.RelaxedWassersteinLoss(line, iterations=5, reduction="none")
+    relaxed = wl.RelaxedWassersteinLoss(line, scaling_iterations=5, reduction="none")
     negative = dense.clone()
     negative[1, 3] = -1
     return {
-        "mass 2": (wl.WassersteinLoss(line, iterations=5, reduction="none"), dense, twice),
+        "mass 2": (wl.WassersteinLoss(line, scaling_iterations=5, reduction="none"), dense, twice),
         "exact, mass 2": (wl.WassersteinLoss(line, epsilon=0, reduction="none"), dense, twice),
-        "id too large": (wl.WassersteinLoss(line, iterations=5, reduction="none"), ids, astray),
+        "id too large": (
+            wl.WassersteinLoss(line, scaling_iterations=5, reduction="none"),
+            ids,
+            astray,
+        ),
         "negative": (relaxed, dense, negative),
     }
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 import wassloss as wl
 from tests.generators import random_masses, random_metric
 from tests.training.problems import perceptron, tags, wasserstein
-from wassloss.training import Adam, TrainingPlan, train
+from wassloss.training import TrainingPlan, train
 
 LABELS, BATCH = 60, 40
 
@@ -46,7 +46,7 @@ def few() -> wl.SparseTarget:
 
 def trained() -> list[torch.Tensor]:
     model = perceptron(seed=3)
-    plan = TrainingPlan(iterations=40, batch_size=30, optimizer=Adam(0.01), seed=4)
+    plan = TrainingPlan(steps=40, batch_size=30, optimizer="adam", learning_rate=0.01, seed=4)
     train(model, wasserstein(), tags(), plan)
     return list(model.state_dict().values())
 
@@ -55,7 +55,11 @@ def fitted(hidden: tuple[int, ...]) -> list[torch.Tensor]:
     x, y = load_iris(return_X_y=True)
     solver = "adam" if hidden else "auto"
     model = wl.WassersteinClassifier(
-        "ordinal", hidden=hidden, solver=solver, max_iter=5 if hidden else 500, random_state=0
+        "ordinal",
+        hidden_layer_sizes=hidden,
+        solver=solver,
+        max_iter=5 if hidden else 500,
+        random_state=0,
     )
     return [torch.from_numpy(model.fit(x, y).predict_proba(x))]
 

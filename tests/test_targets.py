@@ -64,7 +64,9 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "plan": lambda x, y: wasserstein_loss(x, y, METRIC, epsilon=0.1, kl_weight=0.3),
     "product": lambda x, y: wasserstein_loss(x, y, METRIC, epsilon=0.1, regularizer="product"),
     "debiased": lambda x, y: wasserstein_loss(x, y, METRIC, epsilon=0.1, debiased=True),
-    "iterations": lambda x, y: wasserstein_loss(x, y, METRIC, epsilon=0.1, iterations=7),
+    "scaling_iterations": lambda x, y: wasserstein_loss(
+        x, y, METRIC, epsilon=0.1, scaling_iterations=7
+    ),
     "relaxed": lambda x, y: relaxed_wasserstein_loss(
         x, y, METRIC, epsilon=0.1, gamma=(0.5, 2.0), kl_weight=0.3
     ),

@@ -29,7 +29,7 @@ def main(path: Path) -> tuple[np.ndarray, np.ndarray]:
     x, y = graded_patients()
     model = wl.models.LinearSoftmax(x.shape[1], GRADES)
     loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(GRADES), kl_weight=0.1)
-    plan = wl.TrainingPlan(iterations=100, batch_size=50)
+    plan = wl.TrainingPlan(steps=100, batch_size=50)
     wl.train(model, loss_fn, (x[:300], y[:300]), plan)
 
     deployed = Probabilities(model).eval()

@@ -22,7 +22,7 @@ def main() -> tuple[dict[str, float], float]:
         pipeline,
         {
             "wassersteinclassifier__kl_weight": [0.1, 1.0],
-            "wassersteinclassifier__weight_penalty": [0.01, 0.1],
+            "wassersteinclassifier__alpha": [0.01, 0.1],
         },
         scoring="neg_mean_absolute_error",  # how far off, in grades
         cv=3,

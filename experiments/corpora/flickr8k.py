@@ -9,10 +9,8 @@ import torch
 from scipy import sparse
 
 from experiments.corpora.lookup import find, find_optional
-from wassloss._files import read_npz
-from wassloss._precision import single_precision
-from wassloss.data import Dataset
-from wassloss.data.word_vectors import read_word_vectors
+from experiments.lab.files import read_npz
+from wassloss.data import Dataset, read_word_vectors
 from wassloss.ground import Embedding
 
 _ARRAYS = ("features", "split", "vocab", "counts_data", "counts_indices", "counts_indptr")
@@ -48,7 +46,7 @@ def _from_file(path: str | os.PathLike[str]) -> Dataset:
     )
     vectors = word_vectors(names)
     return Dataset(
-        single_precision("features", arrays["features"]),
+        torch.from_numpy(arrays["features"].astype(np.float32)),
         counts.astype(np.float32),
         label_names=names,
         parts={new: torch.from_numpy(arrays["split"] == old) for old, new in _PARTS.items()},

@@ -11,9 +11,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
-from wassloss._checks import check_count, check_seed
+from experiments.lab.checks import check_count, check_seed
+from wassloss import SparseTarget
 from wassloss.ground import GroundMetric
-from wassloss.targets import SparseTarget
 
 _CHUNK = 256  # labels whose distances to all others are held at once
 _ROWS = 64  # examples whose tags are looked at together

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from experiments.corpora.noise import flip_labels
-from wassloss._checks import check_count, check_seed
+from experiments.lab.checks import check_count, check_seed
 from wassloss.data import Dataset
 from wassloss.ground import Embedding, Grid
 

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from experiments.corpora.synthetic import lattice
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval, slope_interval
 from experiments.lab.labelled import best_device
-from experiments.lab.many.closed_form import loss_and_gradient
+from experiments.lab.many.one_label import loss_and_gradient
 from experiments.lab.style import COLORS, draw_band, finish, new_figure, state_sizes
 from experiments.theory import (
     excess_risk_bound,
@@ -55,14 +55,14 @@ class Settings:
     seed: int = 0
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Risks of the minimisers of every sample, the best risk, and the bounds."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     x, ids, cost = (each.to(best_device()) for each in _population(settings))
-    best = parts.part("best risk", lambda: _risks(_minimise(x[None], ids[None], cost, settings),
+    best = cache.part("best risk", lambda: _risks(_minimise(x[None], ids[None], cost, settings),
                                                   x, ids, cost))  # fmt: skip
     rows = [
-        parts.part(f"samples of {n}", partial(_of_size, n, x, ids, cost, settings))
+        cache.part(f"samples of {n}", partial(_of_size, n, x, ids, cost, settings))
         for n in settings.sizes
     ]
     best_risk = min([*best["risk"], *(risk for row in rows for risk in row["risk"])])

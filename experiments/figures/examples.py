@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.families import (
     FINE_ON_DELICIOUS,
@@ -57,10 +57,10 @@ class Settings:
     seed: int = 0
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """True and proposed tags with their distance to the nearest true one."""
     compute_set = partial(_compute_set, settings=settings)
-    return {"sets": each_set(settings.sets, parts or Parts(), compute_set)}
+    return {"sets": each_set(settings.sets, cache or Cache(), compute_set)}
 
 
 def _compute_set(name: str, settings: Settings) -> dict[str, Any]:

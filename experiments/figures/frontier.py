@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.families import FAMILIES, ON_TAGS, Budget
 from experiments.lab.labelled import PARTS, best_device, each_set, load_labelled
@@ -74,10 +74,10 @@ class Settings:
     seed: int = 0
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Candidates on validation data, choices on test data, paired differences between choices."""
     compute_set = partial(_compute_set, settings=settings)
-    return {"sets": each_set(settings.sets, parts or Parts(), compute_set)}
+    return {"sets": each_set(settings.sets, cache or Cache(), compute_set)}
 
 
 def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
         figure,
         f"{result['mode']}: {found['sizes']['train']:,} training examples, at most "
         f"{found['iterations']:,} steps, {max(found['trials'].values())} trials a family, "
-        f"{found['seeds']} seeds on test data; full lines: Wasserstein losses, dotted: rivals"
+        f"{found['seeds']} seeds on test data; full lines: Wasserstein losses, dotted: baselines"
         + (beyond if outside else ""),
     )
     return figure
@@ -255,10 +255,10 @@ def _verdict_against_rivals(name: str, found: Mapping[str, Any], rule: str) -> V
         words += f" Not at KL's AUC on validation data: {', '.join(below)}."
     listed = ", ".join(f"{FAMILIES[r].title} {interval(gap)}" for r, gap in gaps.items())
     return Verdict(
-        f"{name}: no rival at KL's AUC, ranking alike, is ahead of {AT_KLS_AUC[rule]} by more than "
-        "its interval",
+        f"{name}: no baseline at KL's AUC, ranked the same way, is ahead of {AT_KLS_AUC[rule]} by "
+        "more than its interval",
         Outcome.FAILED if behind else Outcome.HELD,
-        f"cost less that of each rival: {listed}; {len(rivals)} rivals were tried",
+        f"cost minus that of each baseline: {listed}; {len(rivals)} baselines were tried",
         words,
     )
 

@@ -17,24 +17,23 @@ import torch
 
 from experiments.corpora.flickr8k import flickr8k
 from experiments.corpora.hypernyms import hypernym_paths
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Result, Verdict
 from experiments.lab.families import Budget
 from experiments.lab.labelled import as_labelled, best_device
 from experiments.lab.pca import compressed
 from experiments.lab.single_label import (
-    Comparison,
+    SingleLabelSettings,
     draw_differences,
     guess,
     summarize,
     tune,
     verdicts,
 )
+from experiments.lab.sparse import as_sparse
+from wassloss import SparseTarget
 from wassloss.data import Dataset
-from wassloss.data.ragged import as_sparse
-from wassloss.ground import Tree
-from wassloss.ground._paths import tree_of_paths
-from wassloss.targets import SparseTarget
+from wassloss.ground import Matrix, Tree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +42,7 @@ STEP = "step"
 
 
 @dataclass(frozen=True)
-class Settings(Comparison):
+class Settings(SingleLabelSettings):
     """Sizes.
 
     Attributes:
@@ -58,10 +57,10 @@ class Settings(Comparison):
     far: int = 10
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Choices on validation data, first guesses on test data."""
-    parts = parts or Parts()
-    found: dict[str, Any] = parts.part("photographs", partial(_compute, settings))
+    cache = cache or Cache()
+    found: dict[str, Any] = cache.part("photographs", partial(_compute, settings))
     return found
 
 
@@ -84,15 +83,15 @@ def photographs(least: int) -> tuple[Dataset, float]:
     The metric is in units of these.
     """
     data = flickr8k(counts=True)  # whole numbers, of which equal ones are equal
-    classes = heaviest(as_sparse(data.target, data.label_count))
+    classes = heaviest(as_sparse(data.target))
     counts = torch.bincount(classes[data.parts["train"]], minlength=data.label_count)
     names = data.label_names or ()
     kept = [names[i] for i in (counts >= least).nonzero().squeeze(1).tolist()]
-    parents, nodes, labels = tree_of_paths(hypernym_paths(kept))
-    steps = Tree(parents, nodes=nodes).median_cost()
-    tree = Tree(parents, np.full(len(parents), 1 / steps), nodes, labels=labels)
+    tree = Tree.from_paths(hypernym_paths(kept))
+    steps = tree.median_cost()
+    metric = Matrix(tree.distance() / steps, labels=tree.labels)
     single = replace(data, target=classes, metric=None).keep_labels(kept)
-    return single.with_metric(tree), steps
+    return single.with_metric(metric), steps
 
 
 def heaviest(target: SparseTarget) -> torch.Tensor:

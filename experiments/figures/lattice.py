@@ -20,16 +20,16 @@ import torch
 from torch import Tensor, nn
 
 from experiments.corpora.synthetic import lattice
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval
-from experiments.lab.many import train_many
+from experiments.lab.many import OneLabelLoss, train_linear
+from experiments.lab.many.one_label import CROSS_ENTROPY
 from experiments.lab.style import COLORS, draw_band, finish, new_figure, state_sizes
 from wassloss.ground import Grid
 from wassloss.losses import WassersteinLoss
 from wassloss.models import LinearSoftmax
 from wassloss.scores import expected_distance
-from wassloss.training import TrainingPlan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,14 +76,14 @@ class Job(NamedTuple):
     seed: int
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Distances between predicted and true class on test data, for every model."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     tuned, runs = {}, []
     for side in settings.sides:
-        best = parts.part(f"tuning side {side}", partial(_tune, side, settings))
+        best = cache.part(f"tuning side {side}", partial(_tune, side, settings))
         tuned[str(side)] = best
-        runs += parts.part(
+        runs += cache.part(
             f"training side {side}",
             partial(_train_side, side, best, settings),
         )
@@ -172,16 +172,12 @@ def _train_side(side: int, best: dict[str, Any], settings: Settings) -> list[dic
 
 
 def _trained(
-    side: int, jobs: Sequence[Job], settings: Settings, start: Sequence[nn.Module] | None = None
-) -> list[nn.Module]:
+    side: int, jobs: Sequence[Job], settings: Settings, start: Sequence[LinearSoftmax] | None = None
+) -> list[LinearSoftmax]:
     """A model for each job, trained; models of a seed start alike and see batches alike."""
-    losses: dict[tuple[str, float], nn.Module] = {}
-    for job in jobs:
-        if (job.loss, job.epsilon) not in losses:
-            of_metric = WassersteinLoss(Grid((side, side)), epsilon=job.epsilon)
-            losses[job.loss, job.epsilon] = nn.CrossEntropyLoss() if job.loss == "kl" else of_metric
+    cost = Grid((side, side)).cost()
     sets: dict[tuple[float, int], tuple[Tensor, Tensor]] = {}
-    models: list[nn.Module] = []
+    models: list[LinearSoftmax] = []
     for job in jobs:
         if (job.noise, job.seed) not in sets:
             train = _data(side, job, settings).part("train")
@@ -193,22 +189,17 @@ def _trained(
             models.append(LinearSoftmax(2, side * side))
     if start is not None:
         models = [copy.deepcopy(model) for model in start]
-    for penalty in sorted({job.penalty for job in jobs}):
-        group = [place for place, job in enumerate(jobs) if job.penalty == penalty]
-        data = [sets[jobs[place].noise, jobs[place].seed] for place in group]
-        train_many(
-            [models[place] for place in group],
-            [losses[jobs[place].loss, jobs[place].epsilon] for place in group],
-            ([x for x, _ in data], [y for _, y in data]),
-            TrainingPlan(
-                iterations=settings.iterations,
-                weight_penalty=penalty,
-                log_every=settings.iterations,
-            ),
-            seeds=[jobs[place].seed for place in group],
-            learning_rates=[jobs[place].rate for place in group],
-            progress=False,
-        )
+    features, ids = zip(*(sets[job.noise, job.seed] for job in jobs), strict=True)
+    train_linear(
+        models,
+        [CROSS_ENTROPY if job.loss == "kl" else OneLabelLoss(cost, job.epsilon) for job in jobs],
+        features,
+        ids,
+        iterations=settings.iterations,
+        rates=[job.rate for job in jobs],
+        penalties=[job.penalty for job in jobs],
+        seeds=[job.seed for job in jobs],
+    )
     return models
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from experiments.corpora.noise import drop_tags
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.families import FAMILIES, Budget, count_trials
 from experiments.lab.intervals import bands
@@ -53,18 +53,18 @@ class Settings:
     seed: int = 0
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """For each set and rate: choices, scores on complete test data, paired differences from KL."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     sets = {}
     for name in settings.sets:
         try:
             data = as_labelled(compressed(SETS[name](), settings.features), best_device())
         except FileNotFoundError as error:
-            parts.say(f"{name} is left out: {error}")
+            cache.say(f"{name} is left out: {error}")
             continue
         rates = [
-            parts.part(f"{name}, {rate:g} left out", partial(_at_rate, data, rate, settings))
+            cache.part(f"{name}, {rate:g} left out", partial(_at_rate, data, rate, settings))
             for rate in settings.rates
         ]
         sets[name] = _joined(rates, data, settings)
@@ -261,10 +261,10 @@ def _not_behind(
         for at_rate in found["rates"]
     ]
     return Verdict(
-        f"{name}: no rival has less cost than the Wasserstein loss of least validation cost, "
+        f"{name}: no baseline has less cost than the Wasserstein loss of least validation cost, "
         "outside the interval",
         outcome if ahead else Outcome.HELD,
-        "its cost less that of the rival; " + "; ".join(effects),
+        "its cost minus that of the baseline; " + "; ".join(effects),
         (f"Ahead: {', '.join(ahead)}. " if ahead else "")
         + "Least cost on test data, from few to many left out: "
         + ", ".join(FAMILIES[family].title for family in least)

@@ -16,15 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from experiments.corpora.mnist import mnist
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval
 from experiments.lab.labelled import best_device
-from experiments.lab.many import train_many
+from experiments.lab.many import OneLabelLoss, train_linear
 from experiments.lab.style import MARKERS, draw_band, finish, new_figure, state_sizes
-from wassloss.losses import WassersteinLoss
 from wassloss.models import LinearSoftmax
-from wassloss.training import SGD, TrainingPlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,12 +58,12 @@ def digit_cost(power: float) -> Tensor:
     return torch.where(distance > 0, distance**power, 0.0)
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """For each λ, mean predicted probabilities `(seed, p, true digit, digit)` and accuracies."""
-    parts, data = parts or Parts(), mnist()
+    cache, data = cache or Cache(), mnist()
     return {
         "runs": [
-            parts.part(_name(strength), partial(_posteriors, data, strength, settings))
+            cache.part(_name(strength), partial(_posteriors, data, strength, settings))
             for strength in settings.strengths
         ]
     }
@@ -78,33 +76,26 @@ def _name(strength: float | None) -> str:
 def _posteriors(data: Any, strength: float | None, settings: Settings) -> dict[str, Any]:
     device = best_device()
     train, test = data.part("train"), data.part("test")
-    losses = [
-        WassersteinLoss(digit_cost(p), epsilon=0.0 if strength is None else 1 / strength)
-        for p in settings.powers
-    ]
+    epsilon = 0.0 if strength is None else 1 / strength
+    losses = [OneLabelLoss(digit_cost(p), epsilon) for p in settings.powers]
     models, each_loss, seeds = [], [], []
     for seed in settings.seeds:
         for loss in losses:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 models.append(LinearSoftmax(train.features.shape[1], DIGITS).to(device))
-            each_loss.append(loss.to(device))
+            each_loss.append(loss)
             seeds.append(seed)
-    train_many(
+    count = len(models)
+    train_linear(
         models,
         each_loss,
-        (
-            train.features[: settings.examples].to(device),
-            train.target[: settings.examples].to(device),
-        ),
-        TrainingPlan(
-            iterations=settings.iterations,
-            optimizer=SGD(lr=settings.learning_rate),
-            weight_penalty=settings.weight_penalty,
-            log_every=settings.iterations,
-        ),
+        [train.features[: settings.examples]] * count,
+        [train.target[: settings.examples]] * count,
+        iterations=settings.iterations,
+        rates=[settings.learning_rate] * count,
+        penalties=[settings.weight_penalty] * count,
         seeds=seeds,
-        progress=False,
     )
     x, digits = test.features.to(device), test.target.to(device)
     scored = [_score(model, x, digits) for model in models]

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Result, Verdict
 from experiments.lab.families import Budget
 from experiments.lab.labelled import as_labelled, best_device
 from experiments.lab.search import Candidate
 from experiments.lab.single_label import (
-    Comparison,
     Guesses,
+    SingleLabelSettings,
     draw_differences,
     guess,
     summarize,
@@ -40,7 +40,7 @@ STEP = "grade"
 
 
 @dataclass(frozen=True)
-class Settings(Comparison):
+class Settings(SingleLabelSettings):
     """Sizes; `folds` the patients are dealt to, each guessed by what was learnt on the others."""
 
     families: tuple[str, ...] = ("kl", "decoded", "softened", "squared_emd", "expected", "plan")
@@ -48,11 +48,11 @@ class Settings(Comparison):
     folds: int = 10
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Choices and first guesses of every fold, joined to those of all patients."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     folds = [
-        parts.part(f"fold {fold + 1}", partial(_fold, fold, settings))
+        cache.part(f"fold {fold + 1}", partial(_fold, fold, settings))
         for fold in range(settings.folds)
     ]
     chosen = {

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from experiments.corpora.synthetic import random_histograms, random_metric
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.intervals import bands, mean_interval, slope_interval
 from experiments.lab.style import draw_band, finish, new_figure, state_sizes
@@ -47,15 +47,15 @@ class Settings:
     seed: int = 0
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Relative distances `(λ, γ, pair)`, and iterations `(γ, K, pair)`."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     values = [
-        parts.part(f"values, metric {m}", partial(_values, m, settings))
+        cache.part(f"values, metric {m}", partial(_values, m, settings))
         for m in range(settings.metrics)
     ]
     counts = [
-        parts.part(f"iterations, K {size}", partial(_counts, size, settings))
+        cache.part(f"iterations, K {size}", partial(_counts, size, settings))
         for size in settings.sizes
     ]
     return {

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from experiments.corpora.flickr8k import flickr8k, word_vectors
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.families import Budget, count_trials
 from experiments.lab.intervals import bands, mean_interval
@@ -29,15 +29,14 @@ from experiments.lab.labelled import PARTS, LabelledSet, Part, as_labelled, best
 from experiments.lab.many import train_many
 from experiments.lab.pca import compressed
 from experiments.lab.search import difference, trials_for
+from experiments.lab.sparse import as_sparse
 from experiments.lab.style import COLORS, MARKERS, draw_band, finish, new_figure, state_sizes
 from experiments.lab.trials import EVALUATIONS, Scores, Trial, score, train_trials
-from wassloss.data.ragged import as_sparse
+from wassloss import SparseTarget
 from wassloss.ground import Embedding
 from wassloss.losses import RelaxedWassersteinLoss
 from wassloss.losses.baselines import PoissonLoss
 from wassloss.models import MeasureModel
-from wassloss.targets import SparseTarget
-from wassloss.training import SGD, TrainingPlan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,23 +139,23 @@ def load_measured(settings: Settings) -> Measured:
     if vectors is not None:  # otherwise as_labelled says what is missing
         data = data.with_metric(Embedding(vectors, labels=names))
     device = best_device()
-    sums = as_sparse(data.target, data.label_count).weights.sum(1) / CAPTIONS
+    sums = as_sparse(data.target).weights.sum(1) / CAPTIONS
     totals = {name: sums[data.parts[name]] for name in PARTS}
     totals["train"] = totals["train"][: settings.most]
     shares = as_labelled(compressed(data, settings.features), device, settings.most)
     return Measured(shares, {name: total.float().to(device) for name, total in totals.items()})
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Choices on validation data, scores on test data, paired differences."""
-    parts = parts or Parts()
+    cache = cache or Cache()
     data = load_measured(settings)
     reference = _reference(data, "validation")
     chosen: dict[str, dict[str, Any]] = {
-        name: parts.part(f"tuning {name}", partial(_tune, name, data, reference, settings))
+        name: cache.part(f"tuning {name}", partial(_tune, name, data, reference, settings))
         for name in METHODS
     }
-    found: dict[str, Any] = parts.part("test", partial(_test, chosen, data, settings))
+    found: dict[str, Any] = cache.part("test", partial(_test, chosen, data, settings))
     return {
         "sizes": {part: len(getattr(data.shares, part)) for part in PARTS},
         "mean_total": float(data.totals["test"].mean()),
@@ -253,19 +252,15 @@ def _train(
     train_many(
         [_model(data) for _ in seeds],
         [losses[kind] for kind in kinds],
-        (shares.train.features, data.masses("train")),
-        TrainingPlan(
-            iterations=iterations,
-            optimizer=SGD(momentum=0.7),
-            log_every=iterations,
-            evaluate_every=iterations if only_last else max(1, iterations // EVALUATIONS),
-        ),
+        shares.train.features,
+        data.masses("train"),
+        iterations=iterations,
+        rates=[trial.rate for trial in trials],
+        penalties=[trial.penalty for trial in trials],
         seeds=seeds,
-        learning_rates=[trial.rate for trial in trials],
-        weight_penalties=[trial.penalty for trial in trials],
         observe=look,
+        every=iterations if only_last else max(1, iterations // EVALUATIONS),
         cuda_graph=shares.device.type == "cuda",
-        progress=False,
     )
     return of_models
 
@@ -360,7 +355,7 @@ def draw(result: Result) -> dict[str, Figure]:
     finish(axes[0, 0], "top-k cost (less is better)", "k", "cost")
     finish(axes[0, 1], "ranking AUC (more is better)", "method", "AUC", legend=False)
     axes[0, 0].set_xticks([1, *range(5, len(ks) + 1, 5)])
-    error = "mean absolute error, nouns a caption"
+    error = "mean absolute error, nouns per caption"
     finish(axes[0, 2], "total mass (less is better)", "method", error, legend=False)
     sizes = found["sizes"]
     state_sizes(
@@ -388,7 +383,7 @@ def _cheaper(result: Result, other: str, words: str) -> Verdict:
     theirs = _mean(found, other, "cost")
     told = "The two are not told apart"
     if gap["cost"]["low"] > 0:
-        told = "The rival is better"
+        told = "The baseline is better"
     if gap["cost"]["high"] < 0:
         told = "The relaxed loss is better"
     trial = found["chosen"]["relaxed"]["trial"]
@@ -419,8 +414,8 @@ def _totals(result: Result) -> Verdict:
         "the relaxed loss predicts total mass better than the training mean, and no worse than "
         "Poisson and ridge regression",
         Outcome.HELD if outcome is Outcome.PARTLY and not ahead else outcome,
-        f"mean absolute error {_mean(found, 'relaxed', 'error'):.3f} nouns a caption of "
-        f"{found['mean_total']:.2f}; less that of "
+        f"mean absolute error {_mean(found, 'relaxed', 'error'):.3f} nouns per caption of "
+        f"{found['mean_total']:.2f}; minus that of "
         + ", ".join(f"{names[other]} {_interval(gap)}" for other, gap in gaps.items()),
         (f"Ahead of it: {' and '.join(ahead)}. " if ahead else "")
         + f"The training mean is off by {found['mean_measure']['test']['error']:.3f}, the ridge "

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.families import (
     FINE_ON_DELICIOUS,
@@ -84,10 +84,10 @@ class Settings:
     seed: int = 0
 
 
-def compute(settings: Settings, parts: Parts | None = None) -> dict[str, Any]:
+def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Top-k cost for all k and AUC, of each loss on each version of each set."""
     compute_set = partial(_compute_set, settings=settings)
-    return {"sets": each_set(settings.sets, parts or Parts(), compute_set)}
+    return {"sets": each_set(settings.sets, cache or Cache(), compute_set)}
 
 
 def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _verdict(where: str, found: Mapping[str, Any], loss: str) -> Verdict:
             mean_of(found["scores"][loss], name) - mean_of(found["scores"]["kl"], name)
             for name in ("cost", "auc")
         ]
-        about += f" Beside {NAMES['kl']}: cost {less[0]:+.4f}, AUC {less[1]:+.4f}."
+        about += f" Compared with {NAMES['kl']}: cost {less[0]:+.4f}, AUC {less[1]:+.4f}."
     return Verdict(
         f"{where}: {NAMES[loss]}, beats {NAMES[baseline]}, on cost and AUC",
         outcome,

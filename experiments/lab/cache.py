@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wassloss._files import replacing
+from experiments.lab.files import replacing
 
 
-class Parts:
+class Cache:
     """Computes parts of an experiment, or reads what an earlier run computed.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from experiments.lab.cache import Parts
+from experiments.lab.cache import Cache
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +64,7 @@ class Experiment:
     figure: str
     quick: Any
     full: Any
-    compute: Callable[[Any, Parts], dict[str, Any]]
+    compute: Callable[[Any, Cache], dict[str, Any]]
     draw: Callable[[Result], dict[str, Figure]]
     verdict: Callable[[Result], list[Verdict]]
     html: Callable[[Result], str] | None = None

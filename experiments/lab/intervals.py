@@ -1,4 +1,4 @@
-"""Means with 95 % intervals."""
+"""Means and slopes with their 95 % intervals; `wassloss.scores` has that of paired differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: ArrayLike) -> Interval:
-    """Student's interval of the mean of independent values; of one value, that value.
+    """Student's interval of the mean of independent values; for one value, that value.
 
     >>> print(mean_interval([1.0, 2.0, 3.0]))
     2 [-0.484, 4.48]
@@ -43,7 +43,7 @@ def slope_interval(x: ArrayLike, y: ArrayLike) -> Interval:
 
 
 def bands(rows: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Mean and interval of each row, `(3, rows)`: what a line with a band is drawn from."""
+    """Mean and interval of each row, `(3, rows)`, to draw a line with a band."""
     found: NDArray[np.float64] = np.array([mean_interval(row) for row in rows])
     columns: NDArray[np.float64] = found.T
     return columns

@@ -16,14 +16,13 @@ from experiments.corpora.lookup import find
 from experiments.corpora.mulan import mulan
 from experiments.corpora.noise import reduce_redundancy
 from experiments.corpora.synthetic import lattice
-from experiments.lab.cache import Parts
-from wassloss.data import Dataset, clipart
-from wassloss.data.ragged import as_sparse
-from wassloss.data.word_vectors import read_word_vectors
+from experiments.lab.cache import Cache
+from experiments.lab.sparse import as_sparse
+from wassloss import SparseTarget
+from wassloss.data import Dataset, clipart, read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
 from wassloss.losses.baselines import NearestCostRegression
 from wassloss.scores import top_k_cost
-from wassloss.targets import SparseTarget
 
 VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
 SPLIT_SEED = 0
@@ -134,7 +133,7 @@ def as_labelled(data: Dataset, device: torch.device, most: int | None = None) ->
     train = data.part("train").features.float()
     mean = train.mean(0)
     scale = (train - mean).square().mean().sqrt()
-    target = as_sparse(data.target, data.label_count)
+    target = as_sparse(data.target)
 
     def part(name: str) -> Part:
         rows = data.parts[name]
@@ -203,10 +202,10 @@ def load_labelled(name: str, device: torch.device, most: int | None = None) -> L
 
 
 def each_set(
-    names: Sequence[str], parts: Parts, compute: Callable[[str], dict[str, Any]]
+    names: Sequence[str], cache: Cache, compute: Callable[[str], dict[str, Any]]
 ) -> dict[str, Any]:
     """What is computed of each set, as a part by its name; sets that are not there are left out."""
-    found = {name: _or_none(name, parts, compute) for name in names}
+    found = {name: _or_none(name, cache, compute) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -224,11 +223,11 @@ def each_version(
     return {version: compute(made[version]()) for version in versions}
 
 
-def _or_none(name: str, parts: Parts, compute: Callable[[str], dict[str, Any]]) -> Any:
+def _or_none(name: str, cache: Cache, compute: Callable[[str], dict[str, Any]]) -> Any:
     try:
-        return parts.part(name, partial(compute, name))
+        return cache.part(name, partial(compute, name))
     except FileNotFoundError as error:
-        parts.say(f"{name} is left out: {error}")
+        cache.say(f"{name} is left out: {error}")
         return None
 
 

@@ -9,7 +9,7 @@ from html import escape
 from io import BytesIO
 
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
-from wassloss._files import replacing
+from experiments.lab.files import replacing
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;

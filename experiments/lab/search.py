@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.lab.families import Budget, draw_trials
 from experiments.lab.labelled import LabelledSet
 from experiments.lab.trials import Scores, Trial, train_trials
-from wassloss.scores.differences import paired_difference
+from wassloss.scores import paired_difference
 
 AUC_SLACK = 0.002  # how much less AUC than KL's a choice may have
 

@@ -31,7 +31,7 @@ SCORES = ("distance", "right", "far")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SingleLabelSettings:
     """Sizes of a comparison; every family has as many trials."""
 
     families: tuple[str, ...] = ("kl", "decoded", "softened", "expected", "plan")
@@ -71,7 +71,7 @@ class Guesses:
         return {name: round(float(getattr(self, name).mean()), 5) for name in SCORES}
 
 
-def tune(data: LabelledSet, settings: Comparison) -> dict[str, Candidate]:
+def tune(data: LabelledSet, settings: SingleLabelSettings) -> dict[str, Candidate]:
     """Of each family the trial, stopped where best, whose first guess is nearest on validation."""
     drawn = {
         family: trials_for(data, family, settings.budget, settings.seed)
@@ -98,7 +98,7 @@ def tune(data: LabelledSet, settings: Comparison) -> dict[str, Candidate]:
 
 
 def guess(
-    data: LabelledSet, chosen: Mapping[str, Candidate], steps: float, settings: Comparison
+    data: LabelledSet, chosen: Mapping[str, Candidate], steps: float, settings: SingleLabelSettings
 ) -> dict[str, list[Guesses]]:
     """First guesses on test data, for each seed."""
     seeds = [settings.seed + 1 + s for s in range(settings.seeds)]
@@ -162,7 +162,7 @@ def draw_differences(result: Result, step: str, sizes: str) -> Figure:
         figure,
         f"{result['mode']}: {sizes}, {count_trials(settings['budget'])} trials a loss, "
         f"{settings['iterations']:,} steps at most, {settings['seeds']} seeds; circles: "
-        "Wasserstein losses, squares: rivals; lines: 95 % intervals",
+        "Wasserstein losses, squares: baselines; lines: 95 % intervals",
     )
     return figure
 
@@ -198,7 +198,7 @@ def _nearer(found: Mapping[str, Any], best: str, gap: Mapping[str, float], step:
         f"{find_family(best).title}: {_interval(gap)} {step}s against {kl:.3f} "
         f"({gap['mean'] / kl:+.1%})",
         words
-        + "Less KL's distance, the others have: "
+        + "The others, minus KL's distance: "
         + ", ".join(
             f"{find_family(f).title} {_interval(found['differences'][f]['kl']['distance'])}"
             for f in others
@@ -217,9 +217,9 @@ def _not_behind(found: Mapping[str, Any], best: str, step: str) -> Verdict:
     if ahead:
         words = f"Nearer to the truth, outside the interval: {_titles(ahead)}. {words}"
     return Verdict(
-        "no rival is nearer to the truth than that Wasserstein loss, outside the interval",
+        "no baseline is nearer to the truth than that Wasserstein loss, outside the interval",
         Outcome.FAILED if ahead else Outcome.HELD,
-        f"its distance less that of each rival, in {step}s: "
+        f"its distance minus that of each baseline, in {step}s: "
         + ", ".join(f"{find_family(r).title} {_interval(gap)}" for r, gap in gaps.items()),
         words,
     )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from experiments.lab.labelled import LabelledSet
 from experiments.lab.many import train_many
+from wassloss import SparseTarget
 from wassloss.ground import GroundMetric
 from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.losses.baselines import (
@@ -29,8 +30,6 @@ from wassloss.losses.baselines import (
 )
 from wassloss.models import LinearSoftmax
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
-from wassloss.targets import SparseTarget
-from wassloss.training import SGD, TrainingPlan
 
 EVALUATIONS = 10  # looks on the way of a run: where it may stop early
 
@@ -100,7 +99,7 @@ class Trial:
             regularizer="product" if self.loss in ("product", "debiased") else "plan",
             debiased=self.loss == "debiased",
             normalize_target=True,
-            iterations=self.iterations,
+            scaling_iterations=self.iterations,
         )
         if self.loss == "plan_softened":
             return WeightedSum([balanced, SoftenedKLLoss(metric, self.width)], [1.0, self.kl])
@@ -264,24 +263,23 @@ def _trained(
     batch_size: int = 100,
 ) -> Sequence[nn.Module]:
     losses = {each: each.loss_fn(data.metric) for each in dict.fromkeys(map(_of_loss, trials))}
-    return train_many(
-        [_model(data) for _ in seeds],
+    models = [_model(data) for _ in seeds]
+    train_many(
+        models,
         [losses[_of_loss(trial)] for trial in trials],
-        (data.train.features, data.train.target),
-        TrainingPlan(
-            iterations=iterations,
-            batch_size=batch_size,
-            optimizer=SGD(momentum=momentum),
-            log_every=iterations,
-            evaluate_every=every,
-        ),
+        data.train.features,
+        data.train.target,
+        iterations=iterations,
+        rates=[trial.rate for trial in trials],
+        penalties=[trial.penalty for trial in trials],
         seeds=seeds,
-        learning_rates=[trial.rate for trial in trials],
-        weight_penalties=[trial.penalty for trial in trials],
+        batch_size=batch_size,
+        momentum=momentum,
         observe=observe,
+        every=every,
         cuda_graph=data.device.type == "cuda" and all(map(_graphable, trials)),
-        progress=False,
-    ).models
+    )
+    return models
 
 
 def _graphable(trial: Trial) -> bool:

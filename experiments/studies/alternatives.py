@@ -81,7 +81,7 @@ def fitted(loss: Loss, penalty: float, x: Tensor, y: Tensor) -> wl.models.Linear
     model = wl.models.LinearSoftmax(features=x.shape[1], labels=GRADES).double()
     with warnings.catch_warnings():  # an unfinished fit is judged on the validation split too
         warnings.simplefilter("ignore", wl.ConvergenceWarning)
-        train_full_batch(model, loss, (x, y), weight_penalty=penalty, max_iterations=300)
+        train_full_batch(model, loss, (x, y), weight_decay=2 * penalty, max_iterations=300)
     return model
 
 

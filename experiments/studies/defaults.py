@@ -96,7 +96,7 @@ def train_and_score(
             epsilon=setting.epsilon,
             regularizer=setting.loss,
             kl_weight=setting.kl_weight,
-            iterations=10,
+            scaling_iterations=10,
         )
     train = data.parts["train"]
     model = torch.nn.Linear(train.features.shape[1], labels, device=device)

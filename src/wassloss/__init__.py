@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         transport,
     )
     from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
-    from wassloss.loading import load
     from wassloss.losses import (
         NearestWassersteinLoss,
         RelaxedWassersteinLoss,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         solve,
         wasserstein,
     )
+    from wassloss.runs import load
     from wassloss.targets import SparseTarget
     from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
@@ -88,7 +88,7 @@ _ROOM_OF = {
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
     "solve": "losses",
-    "load": "loading",
+    "load": "runs",
     "train": "training",
     "wasserstein": "losses",
 }

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and read without pickle."""
+"""Write files completely or not at all, and read .npz archives without pickle."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-# What zipfile and NumPy raise, besides ValueError, over archives that are not as they were written;
-# the last three over the header of an array, which is read as a Python literal.
+# What zipfile and NumPy raise, besides ValueError, for damaged archives. The last three are for
+# the header of an array, which is read as a Python literal.
 _DAMAGES = (
     zipfile.BadZipFile,
     zlib.error,
@@ -31,9 +31,9 @@ _DAMAGES = (
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary name to write to, which takes the place of ``path`` once the block succeeds.
+    """A temporary path to write to, which replaces ``path`` when the block succeeds.
 
-    An old file stays until the new one is whole and on the disk; a failure leaves nothing behind.
+    An old file stays until the new one is complete and on disk; a failure leaves nothing behind.
     """
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
@@ -42,16 +42,28 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
+        _sync_directory(target.parent)
     except OSError as error:
         if error.errno is not None and error.filename in (None, str(temporary)):
-            error.filename = str(target)  # a full disk does not say what it had no room for
+            error.filename = str(target)  # a full disk does not name the file
         raise
     finally:
         temporary.unlink(missing_ok=True)
 
 
+def _sync_directory(path: Path) -> None:
+    """Make a new name in a directory survive a power failure."""
+    if os.name != "posix":
+        return  # elsewhere directories cannot be opened
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays as .npz, all or nothing."""
+    """Write arrays to an .npz archive, all or nothing."""
     with replacing(path) as temporary, open(temporary, "xb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type, unused-ignore]
 
@@ -66,16 +78,17 @@ def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
 def read_npz(
     path: str | os.PathLike[str], only: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz archive, or those of some names that it has.
+    """Read an .npz archive, or only the arrays named in ``only``.
 
-    A ValueError says what is wrong with any other file.
+    Raises:
+        ValueError: the file is not such an archive, or is damaged.
     """
     with open(path, "rb") as file:
         return unpack_npz(file, only)
 
 
 def unpack_npz(file: IO[bytes], only: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
-    """`read_npz` of an open file."""
+    """Read an .npz archive from an open file."""
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not a whole .npz archive")
@@ -85,6 +98,6 @@ def unpack_npz(file: IO[bytes], only: Collection[str] | None = None) -> dict[str
     except _DAMAGES as error:
         raise ValueError(f"the archive is damaged: {error}") from error
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # a member that NumPy did not write comes as bytes
+        if not isinstance(array, np.ndarray):  # NumPy returns other members as bytes
             raise ValueError(f"its member {name!r} is not an array")
     return arrays

@@ -1,21 +1,11 @@
-"""Numbers in a narrower dtype, or an error that names the first one that it cannot hold."""
+"""Conversion of numbers to a narrower dtype, with errors that name the first that does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-
-
-def single_precision(name: str, array: NDArray[Any]) -> Tensor:
-    """An array `(n, columns)` as a float32 tensor of its own; errors as in :func:`narrowed`."""
-    if array.dtype == np.float32:
-        return torch.from_numpy(np.array(array, order="C"))
-    return narrowed(name, torch.from_numpy(np.array(array, np.float64, order="C")), torch.float32)
 
 
 def narrowed(
@@ -25,14 +15,14 @@ def narrowed(
     rows: Sequence[int] | None = None,
     shuffled: bool = False,
 ) -> Tensor:
-    """A matrix in another floating dtype.
+    """Convert a matrix to another floating dtype.
 
     Args:
         name: the user's name for it, for the error.
         values: numbers `(n, columns)`.
         dtype: the other dtype.
-        rows: the user's numbers of the rows; by default they are counted.
-        shuffled: whether the rows have no number that the user would know.
+        rows: the user's numbers of the rows; by default they are counted from 0.
+        shuffled: whether rows are shuffled, so that their numbers mean nothing to the user.
 
     Raises:
         ValueError: a finite number would become infinite.
@@ -42,20 +32,14 @@ def narrowed(
     """
     narrow = values.to(dtype)
     index = overflowed(values, narrow)
-    if index is None or len(index) != 2:  # other shapes are for the caller to refuse
+    if index is None or len(index) != 2:  # the caller refuses other shapes
         return narrow
     row, column = index
-    number = None if shuffled else row if rows is None else rows[row]
-    raise too_large(name, dtype, values[index].item(), number, column)
-
-
-def too_large(
-    name: str, dtype: torch.dtype, value: float, row: int | None, column: int
-) -> ValueError:
-    """The error for a number that a dtype cannot hold; `row` is None where it has no number."""
-    where = f"column {column}" if row is None else f"row {row}, column {column}"
-    return ValueError(
-        f"{name} must fit {dtype}, got {value:g} in {where}; divide that column by its size"
+    number = row if rows is None else rows[row]
+    where = f"column {column}" if shuffled else f"row {number}, column {column}"
+    raise ValueError(
+        f"{name} must fit {dtype}, got {values[index].item():g} in {where}; divide that column by "
+        "its size"
     )
 
 

@@ -1,38 +1,93 @@
-"""JSON that carries its own SHA-256 sum, so that a single changed bit is noticed."""
+"""Content that carries its own SHA-256 sum, so that a single changed bit is noticed.
+
+JSON by itself, or tensors with JSON in one safetensors file; nothing is ever unpickled. The sum is
+that of all bytes, with zeros in place of the sum itself.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_BLANK = "0" * 64
-_SUM = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n\Z')
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_BLANK = b"0" * 64
+_AT_THE_END = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n\Z')
+_IN_THE_HEADER = re.compile(rb'"sha256":"([0-9a-f]{64})"')  # inside strings, quotes are escaped
 
 
 def sealed(values: dict[str, Any]) -> bytes:
-    r"""JSON whose last field, ``sha256``, is the sum of the text with zeros in place of the sum.
+    """JSON whose last field is its sum.
 
     >>> unsealed(sealed({"steps": 3}))
     {'steps': 3}
     """
-    text = json.dumps({**values, "sha256": _BLANK}, indent=1) + "\n"
-    head, _, tail = text.rpartition(_BLANK)
-    return f"{head}{hashlib.sha256(text.encode()).hexdigest()}{tail}".encode()
+    text = json.dumps({**values, "sha256": _BLANK.decode()}, indent=1) + "\n"
+    return _with_sum(text.encode(), _AT_THE_END)
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
     """The values that `sealed` was given.
 
     Raises:
-        ValueError: the content is not as it was written.
+        ValueError: the content has changed since.
     """
-    found = _SUM.search(content)
+    _check_sum(content, _AT_THE_END)
+    values: dict[str, Any] = json.loads(content)
+    del values["sha256"]
+    return values
+
+
+def sealed_tensors(tensors: dict[str, Tensor], values: dict[str, Any]) -> bytes:
+    """Tensors and JSON as the content of one safetensors file."""
+    # Copies, because safetensors refuses tensors that share memory, as tied weights do.
+    copies = {name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}
+    metadata = {"wassloss": json.dumps(values), "sha256": _BLANK.decode()}
+    return _with_sum(import_safetensors().torch.save(copies, metadata), _IN_THE_HEADER)
+
+
+def unsealed_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `sealed_tensors` was given, the tensors on the CPU.
+
+    Raises:
+        ValueError: the content has changed since, or was written by something else.
+    """
+    safetensors = import_safetensors()
+    _check_sum(content, _IN_THE_HEADER)
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    values: dict[str, Any] = json.loads(header["__metadata__"]["wassloss"])
+    return safetensors.torch.load(content), values
+
+
+def import_safetensors() -> Any:
+    """The package with its functions for torch; part of an extra, so imported when first used."""
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError(
+            'files of models need safetensors: pip install "wassloss[train]"'
+        ) from error
+    return safetensors
+
+
+def _with_sum(blank: bytes, place: re.Pattern[bytes]) -> bytes:
+    found = place.search(blank)
+    if found is None:  # pragma: no cover - only another safetensors could write it otherwise
+        raise RuntimeError("safetensors wrote its metadata in an unknown form")
+    return blank[: found.start(1)] + _sum(blank) + blank[found.end(1) :]
+
+
+def _check_sum(content: bytes, place: re.Pattern[bytes]) -> None:
+    found = place.search(content)
     if found is not None:
-        blank = content[: found.start(1)] + _BLANK.encode() + content[found.end(1) :]
-        if hashlib.sha256(blank).hexdigest().encode() == found[1]:
-            values: dict[str, Any] = json.loads(content)
-            del values["sha256"]
-            return values
+        blank = content[: found.start(1)] + _BLANK + content[found.end(1) :]
+        if _sum(blank) == found[1]:
+            return
     raise ValueError("it is not as it was written")
+
+
+def _sum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()

@@ -107,7 +107,7 @@ def saved(data: wl.data.Dataset, path: Path) -> Path:
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
     """What a run has learned."""
-    return wl.runs.open_run(run).model.state_dict()
+    return wl.load(run).model.state_dict()
 
 
 def same_weights(one: Path, other: Path) -> bool:

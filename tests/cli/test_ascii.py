@@ -11,7 +11,7 @@ from tests.cli.commands import process, saved
 from wassloss.cli.app import app
 
 NAMES = ("blé", "Ö", "λ", "x")
-QUICK = ("--iterations", 20, "--batch-size", 20)
+QUICK = ("--steps", 20, "--batch-size", 20)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def ascii_only(*words: object) -> Result:
 @pytest.mark.parametrize(
     "line",
     [
-        "train {0}/data.npz --out {0}/other --iterations 20 --batch-size 20",
+        "train {0}/data.npz --out {0}/other --steps 20 --batch-size 20",
         "evaluate {0}/run",
         "evaluate {0}/run --json",
         "predict {0}/run {0}/data.npz --top 4",

@@ -15,7 +15,7 @@ import wassloss as wl
 from tests.cli.commands import failed, ok, wassloss
 
 NAMES = ["age", "height", "weight", "pulse"]
-TRAIN = ("--metric", "ordinal", "--iterations", 60, "--batch-size", 20)
+TRAIN = ("--metric", "ordinal", "--steps", 60, "--batch-size", 20)
 
 
 def table(seed: int = 0, count: int = 120) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("typer")
@@ -40,13 +39,6 @@ def test_show_with_word_vectors(tmp_path: Path) -> None:
     assert "1 labels have no vector and are left out" in shown
     assert "2 examples, 1 feature, 2 labels" in shown
     assert "nearest to cat: dog 0.765" in shown
-
-
-def test_show_other_formats(tmp_path: Path) -> None:
-    matlab = pytest.importorskip("scipy.io")
-    weights = {"features": np.eye(2), "labels": np.array([[0.5, 0.5], [0.1, 0.9]])}
-    matlab.savemat(tmp_path / "d.mat", weights)
-    assert "2 examples, 2 features, 2 labels, dense targets" in run("show", tmp_path / "d.mat")
 
 
 def test_get_needs_a_known_name() -> None:

@@ -33,7 +33,7 @@ def test_the_page_of_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
             assert result.exit_code == 1
             assert result.stderr in text
             continue
-        ok(*words, *(["--iterations", 30] if words[0] == "train" else []))
+        ok(*words, *(["--steps", 30] if words[0] == "train" else []))
     assert Path("report.html").exists()
     assert "Tree(3 of 6 nodes): taxonomy.npz. Look at it with" in text
 
@@ -49,7 +49,7 @@ def test_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = commands("README.md")
     assert [words[0] for words in found] == ["train", "train", "report", "predict"]
     for words in found:
-        ok(*words, *(["--iterations", 30] if words[0] == "train" else []))
+        ok(*words, *(["--steps", 30] if words[0] == "train" else []))
 
 
 def test_the_page_on_choosing_shows_what_the_command_prints() -> None:

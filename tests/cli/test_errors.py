@@ -33,7 +33,7 @@ from tests.cli.commands import (
     weights,
 )
 
-QUICK = ("--iterations", 40, "--batch-size", 20, "--checkpoint-every", 10, "--log-every", 10)
+QUICK = ("--steps", 40, "--batch-size", 20, "--checkpoint-every", 10, "--log-every", 10)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
         *("train", table, "--metric", "ordinal", "--labels", "superb,good,fair,bad,awful"),
         *("--out", out, *QUICK),
     )
-    assert wl.runs.open_run(out).metric.labels == ("superb", "good", "fair", "bad", "awful")
+    assert wl.load(out).metric.labels == ("superb", "good", "fair", "bad", "awful")
 
 
 # --- usage ---------------------------------------------------------------------------------------
@@ -193,11 +193,11 @@ def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
     [
         (("trian",), "No such command 'trian'"),
         (("train",), "DATA is missing"),
-        (("train", "clipart", "--lr", "fast"), "Invalid value for '--lr'"),
-        (("train", "clipart", "--lr", -1), "lr must be"),
-        (("train", "clipart", "--iterations", 0), "iterations must be"),
+        (("train", "clipart", "--learning-rate", "fast"), "Invalid value for '--learning-rate'"),
+        (("train", "clipart", "--learning-rate", -1), "learning_rate must be"),
+        (("train", "clipart", "--steps", 0), "steps must be"),
         (("train", "clipart", "--loss", "kl", "--epsilon", 1), "takes neither epsilon"),
-        (("train", "clipart", "--hidden", "a"), "--hidden must be numbers"),
+        (("train", "clipart", "--hidden-layer-sizes", "a"), "--hidden-layer-sizes must be numbers"),
         (("train", "clipart", "--scale", "big"), "--scale must be a number"),
         (("train", "clipart", "--validation", 1), "validation must be"),
         (("train", "clipart", "--device", "abacus"), "--device abacus cannot be used"),
@@ -238,8 +238,8 @@ def test_a_run_that_diverged_at_once_may_be_tried_again(
     data: Path, metric: Path, tmp_path: Path
 ) -> None:
     command = ("train", data, "--metric", metric, "--out", tmp_path / "run", "--optimizer", "sgd")
-    assert "lower the learning rate" in failed(*command, "--lr", 1e38, *QUICK)
-    ok(*command, "--lr", 0.1, *QUICK)
+    assert "lower the learning rate" in failed(*command, "--learning-rate", 1e38, *QUICK)
+    ok(*command, "--learning-rate", 0.1, *QUICK)
 
 
 def test_a_run_is_not_overwritten(run: Path, data: Path, metric: Path) -> None:
@@ -247,12 +247,12 @@ def test_a_run_is_not_overwritten(run: Path, data: Path, metric: Path) -> None:
     said = failed("train", data, "--metric", metric, "--out", run, *QUICK)
     assert "holds a run already" in said
     assert "--resume" in said
-    said = failed("train", data, "--out", run, "--resume", "--lr", 0.5)
-    assert "was trained with lr None, and cannot go on with 0.5" in said
+    said = failed("train", data, "--out", run, "--resume", "--learning-rate", 0.5)
+    assert "was trained with learning_rate 0.01, and cannot be continued with 0.5" in said
     said = failed("train", "--out", run, "--resume", "--metric", "discrete")
     assert "was trained with metric" in said
     saved(tagged().take(slice(0, 150)), data)
-    said = failed("train", "--out", run, "--resume", "--iterations", 50)
+    said = failed("train", "--out", run, "--resume", "--steps", 50)
     assert "its training data have changed" in said
     assert (run / "model.safetensors").read_bytes() == before
 
@@ -365,7 +365,7 @@ def test_a_checkpoint_cut_short_is_passed_over(run: Path, tmp_path: Path) -> Non
 def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
     """No file may grow beyond what a checkpoint takes, as on a disk that fills."""
     run, whole = tmp_path / "run", tmp_path / "whole"
-    command = ("train", data, "--metric", metric, "--hidden", 16, *QUICK)
+    command = ("train", data, "--metric", metric, "--hidden-layer-sizes", 16, *QUICK)
     ok(*command, "--out", whole)
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
@@ -395,9 +395,20 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
 def test_ctrl_c_leaves_a_run_that_goes_on(data: Path, metric: Path, tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     # KL, for Numba's code rounds differently in the process that compiled it than from its cache.
-    command = ("train", data, "--metric", metric, "--hidden", 16, "--dropout", 0.2, "--loss", "kl")
+    command = (
+        "train",
+        data,
+        "--metric",
+        metric,
+        "--hidden-layer-sizes",
+        16,
+        "--dropout",
+        0.2,
+        "--loss",
+        "kl",
+    )
     command += ("--batch-size", 20, "--log-every", 1, "--checkpoint-every", 100_000)
-    started = process(*command, "--iterations", 100_000, "--out", run)
+    started = process(*command, "--steps", 100_000, "--out", run)
     try:
         log = run / "log.jsonl"
         deadline = time.monotonic() + 60
@@ -418,10 +429,10 @@ def test_ctrl_c_leaves_a_run_that_goes_on(data: Path, metric: Path, tmp_path: Pa
     told = json.loads(ok("evaluate", run, "--json").stdout)
     assert told["finished"] is False
 
-    again = process("train", "--out", run, "--resume", "--iterations", steps + 30)
+    again = process("train", "--out", run, "--resume", "--steps", steps + 30)
     _, said = again.communicate(timeout=60)
     assert again.returncode == 0, said
-    ok(*command, "--iterations", steps + 30, "--out", whole)
+    ok(*command, "--steps", steps + 30, "--out", whole)
     assert same_weights(run, whole)
 
 
@@ -446,7 +457,7 @@ def test_two_processes_train_as_one_with_twice_the_batch(
     data: Path, metric: Path, tmp_path: Path
 ) -> None:
     two, one = tmp_path / "two", tmp_path / "one"
-    command = ["train", data, "--metric", metric, "--iterations", 30, "--device", "cpu"]
+    command = ["train", data, "--metric", metric, "--steps", 30, "--device", "cpu"]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     words = [*launcher, "-m", "wassloss.cli", *command, "--batch-size", 20, "--out", two]
     done = subprocess.run(

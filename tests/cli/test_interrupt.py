@@ -10,7 +10,7 @@ import pytest
 from tests.cli.commands import METRIC, graded, ok, saved, tagged
 
 PROGRAM = Path(__file__).with_name("interrupted.py")
-QUICK = ("--iterations", 40, "--batch-size", 20, "--loss", "kl", "--validation", 0.2)
+QUICK = ("--steps", 40, "--batch-size", 20, "--loss", "kl", "--validation", 0.2)
 
 
 def interrupted(when: str, *words: object) -> tuple[int, str, str]:
@@ -66,16 +66,16 @@ def test_while_it_trains(data: Path, tmp_path: Path) -> None:
         "evaluate {0}/run",
         "predict {0}/run {0}/data.npz",
         "report {0}/run --out {0}/report.html",
-        "metric show {0}/run/metric.npz",
+        "metric show {0}/metric.npz",
         "data show {0}/data.npz",
     ],
 )
 def test_other_commands(line: str, tmp_path: Path) -> None:
     data = saved(tagged(), tmp_path / "data.npz")
     METRIC.save(tmp_path / "metric.npz")
-    words = ("--metric", tmp_path / "metric.npz", "--iterations", 5, "--loss", "kl")
+    words = ("--metric", tmp_path / "metric.npz", "--steps", 5, "--loss", "kl")
     ok("train", data, *words, "--out", tmp_path / "run")
-    when = "metric.npz." if "show {0}/run" in line else "data.npz."
+    when = "metric.npz." if "metric show" in line else "data.npz."
     found = interrupted(when, *(word.format(tmp_path) for word in line.split()))
     assert found == (130, "", "Interrupted.\n")
     assert not (tmp_path / "report.html").exists()

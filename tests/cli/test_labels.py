@@ -10,8 +10,9 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok
+from wassloss.runs.reading import inputs_for
 
-QUICK = ("--iterations", 40, "--batch-size", 20)
+QUICK = ("--steps", 40, "--batch-size", 20)
 
 
 def table(path: Path, labels: list[Any], seed: int = 0, count: int = 90) -> Path:
@@ -47,7 +48,7 @@ def test_numbers_are_labels_at_their_values(
 ) -> None:
     data, run = table(tmp_path / "data.csv", labels), tmp_path / "run"
     ok("train", data, "--metric", "ordinal", "--out", run, *QUICK)
-    opened = wl.runs.open_run(run)
+    opened = wl.load(run)
     assert opened.metric.labels == names
     assert opened.metric.positions.tolist() == pytest.approx(positions)
     assert predicted(run, data) <= set(names)
@@ -75,7 +76,7 @@ def test_the_same_in_every_format(suffix: str, tmp_path: Path) -> None:
         file = path / "a.parquet" if suffix == "folder" else path
         pq.write_table(pa.table({"x0": x[:, 0], "x1": x[:, 1], "label": y}), file)
     ok("train", path, "--metric", "ordinal", "--out", run, *QUICK)
-    assert wl.runs.open_run(run).metric.labels == ("15", "20", "1000000000")
+    assert wl.load(run).metric.labels == ("15", "20", "1000000000")
     assert predicted(run, path) <= {"15", "20", "1000000000"}
     ok("evaluate", run, path, *(() if suffix == "folder" else ("--json",)))
     other = tmp_path / "other.csv"
@@ -135,7 +136,7 @@ def test_labels_too_close_for_single_precision(tmp_path: Path) -> None:
     assert metric.distance().tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
     table(data, [0, 1700000000, 1700000001])
     message = failed("train", data, "--metric", "ordinal", "--out", tmp_path / "other", *QUICK)
-    assert "the labels '1700000000' and '1700000001' are too close to each other" in message
+    assert "the labels 1700000000 and 1700000001 are too close to each other" in message
 
 
 def test_codes_with_leading_zeros_are_names(tmp_path: Path) -> None:
@@ -167,8 +168,8 @@ def test_labels_find_their_place_in_a_metric(
 ) -> None:
     metric.save(tmp_path / "metric.npz")
     data, run = table(tmp_path / "data.csv", labels, count=4), tmp_path / "run"
-    ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--iterations", 5)
-    inputs = wl.runs.inputs_for(wl.runs.open_run(run))
+    ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--steps", 5)
+    inputs = inputs_for(wl.load(run))
     assert inputs.data is not None
     assert inputs.data.target.tolist() == expected * 2
 

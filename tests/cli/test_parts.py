@@ -9,7 +9,7 @@ import pytest
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, graded, ok, process, same_weights, saved, wassloss
 
-QUICK = ("--iterations", 20, "--batch-size", 20)
+QUICK = ("--steps", 20, "--batch-size", 20)
 SUFFIXES = ["npz", "csv", "parquet", "folder"]
 
 

@@ -29,7 +29,7 @@ def main(how: str, path: str, limit: str) -> None:
     if how == "train":  # loads all that training needs: code is not what is limited here
         data = torch.zeros(4, 512), torch.zeros(4, dtype=torch.long)
         first = wl.models.LinearSoftmax(features=512, labels=7)
-        wl.train(first, loss_fn, data, wl.TrainingPlan(iterations=1), progress=False)
+        wl.train(first, loss_fn, data, wl.TrainingPlan(steps=1), progress=False)
     used = memory("VmData:")
     most = used + int(limit) * 2**20
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -43,9 +43,9 @@ def main(how: str, path: str, limit: str) -> None:
     start, early = memory("VmHWM:"), 0
     if how == "train":
         model = wl.models.LinearSoftmax(features=512, labels=7)
-        plan = wl.TrainingPlan(iterations=len(stream), optimizer=wl.training.SGD(1e-7))
+        plan = wl.TrainingPlan(steps=len(stream), learning_rate=1e-7)
         result = wl.train(model, loss_fn, stream, plan, progress=False)
-        sys.stdout.write(f"{(memory('VmHWM:') - start) / 2**20} {result.iterations}\n")
+        sys.stdout.write(f"{(memory('VmHWM:') - start) / 2**20} {result.steps}\n")
         return
     total = 0.0
     for i, (features, _) in enumerate(stream):

@@ -10,7 +10,8 @@ import torch
 from sklearn.datasets import dump_svmlight_file
 
 from wassloss import SparseTarget
-from wassloss.data import Dataset, DataWarning, read, read_features, write
+from wassloss.data import Dataset, DataWarning, read, write
+from wassloss.data.files import read_features
 from wassloss.data.ragged import as_sparse
 from wassloss.ground import Ordinal
 
@@ -128,6 +129,8 @@ def test_csv_as_people_write_it(tmp_path: Path) -> None:
     assert data.target.tolist() == [1, 2]
     data = csv_of(tmp_path, "x,grade\n1,4\n2,0\n", label_column="grade")
     assert data.label_names == ("0", "4")
+    data = csv_of(tmp_path, 'x,label\n1,a;\n2,"b, ""c"""\n')  # one label each
+    assert data.label_names == ("a;", 'b, "c"')
     data = csv_of(tmp_path, "x,labels\n1,sea; sky\n2,sky\n")
     assert data.label_names == ("sea", "sky")
     assert dense(data).tolist() == [[0.5, 0.5], [0, 1]]
@@ -231,6 +234,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
     [
         ("", "it is empty"),
         ("x,label\n", "a header and no rows"),
+        ("x,label", "a header and no rows"),
         ("0,1,2\n3.0,4.0,1\n", "line 1 is 0, 1, 2: are these names of columns or data"),
         ("5.1,3.5,setosa\n4.9,3,setosa\n", "if line 1 is data, put a line with the columns' names"),
         ("x,y\n1,2\n", "lacks a column 'label' or 'labels'; it has 'x', 'y'"),
@@ -332,7 +336,8 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
     assert parquet_of(tmp_path, named, feature_names=("height",)).features.tolist() == [[3], [4]]
     categories = pa.array(["b", "a"]).dictionary_encode()
     assert parquet_of(tmp_path, {"x0": [1.0, 2.0], "label": categories}).label_names == ("a", "b")
-    halves = pa.array([[1.0], [2.0]], pa.list_(pa.float16(), 1))
+    flat = pa.array(np.array([1, 2], np.float16))
+    halves = pa.FixedSizeListArray.from_arrays(flat, 1)
     assert parquet_of(tmp_path, {"features": halves, "label": [0, 1]}).features.dtype == torch.half
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import wassloss as wl
+from wassloss.data.files import read_features
 
 X = np.ones((6, 2))
 X[2, 1] = 1e200
@@ -31,7 +32,7 @@ def text_files(folder: Path) -> None:
 )
 def test_text_files(name: str, expected: str, tmp_path: Path) -> None:
     text_files(tmp_path)
-    for read in (wl.data.read, wl.data.read_features):
+    for read in (wl.data.read, read_features):
         with pytest.raises(ValueError, match=expected):
             read(tmp_path / name)
 
@@ -40,14 +41,6 @@ def test_numbers_that_are_not_finite_are_told_from_large_ones(tmp_path: Path) ->
     (tmp_path / "x.csv").write_text("u,label\n1,a\ninf,b\n")
     with pytest.raises(ValueError, match="line 3, column 'u': expected a finite number, got 'inf'"):
         wl.data.read(tmp_path / "x.csv")
-
-
-def test_matlab(tmp_path: Path) -> None:
-    from scipy.io import savemat
-
-    savemat(tmp_path / "x.mat", {"features": X, "labels": np.full((6, 2), 0.5)})
-    with pytest.raises(ValueError, match=f"features {FITS}"):
-        wl.data.read_distributions(tmp_path / "x.mat")
 
 
 def test_word_vectors(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def proba(estimator: Any) -> NDArray[Any]:
 
 
 def test_equals_logistic_regression_for_high_kl_weight() -> None:
-    # The mean over n examples with the penalty c‖θ‖² is scikit-learn's sum with C = 1 / (2 n c).
-    ours = wl.WassersteinClassifier("ordinal", kl_weight=1e7, weight_penalty=0.01, tol=1e-7)
-    theirs = LogisticRegression(C=1 / (2 * len(X) * 0.01), tol=1e-8, max_iter=1000)
+    # The mean over n examples plus ½ alpha ‖θ‖² is scikit-learn's sum with C = 1 / (n alpha).
+    ours = wl.WassersteinClassifier("ordinal", kl_weight=1e7, alpha=0.02, tol=1e-7)
+    theirs = LogisticRegression(C=1 / (len(X) * 0.02), tol=1e-8, max_iter=1000)
     scaled = StandardScaler().fit_transform(X)
     np.testing.assert_allclose(
         proba(ours.fit(X, Y)), theirs.fit(scaled, Y).predict_proba(scaled), atol=1e-4
@@ -95,7 +95,12 @@ def test_each_solver_comes_near_the_same_model(solver: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "keywords", [{"solver": "adam"}, {"hidden": (8, 8)}, {"hidden": (8,), "solver": "lbfgs"}]
+    "keywords",
+    [
+        {"solver": "adam"},
+        {"hidden_layer_sizes": (8, 8)},
+        {"hidden_layer_sizes": (8,), "solver": "lbfgs"},
+    ],
 )
 @pytest.mark.filterwarnings("ignore:fit did not converge")
 def test_the_same_random_state_gives_the_same_model(keywords: dict[str, Any]) -> None:
@@ -139,7 +144,7 @@ def test_partial_fit_learns_and_goes_on_from_fit() -> None:
 
 
 def test_a_weight_of_two_takes_a_step_twice_as_long() -> None:
-    step = {"solver": "sgd", "batch_size": 200, "weight_penalty": 0.0}
+    step = {"solver": "sgd", "batch_size": 200, "alpha": 0}
     heavy = wl.WassersteinClassifier(**step, learning_rate=0.1)
     heavy.partial_fit(X, Y, range(10), sample_weight=np.full(200, 2.0))
     fast = wl.WassersteinClassifier(**step, learning_rate=0.2).partial_fit(X, Y, range(10))
@@ -227,10 +232,10 @@ def test_features_of_a_data_frame_keep_their_names() -> None:
         ({"tol": -1}, "tol must be"),
         ({"batch_size": 2.5}, "batch_size must be an integer, got 2.5"),
         ({"learning_rate": 0}, "learning_rate must be positive, got 0"),
-        ({"weight_penalty": float("nan")}, "weight_penalty must be"),
-        ({"hidden": 10}, "hidden must be a sequence"),
-        ({"hidden": 0}, "hidden must be a sequence .* got 0"),
-        ({"hidden": (0,)}, "hidden must be at least 1, got 0"),
+        ({"alpha": float("nan")}, "alpha must be"),
+        ({"hidden_layer_sizes": 10}, "hidden_layer_sizes must be a sequence"),
+        ({"hidden_layer_sizes": 0}, "hidden_layer_sizes must be a sequence .* got 0"),
+        ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes must be at least 1, got 0"),
         ({"metric": torch.zeros(10, 10, requires_grad=True)}, "metric must not require grad"),
         ({"device": "abacus"}, "device must be one that torch has, got 'abacus'"),
     ],

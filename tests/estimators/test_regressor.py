@@ -45,7 +45,7 @@ def test_hidden_layers_help_where_the_law_is_not_linear() -> None:
     y = np.hstack([x**2, 1 - x**2]) + 0.1
     linear, deep = (
         wl.WassersteinMeasureRegressor(**keywords, random_state=0).fit(x, y).score(x, y)
-        for keywords in ({}, {"hidden": (32,), "max_iter": 100})
+        for keywords in ({}, {"hidden_layer_sizes": (32,), "max_iter": 100})
     )
     assert linear < 0.3
     assert deep > 0.9

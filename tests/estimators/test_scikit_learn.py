@@ -86,7 +86,9 @@ def test_it_can_be_calibrated() -> None:
 
 @pytest.mark.parametrize("metric", [None, "ordinal", wl.ground.Ordinal(3), np.eye(3) == 0])
 def test_clone_pickle_and_repr(metric: Any) -> None:
-    estimator = wl.WassersteinClassifier(metric, hidden=(4,), max_iter=3, random_state=0)
+    estimator = wl.WassersteinClassifier(
+        metric, hidden_layer_sizes=(4,), max_iter=3, random_state=0
+    )
     twin = clone(estimator).set_params(power=2)
     assert twin.power == 2
     assert estimator.power is None
@@ -107,7 +109,7 @@ def test_a_pickled_estimator_goes_on_as_the_one_it_was_made_of() -> None:
 
 def test_the_warning_is_known_to_filters_of_either_library() -> None:
     estimator = wl.WassersteinClassifier(max_iter=2)
-    with pytest.warns(ConvergenceWarning, match=r"raise max_iter, weight_penalty or tol") as caught:
+    with pytest.warns(ConvergenceWarning, match=r"raise max_iter, alpha or tol") as caught:
         estimator.fit(X, Y)
     assert issubclass(caught[0].category, wl.ConvergenceWarning)
     assert caught[0].filename == __file__

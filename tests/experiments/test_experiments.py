@@ -115,7 +115,7 @@ def test_iterations_are_counted_as_by_algorithm_one() -> None:
     counts = count_iterations(h, y, kernel, gamma * strength, False, tol, 1000)
     for i, count in enumerate(counts):
         u = [
-            wl.solve(h[i], y[i], metric, epsilon=1 / strength, gamma=gamma, iterations=n).f
+            wl.solve(h[i], y[i], metric, epsilon=1 / strength, gamma=gamma, scaling_iterations=n).f
             for n in (count - 2, count - 1, count)
         ]
         u = [(strength * each).exp() for each in u]

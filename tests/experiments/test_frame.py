@@ -3,7 +3,7 @@ import json
 import pytest
 
 from experiments import registry
-from experiments.lab.cache import Parts, write_json
+from experiments.lab.cache import Cache, write_json
 from experiments.lab.intervals import mean_interval, slope_interval
 from experiments.run import load_result, reproduce, run_experiment
 from tests.experiments.tiny import SETTINGS
@@ -16,20 +16,20 @@ def test_finished_parts_are_not_computed_again(tmp_path) -> None:
         calls.append(1)
         return {"a": (1, 2)}
 
-    first = Parts(tmp_path, key={"n": (1, 2)}).part("one", compute)
-    again = Parts(tmp_path, key={"n": [1, 2]})
+    first = Cache(tmp_path, key={"n": (1, 2)}).part("one", compute)
+    again = Cache(tmp_path, key={"n": [1, 2]})
     assert first == again.part("one", compute) == {"a": [1, 2]}
     assert len(calls) == 1
     assert again.seconds["one"] >= 0
-    Parts(tmp_path, key={"n": (1, 3)}).part("one", compute)
+    Cache(tmp_path, key={"n": (1, 3)}).part("one", compute)
     assert len(calls) == 2, "other settings are other parts"
 
 
 def test_a_damaged_part_is_computed_again(tmp_path) -> None:
-    parts = Parts(tmp_path, key=1)
-    parts.part("one", lambda: 5)
+    cache = Cache(tmp_path, key=1)
+    cache.part("one", lambda: 5)
     (tmp_path / "one.json").write_text("{", encoding="utf-8")
-    assert parts.part("one", lambda: 6) == 6
+    assert cache.part("one", lambda: 6) == 6
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.training.problems import perceptron_without_dropout, tags, wasserstein
-from wassloss.training import SGD, TrainingPlan, train
+from wassloss.training import TrainingPlan, train
 
 LOST_AT = 17  # between checkpoints, so that steps have to be taken again
 
@@ -27,9 +27,7 @@ def main(directory: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return loss_fn(outputs, target)
 
-    plan = TrainingPlan(
-        iterations=30, batch_size=15, optimizer=SGD(0.1), log_every=5, checkpoint_every=5
-    )
+    plan = TrainingPlan(steps=30, batch_size=15, learning_rate=0.1, log_every=5, checkpoint_every=5)
     result = train(
         perceptron_without_dropout(), deadly, tags(), plan, directory=directory, resume=True
     )

@@ -9,16 +9,14 @@ import pytest
 import torch
 
 from tests.training.problems import linear, same, tags, wasserstein
-from wassloss.training import SGD, TrainingPlan, train
+from wassloss.training import TrainingPlan, train
 
-MOMENTS = ["mkdir", "fsync", "rename"]
+MOMENTS = ["mkdir", "fsync", "replace", "unlink"]
 
 
 def die_at(count: int, moment: str, patch: pytest.MonkeyPatch) -> None:
     """In a child process, end it at the given call of a function of the file system."""
-    import shutil
-
-    place: Any = {"fsync": os, "rmtree": shutil}.get(moment, Path)
+    place: Any = os if moment in ("fsync", "replace") else Path
     original: Callable[..., Any] = getattr(place, moment)
     calls = 0
 
@@ -32,10 +30,10 @@ def die_at(count: int, moment: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(place, moment, deadly)
 
 
-def run(directory: Path, iterations: int = 12) -> torch.nn.Module:
+def run(directory: Path, steps: int = 12) -> torch.nn.Module:
     model = linear()
     plan = TrainingPlan(
-        iterations=iterations, batch_size=20, optimizer=SGD(0.1), log_every=2, checkpoint_every=3
+        steps=steps, batch_size=20, learning_rate=0.1, log_every=2, checkpoint_every=3
     )
     train(model, wasserstein(), tags(), plan, directory=directory, resume=True)
     return model

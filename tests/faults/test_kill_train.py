@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -35,8 +34,8 @@ AT_ONCE = 2
 STEPS = 600
 OPTIONS = (
     *("--validation", 0.2, "--patience", 1000, "--evaluate-every", 25, "--standardize"),
-    *("--hidden", 32, "--dropout", 0.2, "--schedule", "cosine", "--kl-weight", 0.1),
-    *("--iterations", STEPS, "--batch-size", 64, "--log-every", 10, "--checkpoint-every", 15),
+    *("--hidden-layer-sizes", 32, "--dropout", 0.2, "--schedule", "cosine", "--kl-weight", 0.1),
+    *("--steps", STEPS, "--batch-size", 64, "--log-every", 10, "--checkpoint-every", 15),
 )
 PHASES = (
     "imports",
@@ -182,7 +181,7 @@ def kill_and_resume(
         told.wrong.append("did not end")
     else:
         told.wrong += differences(outcome(run), outcome(data.parent / "whole0"))
-        wl.runs.open_run(run)  # which checks every sum
+        wl.load(run)  # which checks every sum
     return told
 
 
@@ -261,7 +260,7 @@ def phase(run: Path, mark: Path, before: dict[str, tuple[int, int] | None]) -> s
 
 def newest(run: Path) -> int:
     """The steps of the newest checkpoint."""
-    return max((int(p.name.split("-")[1]) for p in run.glob("checkpoint-*")), default=0)
+    return max((int(p.stem.split("-")[1]) for p in run.glob("checkpoint-*")), default=0)
 
 
 def outcome(run: Path) -> dict[str, Any]:
@@ -274,16 +273,12 @@ def outcome(run: Path) -> dict[str, Any]:
     config = json.loads((run / "config.json").read_text())
     for name in ("started", "files", "sha256"):  # the latter are sums, also over the log's seconds
         config.pop(name, None)
-    arrays = {}
-    for name in ("metric.npz", "standardization.npz"):
-        with np.load(run / name, allow_pickle=False) as archive:
-            arrays[name] = {key: archive[key].tolist() for key in archive}
     return {
+        "start.safetensors": (run / "start.safetensors").read_bytes(),
         "model.safetensors": (run / "model.safetensors").read_bytes(),
         "log.jsonl": log,
         "scores.json": scores,
         "config.json": config,
-        **arrays,
         "names of files": sorted(path.name for path in run.iterdir()),
     }
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from tests.training.problems import perceptron_without_dropout, tags, wasserstein
-from wassloss.training import SGD, TrainingPlan, load_model, read_log, train
+from wassloss.training import TrainingPlan, load_model, read_log, train
 
 OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 
@@ -44,9 +44,9 @@ def test_an_elastic_restart_continues_from_the_checkpoint(tmp_path: Path) -> Non
     # The last checkpoint is of 15, or of 10 where the kill came while that one was written.
     steps = [int((tmp_path / f"steps-of-{rank}").read_text()) for rank in (0, 1)]
     assert steps in ([15, 15], [20, 20])
-    assert [record.iteration for record in read_log(tmp_path)] == [5, 10, 15, 20, 25, 30]
+    assert [record.step for record in read_log(tmp_path)] == [5, 10, 15, 20, 25, 30]
 
-    plan = TrainingPlan(iterations=30, batch_size=30, optimizer=SGD(0.1))
+    plan = TrainingPlan(steps=30, batch_size=30, learning_rate=0.1)
     alone = perceptron_without_dropout()
     train(alone, wasserstein(), tags(), plan)
     together = load_model(tmp_path)

@@ -108,11 +108,19 @@ def test_senseless_arguments(data: st.DataObject) -> None:
     metric: Any = wl.ground.Ordinal(labels)
     if data.draw(st.booleans()):
         metric = data.draw(st.sampled_from([h, labels, None, "ordinal", torch.zeros(2, 3)]))
-    names = ["epsilon", "gamma", "tol", "max_iterations", "iterations", "regularizer", "debiased"]
+    names = [
+        "epsilon",
+        "gamma",
+        "tol",
+        "max_iterations",
+        "scaling_iterations",
+        "regularizer",
+        "debiased",
+    ]
     chosen = data.draw(st.lists(st.sampled_from(names), unique=True, max_size=2))
     keywords = {name: data.draw(anything, name) for name in chosen}
-    if isinstance(keywords.get("iterations"), int):
-        keywords["iterations"] %= 50  # which is a matter of time, not of sense
+    if isinstance(keywords.get("scaling_iterations"), int):
+        keywords["scaling_iterations"] %= 50  # which is a matter of time, not of sense
     found = outcome(lambda: wl.wasserstein(h, y, metric, **keywords))
     assert found.answer is None or found.doubtful or found.answer.isfinite().all()
 

@@ -51,7 +51,7 @@ def test_scikit_learn_search(example) -> None:
     best, off = example("scikit_learn_search").main()
     assert set(best) == {
         "wassersteinclassifier__kl_weight",
-        "wassersteinclassifier__weight_penalty",
+        "wassersteinclassifier__alpha",
     }
     assert off < 2.5
 

@@ -153,7 +153,8 @@ def test_iterations_of_algorithm_one(use, kernels, dtype, regularizer, tabulated
         compare_iterations(
             use, kernels, metric, some_logits(dtype), few_labels(dtype, 5),
             1e-4 if dtype == F32 else 1e-9,
-            epsilon=epsilon, kl_weight=kl_weight, regularizer=regularizer, iterations=iterations,
+            epsilon=epsilon, kl_weight=kl_weight, regularizer=regularizer,
+            scaling_iterations=iterations,
         )  # fmt: skip
 
 
@@ -165,7 +166,7 @@ def test_algorithm_one_in_the_papers_setting(use, kernels, dtype):
     metric = wl.ground.Embedding(vectors, power=13).to(dtype=dtype)
     compare_iterations(
         use, kernels, metric, some_logits(dtype), few_labels(dtype, 6),
-        2e-4 if dtype == F32 else 1e-9, epsilon=1 / 50, kl_weight=0.1, iterations=10,
+        2e-4 if dtype == F32 else 1e-9, epsilon=1 / 50, kl_weight=0.1, scaling_iterations=10,
     )  # fmt: skip
 
 
@@ -177,7 +178,9 @@ def test_algorithm_one_with_columns_too_light_for_anything_but_logarithms(use, k
     target = SparseTarget(torch.tensor([[0, 1]]), torch.tensor([[0.5, 0.5]], dtype=dtype))
     logits = torch.zeros(1, LABELS, dtype=dtype)
     logits[0, 0] = -60
-    compare_iterations(use, kernels, metric, logits, target, 1e-5, epsilon=0.01, iterations=10)
+    compare_iterations(
+        use, kernels, metric, logits, target, 1e-5, epsilon=0.01, scaling_iterations=10
+    )
 
 
 @each_kernels
@@ -558,7 +561,7 @@ def test_costs_that_are_no_distance(use, kernels, dtype, regularizer, tabulated)
     tolerance = 1e-3 if dtype == F32 else 1e-7
     compare_iterations(
         use, kernels, metric, logits, few, tolerance, epsilon=0.1, regularizer=regularizer,
-        iterations=3,
+        scaling_iterations=3,
     )  # fmt: skip
     # The composed functions have the same table: once without it, from the definition.
     value = run(kernels, metric, logits, ids, epsilon=0.0).value

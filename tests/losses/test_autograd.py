@@ -18,7 +18,7 @@ MODES: dict[str, dict[str, Any]] = {
     "exact": {"epsilon": 0},
     "plan": {},
     "debiased": {"debiased": True},
-    "iterations": {"iterations": 5},
+    "iterations": {"scaling_iterations": 5},
     "kl": {"kl_weight": 0.5},
 }
 modes = pytest.mark.parametrize("mode", [pytest.param(v, id=k) for k, v in MODES.items()])
@@ -106,7 +106,7 @@ def saved_bytes(loss_fn: torch.nn.Module, logits: Tensor, target: Any) -> int:
 def test_memory_does_not_grow_with_the_iterations(relaxed: bool) -> None:
     logits, y = data()
     module = wl.RelaxedWassersteinLoss if relaxed else wl.WassersteinLoss
-    few, many = (saved_bytes(module(METRIC, iterations=n), logits, y) for n in (5, 50))
+    few, many = (saved_bytes(module(METRIC, scaling_iterations=n), logits, y) for n in (5, 50))
     assert few == many
     # A handful of (batch, labels) arrays; one iteration's (batch, labels, labels) would be six.
     one = logits.nbytes

@@ -37,18 +37,18 @@ WHOLE: dict[str, Case] = {
     ),
     "class ids, embedding": (lambda: wl.WassersteinLoss(Embedding(torch.randn(K, 3))), "ids"),
     "pixels": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3), "pixels"),
-    "iterations, class ids": (lambda: wl.WassersteinLoss(LINE, iterations=2), "ids"),
-    "iterations, dense": (lambda: wl.WassersteinLoss(LINE, iterations=10), "dense"),
+    "iterations, class ids": (lambda: wl.WassersteinLoss(LINE, scaling_iterations=2), "ids"),
+    "iterations, dense": (lambda: wl.WassersteinLoss(LINE, scaling_iterations=10), "dense"),
     "iterations, SparseTarget": (
-        lambda: wl.WassersteinLoss(LINE, iterations=2, kl_weight=0.3),
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.3),
         "SparseTarget",
     ),
     "iterations, normalized": (
-        lambda: wl.WassersteinLoss(LINE, iterations=2, normalize_target=True),
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, normalize_target=True),
         "tags",
     ),
     "iterations, debiased": (
-        lambda: wl.WassersteinLoss(LINE, iterations=2, debiased=True),
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, debiased=True),
         "dense",
     ),
     "exact line": (lambda: wl.WassersteinLoss(LINE, epsilon=0), "dense"),
@@ -62,9 +62,11 @@ WHOLE: dict[str, Case] = {
         "dense",
     ),
     "exact 0-1": (lambda: wl.WassersteinLoss(Discrete(K), epsilon=0), "dense"),
-    "relaxed iterations": (lambda: wl.RelaxedWassersteinLoss(LINE, iterations=5), "dense"),
+    "relaxed iterations": (lambda: wl.RelaxedWassersteinLoss(LINE, scaling_iterations=5), "dense"),
     "relaxed iterations, KL": (
-        lambda: wl.RelaxedWassersteinLoss(LINE, iterations=2, kl_weight=0.3, regularizer="product"),
+        lambda: wl.RelaxedWassersteinLoss(
+            LINE, scaling_iterations=2, kl_weight=0.3, regularizer="product"
+        ),
         "SparseTarget",
     ),
 }
@@ -153,7 +155,7 @@ def test_other_solves_break_the_graph_and_agree(
 
 @pytest.mark.parametrize("kind", ["ids", "dense"])
 def test_batches_of_any_size(kind: str) -> None:
-    loss_fn = wl.WassersteinLoss(LINE, iterations=1, kl_weight=0.3)
+    loss_fn = wl.WassersteinLoss(LINE, scaling_iterations=1, kl_weight=0.3)
     compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
     logits, target = data(kind)
     for size in (3, 2, 1):

@@ -16,14 +16,9 @@ from wassloss.ground import Cost
 from wassloss.kernels import launch
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
-from wassloss.transport import (
-    Nearest,
-    NearestCPU,
-    NetworkSimplex,
-    Newton,
-    NewtonCPU,
-    Sinkhorn,
-)
+from wassloss.transport import NetworkSimplex, Newton, Sinkhorn
+from wassloss.transport.closed_forms import Nearest, NearestCPU
+from wassloss.transport.newton import NewtonCPU
 
 K, BATCH = 6, 4
 F64 = torch.float64
@@ -239,14 +234,14 @@ def test_algorithm_one(use, compiled: bool, kind: str, iterations: int) -> None:
         plan[:, used] = u[:, None] * np.exp(-10.0 * costs()[:, used] - 1) * v
         gradients.append(gradient)
         plans.append(plan)
-    solution = wl.solve(h, target, ground(), epsilon=0.1, iterations=iterations)
+    solution = wl.solve(h, target, ground(), epsilon=0.1, scaling_iterations=iterations)
     torch.testing.assert_close(solution.plan(), torch.tensor(np.array(plans)))
     centred = solution.f - solution.f.mean(1, keepdim=True)
     torch.testing.assert_close(centred, torch.tensor(np.array(gradients)))
 
     logits = h.log().requires_grad_()
     loss_fn = wl.WassersteinLoss(
-        ground(), epsilon=0.1, iterations=iterations, reduction="sum", normalize_target=True
+        ground(), epsilon=0.1, scaling_iterations=iterations, reduction="sum", normalize_target=True
     )
     loss_fn(logits, target).backward()
     slope = torch.tensor(np.array(gradients))

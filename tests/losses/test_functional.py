@@ -324,7 +324,7 @@ def test_a_solve_that_gives_up_says_so_and_what_to_do() -> None:
 
 def test_a_fixed_number_of_iterations_is_no_failure() -> None:
     h, y = simplex(3, K), simplex(3, K)
-    solution = wl.solve(h, y, EMBEDDING, epsilon=0.01, iterations=2)
+    solution = wl.solve(h, y, EMBEDDING, epsilon=0.01, scaling_iterations=2)
     assert solution.status.name == "FIXED_ITERATIONS"
     assert (solution.error > 1e-3).all()
 
@@ -423,6 +423,8 @@ def test_settings_may_be_numbers_of_any_library(number: Any) -> None:
     found = wl.wasserstein(h, y, wl.ground.Ordinal(3), **held, max_iterations=count)
     torch.testing.assert_close(found, expected)
     count = torch.tensor(3) if number is torch.tensor else np.int64(3)
-    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), epsilon=held["epsilon"], iterations=count)
-    same = wl.WassersteinLoss(wl.ground.Ordinal(3), epsilon=0.125, iterations=3)
+    loss_fn = wl.WassersteinLoss(
+        wl.ground.Ordinal(3), epsilon=held["epsilon"], scaling_iterations=count
+    )
+    same = wl.WassersteinLoss(wl.ground.Ordinal(3), epsilon=0.125, scaling_iterations=3)
     torch.testing.assert_close(loss_fn(h.log(), y), same(h.log(), y))

@@ -410,7 +410,7 @@ EXTREME = {
     "plan": {},
     "product": {"regularizer": "product"},
     "debiased": {"debiased": True},
-    "iterations": {"iterations": 10},
+    "iterations": {"scaling_iterations": 10},
     "kl": {"kl_weight": 1.0},
 }
 
@@ -454,7 +454,9 @@ def test_finite_and_the_same_in_both_precisions_at_extreme_logits(
     torch.testing.assert_close(gradients[0].to(F64), gradients[1], rtol=0, atol=3e-5)
 
 
-@modes({"plan": {}, "product": {"regularizer": "product"}, "iterations": {"iterations": 10}})
+@modes(
+    {"plan": {}, "product": {"regularizer": "product"}, "iterations": {"scaling_iterations": 10}}
+)
 @pytest.mark.parametrize("low", [-1e4, -INF], ids=["-1e4", "-inf"])
 def test_finite_where_predicted_mass_vanished(mode: dict[str, Any], low: float) -> None:
     log_h = torch.tensor([[low, 0.0, 1.0, low, -1.0]]).requires_grad_()
@@ -531,11 +533,13 @@ def test_fixed_iterations_return_the_papers_gradient(iterations: int, kind: str)
     ground, epsilon = metric(), 0.3
     target = targets(1.0)[kind]
     logits = torch.randn(2, K, dtype=F64, requires_grad=True)
-    loss = wasserstein_loss(logits, target, ground, epsilon=epsilon, iterations=iterations)
+    loss = wasserstein_loss(logits, target, ground, epsilon=epsilon, scaling_iterations=iterations)
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
 
     masses = logits.detach().softmax(1).requires_grad_()
-    distance = wl.wasserstein(masses, target, ground, epsilon=epsilon, iterations=iterations)
+    distance = wl.wasserstein(
+        masses, target, ground, epsilon=epsilon, scaling_iterations=iterations
+    )
     (gradient_in_h,) = torch.autograd.grad(distance.sum(), masses)
 
     h, M = masses.detach().numpy(), ground.cost().numpy()
@@ -556,7 +560,7 @@ def test_fixed_relaxed_iterations_return_the_papers_gradient(
     target = targets(1.7)[kind]
     log_h = torch.randn(2, K, dtype=F64, requires_grad=True)
     loss = relaxed_wasserstein_loss(
-        log_h, target, ground, epsilon=epsilon, gamma=gamma, iterations=iterations
+        log_h, target, ground, epsilon=epsilon, gamma=gamma, scaling_iterations=iterations
     )
     (gradient,) = torch.autograd.grad(loss.sum(), log_h)
 
@@ -572,7 +576,7 @@ ITERATED = {k: v for k, v in ANY.items() if k != "exact" and v.get("gamma", INF)
 @modes(ITERATED)
 def test_many_fixed_iterations_approach_the_gradient_of_the_optimum(mode: dict[str, Any]) -> None:
     ground, (h, y) = metric(), measures(mode, 2, K)
-    fixed = {k: v for k, v in mode.items() if k != "tol"} | {"iterations": 2000}
+    fixed = {k: v for k, v in mode.items() if k != "tol"} | {"scaling_iterations": 2000}
     h.requires_grad_()
     results = [wl.wasserstein(h, y, ground, **keywords) for keywords in (mode, fixed)]
     torch.testing.assert_close(results[0], results[1], rtol=1e-9, atol=1e-11)

@@ -74,7 +74,9 @@ def test_all_examples_ignored_is_as_in_cross_entropy(reduction: str) -> None:
 @reductions
 @iterated
 @pytest.mark.parametrize("empty", ["ids", "dense", "SparseTarget", "COO"])
-@pytest.mark.parametrize("mode", [{}, {"iterations": 3}, {"regularizer": "product"}], ids=str)
+@pytest.mark.parametrize(
+    "mode", [{}, {"scaling_iterations": 3}, {"regularizer": "product"}], ids=str
+)
 def test_an_empty_batch_is_as_in_cross_entropy(
     module: Any, reduction: str, empty: str, mode: dict[str, Any]
 ) -> None:
@@ -306,7 +308,9 @@ def test_half_precision_logits_are_computed_with_in_single(module: Any, dtype: t
 
 @iterated
 @pytest.mark.parametrize(
-    "mode", [{}, {"iterations": 5}, {"regularizer": "product"}], ids=["plan", "fixed", "product"]
+    "mode",
+    [{}, {"scaling_iterations": 5}, {"regularizer": "product"}],
+    ids=["plan", "fixed", "product"],
 )
 def test_autocast_does_not_reach_the_solver(module: Any, mode: dict[str, Any]) -> None:
     network, features = nn.Linear(7, K), torch.randn(6, 7)
@@ -374,8 +378,8 @@ def test_repr_tells_what_is_computed() -> None:
         "RelaxedWassersteinLoss(Discrete(3), epsilon=0.1, gamma=(1.0, inf), regularizer='plan', "
         "kl_weight=0, reduction='mean')"
     )
-    special = wl.WassersteinLoss(Discrete(3), epsilon=0.1, debiased=True, iterations=5)
-    assert "debiased=True, iterations=5" in repr(special)
+    special = wl.WassersteinLoss(Discrete(3), epsilon=0.1, debiased=True, scaling_iterations=5)
+    assert "debiased=True, scaling_iterations=5" in repr(special)
 
 
 @pytest.mark.parametrize(
@@ -463,4 +467,4 @@ def test_a_captured_function_marks_what_it_did_not_solve(monkeypatch: pytest.Mon
     with pytest.warns(wl.ConvergenceWarning):
         value = wl.wasserstein(h, y, METRIC, epsilon=1e-3, tol=1e-12, max_iterations=1)
     assert value.isnan().all()
-    assert wl.wasserstein(h, y, METRIC, epsilon=1e-3, iterations=2).isfinite().all()
+    assert wl.wasserstein(h, y, METRIC, epsilon=1e-3, scaling_iterations=2).isfinite().all()

@@ -17,7 +17,7 @@ MODELS: list[Any] = [
     MLP(4, [8], 3, dropout=0.5),
     MLP(4, [], 3),
     MeasureModel(4, 3),
-    MeasureModel(4, 3, hidden=[6]),
+    MeasureModel(4, 3, hidden_layer_sizes=[6]),
 ]
 
 
@@ -91,9 +91,15 @@ def test_the_measure_model_learns_a_total_mass() -> None:
     [
         ({}, "config must have a kind out of LinearSoftmax, MLP, MeasureModel, got None"),
         ({"kind": "os.system"}, "got 'os.system'"),
-        ({"kind": "MLP", "features": 3}, "config does not describe a MLP: .*'hidden' and 'labels'"),
+        (
+            {"kind": "MLP", "features": 3},
+            "config does not describe a MLP: .*'hidden_layer_sizes' and 'labels'",
+        ),
         ({"kind": "LinearSoftmax", "features": 0, "labels": 2}, "features must be at least 1"),
-        ({"kind": "MLP", "features": 2, "hidden": 3, "labels": 2}, "hidden must be a sequence"),
+        (
+            {"kind": "MLP", "features": 2, "hidden_layer_sizes": 3, "labels": 2},
+            "hidden_layer_sizes must be a sequence",
+        ),
     ],
 )
 def test_wrong_descriptions(config: dict[str, Any], message: str) -> None:
@@ -104,7 +110,7 @@ def test_wrong_descriptions(config: dict[str, Any], message: str) -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="dropout must be at least 0 and less than 1, got 1"):
         MLP(4, [3], 2, dropout=1)
-    with pytest.raises(TypeError, match="hidden must be an integer, got 'a'"):
+    with pytest.raises(TypeError, match="hidden_layer_sizes must be an integer, got 'a'"):
         MLP(4, ["a"], 2)  # type: ignore[list-item]
     with pytest.raises(ValueError, match="labels must be at least 1, got 0"):
         MeasureModel(4, 0)

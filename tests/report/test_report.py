@@ -17,8 +17,9 @@ from wassloss import plots
 from wassloss._sealed import sealed
 from wassloss.report import build_report, render, write_report
 from wassloss.report.mass import mass_by_distance
-from wassloss.runs import ExampleScores, Settings, fit, open_run
-from wassloss.runs.evaluation import run_difference
+from wassloss.runs import Settings, fit
+from wassloss.runs.evaluation import ExampleScores, run_difference
+from wassloss.runs.trained import open_run
 from wassloss.scores.differences import paired_difference
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -33,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[wl.runs.TrainedRun]:
     common = {
         "data": data,
         "metric": str(folder / "metric.npz"),
-        "iterations": 60,
+        "steps": 60,
         "batch_size": 20,
         "evaluate_every": 20,
     }
@@ -213,7 +214,7 @@ def test_runs_that_do_not_compare(runs: list[wl.runs.TrainedRun], tmp_path: Path
     METRIC.save(tmp_path / "metric.npz")
     other = saved(tagged(), tmp_path / "data.npz")
     run = tmp_path / "run"
-    ok("train", other, "--metric", tmp_path / "metric.npz", "--iterations", 5, "--out", run)
+    ok("train", other, "--metric", tmp_path / "metric.npz", "--steps", 5, "--out", run)
     assert "must have the same labels" in failed("report", runs[0].path, run)
     third = tmp_path / "third"
     shutil.copytree(run, third)
@@ -233,7 +234,7 @@ def test_examples_that_were_drawn_differently_do_not_compare(tmp_path: Path) -> 
     data = saved(tagged(parts=False), tmp_path / "data.npz")
     for seed in (0, 1):
         ok(
-            *("train", data, "--metric", tmp_path / "metric.npz", "--iterations", 5),
+            *("train", data, "--metric", tmp_path / "metric.npz", "--steps", 5),
             *("--validation", 0.2, "--seed", seed, "--out", tmp_path / f"run{seed}"),
         )
     said = failed("report", tmp_path / "run0", tmp_path / "run1")

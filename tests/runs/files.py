@@ -23,7 +23,7 @@ def settings(folder: Path, **changes: object) -> Settings:
     values = {
         "data": str(folder / "data.npz"),
         "metric": str(folder / "metric.npz"),
-        "iterations": 20,
+        "steps": 20,
         "batch_size": 10,
         "log_every": 5,
         "standardize": True,

@@ -7,13 +7,13 @@ import torch
 from wassloss.runs import Settings, fit
 
 
-def main(data: str, metric: str, out: str, iterations: str, resume: str) -> None:
+def main(data: str, metric: str, out: str, steps: str, resume: str) -> None:
     torch.set_num_threads(1)
     settings = Settings(
         data,
         metric=metric,
         loss="kl",
-        iterations=int(iterations),
+        steps=int(steps),
         batch_size=10,
         log_every=1,
         checkpoint_every=100,

@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     lines += [",".join([*map(str, row), str(label)]) for row, label in zip(x, y, strict=True)]
     (folder / "data.csv").write_text("\n".join(lines))
     settings = Settings(
-        str(folder / "data.csv"), metric="ordinal", standardize=True, kl_weight=1.0, iterations=300
+        str(folder / "data.csv"), metric="ordinal", standardize=True, kl_weight=1.0, steps=300
     )
     fit(settings, folder / "run")
     loaded = wl.load(folder / "run")
@@ -50,14 +50,14 @@ def test_what_was_trained_is_what_is_loaded(run: TrainedRun) -> None:
     assert run.labels == tuple(VALUES)
     assert run.feature_names == COLUMNS
     assert run.metric.positions.tolist() == VALUES.tolist()  # type: ignore[attr-defined]
-    assert run.standardization is not None
+    assert run.fitted.scaler is not None
     accuracy = (run.predict(x) == y).mean()
     assert accuracy > 0.6
     p = run.predict_proba(x)
     assert isinstance(p, np.ndarray)
     assert p.shape == (400, 5)
-    scaled = run.standardization(torch.from_numpy(x))
-    expected = run.model(scaled).softmax(1).detach()
+    scaled = run.fitted.scaler.transform(x)
+    expected = run.model(torch.from_numpy(scaled)).softmax(1).detach()
     np.testing.assert_allclose(p, expected.numpy(), rtol=1e-5, atol=1e-7)
     # The model alone, on features as they come, is another thing altogether.
     raw = run.model(torch.from_numpy(x)).argmax(1).detach()
@@ -85,7 +85,7 @@ def test_predictions_of_every_kind(run: TrainedRun) -> None:
 def test_rows_are_predicted_in_pieces(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     x, _ = examples()
     whole = run.logits(x)
-    monkeypatch.setattr("wassloss.runs.inputs.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("wassloss.estimators.model_file._ROWS", 7)
     torch.testing.assert_close(run.logits(x), whole)
 
 
@@ -130,12 +130,14 @@ def test_what_cannot_be_predicted_for(case: str, run: TrainedRun) -> None:
 
 
 def test_a_model_alone_is_not_taken_for_a_run(run: TrainedRun, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"holds a run, .*: wassloss\.load gives the model with"):
+    with pytest.raises(ValueError, match=r"written by `wassloss train`, .*: use wassloss\.load"):
         load_model(run.path)
     model = linear()
-    train(model, wasserstein(), grades(), TrainingPlan(iterations=3), directory=tmp_path)
+    train(model, wasserstein(), grades(), TrainingPlan(steps=3), directory=tmp_path)
     assert same(load_model(tmp_path), model)
-    with pytest.raises(ValueError, match=r"of wassloss\.train alone: wassloss\.training\.load_mod"):
+    with pytest.raises(
+        ValueError, match=r"only checkpoints of wassloss\.train: wassloss\.training\.load_mod"
+    ):
         wl.load(tmp_path)
 
 
@@ -156,9 +158,9 @@ def test_estimators_are_loaded_by_the_same_name(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded(run: TrainedRun, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="does not exist"):
         wl.load(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"is no run: it has no config\.json"):
+    with pytest.raises(FileNotFoundError, match=r"is not a run: it has no config\.json"):
         wl.load(tmp_path)
-    for name in ("model.safetensors", "config.json", "metric.npz"):
+    for name in ("model.safetensors", "config.json", "log.jsonl"):
         with pytest.raises(ValueError, match=f"{name} is not a saved estimator: "):
             wl.load(run.path / name)
 

@@ -1,7 +1,6 @@
 """A directory belongs to one process at a time, and a run that is refused changes nothing in it."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +17,8 @@ import pytest
 import wassloss as wl
 from tests.runs.files import data_file, settings
 from tests.training.problems import linear, same, tags, wasserstein
-from wassloss.runs import Settings, fit, open_run
+from wassloss.runs import Settings, fit
+from wassloss.runs.trained import open_run
 from wassloss.training import DirectoryInUseError, TrainingPlan, train
 from wassloss.training.directory_lock import owned
 
@@ -37,9 +37,9 @@ def snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def started(folder: Path, out: Path, iterations: int, resume: str = "new") -> Any:
+def started(folder: Path, out: Path, steps: int, resume: str = "new") -> Any:
     program = [sys.executable, "-m", "tests.runs.slow_run", folder / "data.npz"]
-    program += [folder / "metric.npz", out, str(iterations), resume]
+    program += [folder / "metric.npz", out, str(steps), resume]
     return subprocess.Popen(program, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
@@ -69,7 +69,7 @@ def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
         checkpoints = list((tmp_path / "run").glob("checkpoint-*"))
         for path in [None, *checkpoints]:  # also before its first: there is little to see it by
             if path is not None:
-                shutil.rmtree(path)
+                path.unlink()
             before = snapshot(tmp_path / "run")
             assert "config.json" in before
             for resume in (False, True):
@@ -114,11 +114,15 @@ def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
     own = settings(folder, checkpoint_every=10)
     return {
         "not resumed": (own, False, "holds a run already"),
-        "other settings": (settings(folder, lr=0.5), True, "cannot go on with 0.5"),
+        "other settings": (
+            settings(folder, learning_rate=0.5),
+            True,
+            "cannot be continued with 0.5",
+        ),
         "other data": (own, True, "its training data have changed"),
         "no validation": (settings(folder, patience=2), True, "patience needs a validation part"),
-        "checkpoints damaged": (own, True, "is not a whole checkpoint"),
-        "metric damaged": (own, True, r"metric\.npz is damaged"),
+        "checkpoints damaged": (own, True, "is not a valid checkpoint"),
+        "start damaged": (own, True, r"start\.safetensors is damaged"),
         "no config": (own, True, r"has checkpoints but no config\.json"),
     }
 
@@ -131,7 +135,7 @@ def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
         "other data",
         "no validation",
         "checkpoints damaged",
-        "metric damaged",
+        "start damaged",
         "no config",
     ],
 )
@@ -142,10 +146,10 @@ def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
     if case == "other data":
         wl.data.write(wl.data.read(data).take(slice(0, 80)), data)
     elif case == "checkpoints damaged":
-        for path in run.glob("checkpoint-*/state.json"):
+        for path in run.glob("checkpoint-*"):
             path.write_bytes(path.read_bytes()[:-1])
-    elif case == "metric damaged":
-        (run / "metric.npz").write_bytes((run / "metric.npz").read_bytes()[:-1])
+    elif case == "start damaged":
+        (run / "start.safetensors").write_bytes((run / "start.safetensors").read_bytes()[:-1])
     elif case == "no config":
         (run / "config.json").unlink()
     before = snapshot(run)
@@ -171,7 +175,7 @@ def test_a_stream_of_other_rows_changes_no_file(tmp_path: Path) -> None:
 
 # --- the same for training from Python ------------------------------------------------------------
 
-PLAN = TrainingPlan(iterations=5, batch_size=20)
+PLAN = TrainingPlan(steps=5, batch_size=20)
 
 
 def train_one(directory: Path) -> None:

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from tests.training.problems import perceptron, tags, wasserstein
-from wassloss.training import Adam, TrainingPlan, WarmUp, train
+from wassloss.training import TrainingPlan, train
 
 PLAN = TrainingPlan(
-    iterations=300,
+    steps=300,
     batch_size=30,
-    optimizer=Adam(0.01),
-    schedule=WarmUp(20),
+    optimizer="adam",
+    learning_rate=0.01,
+    warmup_steps=20,
     log_every=1,
     checkpoint_every=20,
 )

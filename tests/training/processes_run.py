@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from tests.training.problems import perceptron_without_dropout, tags, wasserstein
-from wassloss.training import SGD, TrainingPlan, train
+from wassloss.training import TrainingPlan, train
 
 
 def main(directory: str) -> None:
@@ -14,7 +14,7 @@ def main(directory: str) -> None:
     folder = Path(directory)
     changes = {"batch_size": 15, "log_every": 5, "checkpoint_every": 10, "evaluate_every": 10}
     half, whole = (
-        TrainingPlan(iterations=n, optimizer=SGD(0.1), **changes)  # type: ignore[arg-type]
+        TrainingPlan(steps=n, learning_rate=0.1, **changes)  # type: ignore[arg-type]
         for n in (15, 30)
     )
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else None
@@ -25,7 +25,7 @@ def main(directory: str) -> None:
     result = train(
         model, wasserstein(), tags(), whole, validation=validation, directory=folder, resume=True
     )
-    if torch.distributed.get_world_size() != 2 or result.iterations != 30:
+    if torch.distributed.get_world_size() != 2 or result.steps != 30:
         raise SystemExit("not two processes, or not all steps")
 
 

@@ -13,7 +13,7 @@ from wassloss.training.batches import StreamBatches
 from wassloss.training.examples import Examples
 
 CPU = torch.device("cpu")
-PLAN = TrainingPlan(iterations=20, batch_size=32)
+PLAN = TrainingPlan(steps=20, batch_size=32)
 
 
 def dense(target: wl.SparseTarget) -> torch.Tensor:
@@ -56,7 +56,7 @@ def test_further_columns_reach_the_loss() -> None:
     weights = torch.zeros(len(x))
     weights[:50] = 1.0
     one, other = linear(), linear()
-    plan = TrainingPlan(iterations=10, batch_size=200)
+    plan = TrainingPlan(steps=10, batch_size=200)
     train(one, wasserstein(), (x, y, weights), plan)
     train(other, wasserstein(), (x[:50], y[:50]), plan)  # each of its batches four times over
     torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=1e-4, atol=1e-5)

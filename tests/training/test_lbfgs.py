@@ -10,18 +10,18 @@ from torch import nn
 
 import wassloss as wl
 from tests.training.problems import Stream, grades, linear, same, tags, wasserstein
-from wassloss.training import SGD, DivergedError, TrainingPlan, train, train_full_batch
+from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
 
 
-@pytest.mark.parametrize("penalty", [0.0005, 0.05])
-def test_cross_entropy_reaches_the_optimum_of_scikit_learn(penalty: float) -> None:
+@pytest.mark.parametrize("decay", [0.001, 0.1])
+def test_cross_entropy_reaches_the_optimum_of_scikit_learn(decay: float) -> None:
     x, y = grades()
     model = linear().double()
     report = train_full_batch(
-        model, nn.CrossEntropyLoss(), (x.double(), y), weight_penalty=penalty, tolerance=1e-8
+        model, nn.CrossEntropyLoss(), (x.double(), y), weight_decay=decay, tol=1e-8
     )
-    # C Σ loss + ½‖w‖² is the mean loss + c‖w‖², where C = 1 / (2cn)
-    other = LogisticRegression(C=1 / (2 * penalty * len(x)), tol=1e-8, max_iter=10_000)
+    # C Σ loss + ½‖w‖² is the mean loss + ½ decay ‖w‖², where C = 1 / (n decay)
+    other = LogisticRegression(C=1 / (decay * len(x)), tol=1e-8, max_iter=10_000)
     other.fit(x.numpy().astype(np.float64), y.numpy())
     assert report.converged
     assert report.gradient < 1e-7
@@ -34,16 +34,16 @@ def test_cross_entropy_reaches_the_optimum_of_scikit_learn(penalty: float) -> No
 def test_small_steps_end_where_l_bfgs_does() -> None:
     x, y = tags(60)
     full, stepped = linear(), linear()
-    train_full_batch(full, wasserstein(), (x, y), weight_penalty=0.01)
-    plan = TrainingPlan(iterations=800, batch_size=60, optimizer=SGD(0.3), weight_penalty=0.01)
+    train_full_batch(full, wasserstein(), (x, y), weight_decay=0.02)
+    plan = TrainingPlan(steps=800, batch_size=60, learning_rate=0.3, weight_decay=0.02)
     train(stepped, wasserstein(), (x, y), plan)
     torch.testing.assert_close(stepped.state_dict(), full.state_dict(), rtol=1e-2, atol=2e-3)
 
 
 def test_it_is_deterministic_and_reports() -> None:
     one, other = linear(), linear()
-    report = train_full_batch(one, wasserstein(), tags(), weight_penalty=0.01)
-    assert report == train_full_batch(other, wasserstein(), tags(), weight_penalty=0.01)
+    report = train_full_batch(one, wasserstein(), tags(), weight_decay=0.02)
+    assert report == train_full_batch(other, wasserstein(), tags(), weight_decay=0.02)
     assert same(one, other)
     assert str(report).startswith(f"L-BFGS converged: after {report.iterations} iterations")
     penalty = 0.01 * one.linear.weight.square().sum().item()

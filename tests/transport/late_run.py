@@ -44,7 +44,7 @@ def answers() -> str:
     model = wl.models.LinearSoftmax(64, 64)
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
-    plan = wl.TrainingPlan(iterations=5, batch_size=1000)
+    plan = wl.TrainingPlan(steps=5, batch_size=1000)
     loss_fn = wl.WassersteinLoss(metric)
     wl.train(model, loss_fn, (logits.detach(), few), plan, progress=False)
     values += [parameter.detach() for parameter in model.parameters()]

@@ -27,7 +27,7 @@ def problem(labels: int = 12, support: int | None = 4) -> tuple[torch.Tensor, to
 def test_many_iterations_reach_the_optimum(gamma: tuple[float, float], regularizer: str) -> None:
     h, y, metric = problem()
     given: dict[str, Any] = {"epsilon": 0.3, "gamma": gamma, "regularizer": regularizer}
-    fixed = wl.solve(h, y, metric, **given, iterations=2000)
+    fixed = wl.solve(h, y, metric, **given, scaling_iterations=2000)
     best = wl.solve(h, y, metric, **given, tol=1e-12)
     for part in ("value", "f", "g"):
         torch.testing.assert_close(getattr(fixed, part), getattr(best, part), rtol=0, atol=1e-9)
@@ -38,7 +38,7 @@ def test_many_iterations_reach_the_optimum(gamma: tuple[float, float], regulariz
 
 def test_a_fixed_number_of_iterations_makes_no_claim_to_have_converged() -> None:
     h, y, metric = problem()
-    solution = wl.solve(h, y, metric, epsilon=0.1, iterations=7)
+    solution = wl.solve(h, y, metric, epsilon=0.1, scaling_iterations=7)
     assert solution.status is Status.FIXED_ITERATIONS
     assert solution.n_iterations.tolist() == [7, 7]
     assert not solution.converged.any()
@@ -52,9 +52,9 @@ def test_a_fixed_number_of_iterations_makes_no_claim_to_have_converged() -> None
 
 def test_iterations_continue_from_a_start() -> None:
     h, y, metric = problem()
-    first = wl.solve(h, y, metric, epsilon=0.1, iterations=4)
-    rest = wl.solve(h, y, metric, epsilon=0.1, iterations=6, start=first)
-    torch.testing.assert_close(rest.f, wl.solve(h, y, metric, epsilon=0.1, iterations=10).f)
+    first = wl.solve(h, y, metric, epsilon=0.1, scaling_iterations=4)
+    rest = wl.solve(h, y, metric, epsilon=0.1, scaling_iterations=6, start=first)
+    torch.testing.assert_close(rest.f, wl.solve(h, y, metric, epsilon=0.1, scaling_iterations=10).f)
 
 
 # Oracles
@@ -67,7 +67,7 @@ def test_balanced_scalings_and_gradient_are_the_papers(
 ) -> None:
     h, y, metric = problem(support=support)
     epsilon = 0.2
-    solution = wl.solve(h, y, metric, epsilon=epsilon, iterations=iterations)
+    solution = wl.solve(h, y, metric, epsilon=epsilon, scaling_iterations=iterations)
     for b in range(2):
         u, v, gradient = algorithm_one(
             h[b].numpy(), y[b].numpy(), metric.cost().numpy(), 1 / epsilon, iterations
@@ -89,7 +89,7 @@ def test_relaxed_scalings_and_gradient_are_the_papers(
 ) -> None:
     h, y, metric = problem(support=support)
     y, epsilon = 1.7 * y, 0.2
-    solution = wl.solve(h, y, metric, epsilon=epsilon, gamma=gamma, iterations=iterations)
+    solution = wl.solve(h, y, metric, epsilon=epsilon, gamma=gamma, scaling_iterations=iterations)
     for b in range(2):
         u, v, gradient = algorithm_one(
             h[b].numpy(), y[b].numpy(), metric.cost().numpy(), 1 / epsilon, iterations, gamma
@@ -114,7 +114,7 @@ def test_the_papers_setting_is_finite_where_plain_scaling_is_not() -> None:
     assert plain.dtype == np.float32
     assert not np.isfinite(plain).any()
 
-    solution = wl.solve(h, y, metric, epsilon=1 / lam, iterations=10)
+    solution = wl.solve(h, y, metric, epsilon=1 / lam, scaling_iterations=10)
     assert is_finite(solution.value, solution.f, solution.g, solution.gradient())
     # In double precision that row of the kernel is small but not zero.
     wide = (x.astype(np.float64) for x in (h[0].numpy(), y[0].numpy(), cost))
@@ -130,7 +130,7 @@ def test_the_papers_setting_is_finite_for_every_label_of_a_large_vocabulary(
     h = random_masses(4, 500, seed=1).float()
     y = random_masses(4, 500, support=5, seed=2).float()
     metric = random_metric(500, dimension=20).with_cost(power=13.0)
-    solution = wl.solve(h, y, metric, epsilon=0.02, gamma=gamma, iterations=10)
+    solution = wl.solve(h, y, metric, epsilon=0.02, gamma=gamma, scaling_iterations=10)
     assert is_finite(
         solution.value, solution.f, solution.g, solution.gradient(), solution.log_gradient()
     )
@@ -150,7 +150,7 @@ def test_relaxed_gradients_are_in_units_of_the_cost_however_large(
             epsilon=0.5 * unit,
             gamma=(0.3 * unit, 40 * unit),
             regularizer=regularizer,
-            iterations=5,
+            scaling_iterations=5,
         )
         (found,) = torch.autograd.grad(loss_fn(x, y), x)
         return found / unit

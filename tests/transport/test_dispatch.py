@@ -1,9 +1,11 @@
 """Which solver answers which problem, in which pieces and which dtype."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
@@ -13,23 +15,21 @@ from wassloss.ground import Discrete, Grid, GroundMetric, Ordinal, Tree
 from wassloss.kernels import launch
 from wassloss.transport import (
     AlgorithmOne,
-    LineArea,
-    LineQuantiles,
     NetworkSimplex,
     Newton,
-    NewtonCPU,
     Objective,
-    OneHot,
     Problem,
     Sinkhorn,
     Solution,
+    SolveOptions,
+    Solver,
     Status,
-    TreeFlow,
-    ZeroOne,
     choose_solver,
     solve_problem,
 )
 from wassloss.transport import dispatch as dispatcher
+from wassloss.transport.closed_forms import LineArea, LineQuantiles, OneHot, TreeFlow, ZeroOne
+from wassloss.transport.newton import NewtonCPU
 
 F32, F64 = torch.float32, torch.float64
 TREE = Tree([-1, 0, 0, 1, 1, 2, 2])
@@ -99,11 +99,48 @@ def test_the_cheapest_exact_solver_is_chosen(problem: Problem, solver: Any) -> N
 
 def test_budgets_reach_the_solver() -> None:
     entropic = problem_of(random_metric(4), 0.1)
-    assert choose_solver(entropic, tol=1e-3, max_iterations=7) == FASTEST(1e-3, 7)
-    assert choose_solver(entropic, iterations=9) == AlgorithmOne(9)
-    assert choose_solver(problem_of(random_metric(4)), max_iterations=7) == NetworkSimplex(7)
+    budget = SolveOptions(tol=1e-3, max_iterations=7)
+    assert choose_solver(entropic, budget) == FASTEST(1e-3, 7)
+    assert choose_solver(entropic, SolveOptions(scaling_iterations=9)) == AlgorithmOne(9)
+    exact = SolveOptions(max_iterations=7)
+    assert choose_solver(problem_of(random_metric(4)), exact) == NetworkSimplex(7)
     wide = problem_of(Ordinal(600), 0.1, support=513)
-    assert choose_solver(wide, tol=1e-3, max_iterations=7) == Sinkhorn(1e-3, 7)
+    assert choose_solver(wide, budget) == Sinkhorn(1e-3, 7)
+    assert choose_solver(wide, SolveOptions(solver=Newton())) == Newton()
+
+
+@dataclass(frozen=True)
+class TwoLabels(Solver):
+    """Exact transport between two labels: what one has too much goes to the other."""
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        return problem.objective.exact and problem.log_h.shape[1] == 2
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        surplus = (problem.log_h.exp() - problem.dense_target())[:, 0]
+        cost = problem.metric.cost_columns(torch.tensor([0]))[0, 1]
+        f = torch.stack([cost * surplus.sign(), torch.zeros_like(surplus)], 1)
+        return Solution.exact(problem, cost * surplus.abs(), f, -problem.on_support(f))
+
+
+def test_a_solver_is_added_by_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    h, y = random_masses(5, 2, seed=1), random_masses(5, 2, seed=2)
+    metric = Ordinal(torch.tensor([0.0, 0.7], dtype=F64), power=2)
+    expected = wl.solve(h, y, metric)
+    monkeypatch.setattr(dispatcher, "SOLVERS", [TwoLabels, *dispatcher.SOLVERS])
+    labels = torch.arange(2).unsqueeze(0)
+    problem = Problem.from_log(h.log(), y, labels, metric, Objective(0.0))
+    assert choose_solver(problem) == TwoLabels()
+    assert choose_solver(problem_of(metric, epsilon=0.1, support=2)) == FASTEST()
+    for found in (wl.solve(h, y, metric), wl.solve(h, y, metric, solver=TwoLabels())):
+        assert found.status is Status.EXACT
+        torch.testing.assert_close(found.value, expected.value)
+        torch.testing.assert_close(found.f, expected.f)
+    leaf = h.clone().requires_grad_()
+    torch.testing.assert_close(
+        torch.autograd.grad(wl.wasserstein(leaf, y, metric).sum(), leaf)[0], expected.gradient()
+    )
 
 
 def test_a_wide_support_is_solved_by_sinkhorn_to_the_same_answer() -> None:
@@ -149,10 +186,11 @@ def test_exact_pieces_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", 60)
         pieces = wl.solve(h, target, random_metric(9))
         monkeypatch.undo()
-        for part in ("value", "f", "g", "exact_plan"):
+        for part in ("value", "f", "g"):
             torch.testing.assert_close(
                 getattr(pieces, part), getattr(whole, part), rtol=1e-12, atol=1e-12
             )
+        torch.testing.assert_close(pieces.plan(), whole.plan(), rtol=1e-12, atol=1e-12)
 
 
 def test_the_worst_piece_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +302,7 @@ def test_strengths_below_the_smallest_number_have_gradients(
         x = torch.tensor([[30.0, 29.0, 31.0], [28.0, 30.0, 27.0]], dtype=dtype, requires_grad=True)
         y = torch.tensor([[1e12, 0.0, 2e12], [3e12, 1e12, 1e12]], dtype=dtype)
         loss_fn = wl.RelaxedWassersteinLoss(
-            metric, epsilon=2 * strength, gamma=strength, iterations=iterations
+            metric, epsilon=2 * strength, gamma=strength, scaling_iterations=iterations
         )
         loss_fn(x, y).backward()
         assert x.grad is not None

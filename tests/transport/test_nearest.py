@@ -10,7 +10,8 @@ import wassloss as wl
 from tests.oracles import convex
 from wassloss.losses.baselines import ExpectedCostLoss
 from wassloss.scores import top_k_cost
-from wassloss.transport import Nearest, Newton, Status
+from wassloss.transport import Newton, Status
+from wassloss.transport.closed_forms import Nearest
 
 F64 = torch.float64
 K = 6
@@ -131,8 +132,8 @@ def test_large_batches_are_solved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_does_not_fit_is_refused() -> None:
     h, y = predictions(), TAGS / TAGS.sum(1, keepdim=True)
-    with pytest.raises(ValueError, match="iterations must be left out where gamma is 0"):
-        wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=FREE, iterations=10)
+    with pytest.raises(ValueError, match="scaling_iterations must be left out where gamma is 0"):
+        wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=FREE, scaling_iterations=10)
     with pytest.raises(ValueError, match=r"gamma must be .* may be 0\), got \(0.0, 1.0\)"):
         wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=(0.0, 1.0))
     with pytest.raises(ValueError, match="epsilon must be positive where gamma is finite"):

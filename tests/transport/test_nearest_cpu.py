@@ -1,6 +1,7 @@
 """The compiled pass for free targets: the same answers as `Nearest`, wherever the costs are."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import wassloss as wl
 from tests.generators import is_finite, random_masses, random_metric
 from tests.oracles import INF
 from wassloss.kernels.launch import numba_available
-from wassloss.transport import Nearest, NearestCPU, Objective, Problem, Regularizer, choose_solver
+from wassloss.transport import Objective, Problem, Regularizer, choose_solver
+from wassloss.transport.closed_forms import Nearest, NearestCPU
 
 pytestmark = pytest.mark.skipif(
     not numba_available(), reason="needs Numba: pip install wassloss[fast]"
@@ -85,7 +87,7 @@ def test_costs_in_a_table_of_any_dtype_on_demand_or_shared(epsilon: float) -> No
     expected = Nearest().potential(on_demand)
     for problem in (
         on_demand,
-        on_demand.with_columns(),
+        on_demand.gathered(),
         a_problem(epsilon=epsilon, metric=metric.tabulated()),
     ):
         same(NearestCPU().potential(problem), expected)
@@ -93,7 +95,7 @@ def test_costs_in_a_table_of_any_dtype_on_demand_or_shared(epsilon: float) -> No
     same(NearestCPU().potential(single), Nearest().potential(single))
     y, everything = random_masses(3, LABELS, support=200, seed=7), torch.arange(LABELS)
     shared = Problem.from_log(y.log(), y, everything.unsqueeze(0), metric, on_demand.objective)
-    for problem in (shared, shared.with_columns()):
+    for problem in (shared, shared.gathered()):
         same(NearestCPU().potential(problem), Nearest().potential(shared))
 
 
@@ -138,10 +140,7 @@ def test_a_target_without_labels_has_no_potential() -> None:
     problem = a_problem()
     problem.log_y[2] = -INF
     for epsilon in (0.0, 0.1):
-        f = NearestCPU().potential(
-            Problem(problem.log_h, problem.log_y, problem.support, problem.metric,
-                    Objective(epsilon, FREE))
-        )  # fmt: skip
+        f = NearestCPU().potential(replace(problem, objective=Objective(epsilon, FREE)))
         assert f[2].isnan().all()
         assert f[[0, 1, 3]].isfinite().all()
 

@@ -26,7 +26,7 @@ from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
 from wassloss.kernels.launch import numba_available
 from wassloss.transport import Newton, Objective, Problem, Status
-from wassloss.transport.newton.cpu import NewtonCPU, rows_of_costs
+from wassloss.transport.newton.cpu import NewtonCPU
 
 pytestmark = pytest.mark.skipif(
     not numba_available(), reason="needs Numba: pip install wassloss[fast]"
@@ -175,12 +175,12 @@ def problem_of(h: torch.Tensor, y: torch.Tensor, support: torch.Tensor, metric: 
 def test_a_shared_support_is_not_copied() -> None:
     metric, support = random_metric(LABELS), torch.tensor([[3, 50, 7, 120]])
     h, y = random_masses(5, LABELS, seed=1), random_masses(5, 4, seed=2)
-    shared = problem_of(h, y, support, metric).with_columns()
-    cost, _ = rows_of_costs(shared)
+    shared = problem_of(h, y, support, metric).gathered()
+    cost, _ = shared.costs.rows()
     assert cost.shape == (4, LABELS)
     assert cost.data_ptr() == shared.cost().data_ptr()
-    apart = problem_of(h, y, support.expand(5, -1).clone(), metric).with_columns()
-    assert rows_of_costs(apart)[0].data_ptr() == apart.cost().data_ptr()
+    apart = problem_of(h, y, support.expand(5, -1).clone(), metric).gathered()
+    assert apart.costs.rows()[0].data_ptr() == apart.cost().data_ptr()
     one, other = NewtonCPU().solve(shared), NewtonCPU().solve(apart)
     torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)
     torch.testing.assert_close(one.g, other.g, rtol=0, atol=1e-12)
@@ -191,8 +191,8 @@ def test_a_table_of_costs_is_read_in_place() -> None:
     support = torch.stack([torch.randperm(LABELS)[:4] for _ in range(5)])
     h, y = random_masses(5, LABELS, seed=1), random_masses(5, 4, seed=2)
     gathered = problem_of(h, y, support, metric)
-    tabulated = replace(gathered, metric=metric.tabulated())
-    assert rows_of_costs(tabulated)[0] is tabulated.metric.known_costs
+    tabulated = problem_of(h, y, support, metric.tabulated())
+    assert tabulated.costs.rows()[0] is tabulated.metric.known_costs
     one, other = NewtonCPU().solve(gathered), NewtonCPU().solve(tabulated)
     torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)
     assert (one.n_iterations - other.n_iterations).abs().max() <= 1

@@ -11,7 +11,7 @@ from tests.oracles import convex
 from wassloss import SparseTarget
 from wassloss.ground import Ordinal
 from wassloss.transport import Newton, Objective, Problem
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport.precision import smallest_mass
 
 BALANCED = Objective(0.1)
 
@@ -115,7 +115,7 @@ def test_the_slope_at_no_mass_is_that_at_the_smallest_mass(regularizer: str) -> 
 
 
 def test_rows_of_a_problem_are_problems() -> None:
-    problem = problem_of().with_columns()
+    problem = problem_of().gathered()
     part = problem[1:3]
     assert part.batch == 2
     torch.testing.assert_close(part.cost(), problem.cost()[1:3])
@@ -136,9 +136,8 @@ def test_support_may_be_shared() -> None:
 
 
 def test_costs_computed_once_are_kept_in_any_dtype() -> None:
-    problem = problem_of().with_columns().to(torch.float32)
-    assert problem.columns is not None
-    assert problem.cost() is problem.columns
+    problem = problem_of().gathered().to(torch.float32)
+    assert problem.cost().data_ptr() == problem.cost().data_ptr()
     assert problem.cost().dtype == torch.float32
 
 
@@ -153,11 +152,11 @@ def test_log_masses_below_the_smallest_number_count_where_the_plan_takes_a_root_
     y = torch.tensor([[0.4, 0.6]], dtype=torch.float64)
     objective = Objective(400.0, (1.0, 1.0))
     metric, support = Ordinal(2), torch.tensor([[0, 1]])
-    problem = Problem.from_log(log_h, y, support, metric, objective)
-    solution = Newton(1e-12).solve(Problem(**{**vars(problem), "columns": cost}))
+    problem = Problem.from_log(log_h, y, support, metric, objective, block=cost)
+    solution = Newton(1e-12).solve(problem)
     # Adding a constant c to log h_0 is the same as adding γ c to f_0, or taking γ c off M_0j.
-    moved = Problem.from_log(log_h.clamp(min=-1), y, support, metric, objective)
-    moved = Problem(**{**vars(moved), "columns": cost + torch.tensor([799.0, 0.0])})
+    dearer = cost + torch.tensor([799.0, 0.0])
+    moved = Problem.from_log(log_h.clamp(min=-1), y, support, metric, objective, block=dearer)
     same = Newton(1e-12).solve(moved)
     torch.testing.assert_close(solution.support_plan(), same.support_plan())
 
@@ -175,8 +174,8 @@ def test_a_shared_cost_stays_shared_in_another_precision():
     log_h = torch.rand(5, 20).log_softmax(1)
     everything = torch.arange(20).unsqueeze(0)
     metric = wl.ground.Ordinal(20)
-    problem = Problem.from_log(log_h, y, everything, metric, Objective(0.1)).with_columns()
-    wide = problem.to(torch.float64).cost()
-    assert wide.dtype == torch.float64
-    assert wide.stride(0) == 0
-    torch.testing.assert_close(wide, problem.cost().double())
+    problem = Problem.from_log(log_h, y, everything, metric, Objective(0.1)).gathered()
+    wide = problem.to(torch.float64)
+    assert wide.costs.shared
+    assert wide.cost().dtype == torch.float64
+    torch.testing.assert_close(wide.cost(), problem.cost().double())

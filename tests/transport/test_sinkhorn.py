@@ -1,12 +1,10 @@
-"""Sinkhorn's updates: what they count, and how slow they are. The laws are in test_entropic.py."""
+"""Sinkhorn's updates: what they count, and how slow they are. Laws: test_conditions.py."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
@@ -133,29 +131,14 @@ def test_an_error_that_bursts_goes_back_to_the_best_potentials() -> None:
 
 
 @pytest.mark.parametrize("gamma", [(float("inf"), float("inf")), (0.5, 2.0)])
-def test_examples_that_finish_early_keep_what_they_had(
-    gamma: tuple[float, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_example_does_not_depend_on_the_rest_of_its_batch(gamma: tuple[float, float]) -> None:
     problem = dense(40, 9, 0.02, gamma=gamma)
-    alone = [Sinkhorn(1e-9).solve(problem[i : i + 1]) for i in range(9)]
-    for share in (0.01, 0.5, 2.0):  # leave at once, when half have finished, never
-        pace = replace(module.PACE["cpu"], worth_leaving=share)
-        monkeypatch.setattr(module, "PACE", {"cpu": pace})
-        together = Sinkhorn(1e-9).solve(problem)
-        for i, one in enumerate(alone):
-            assert together.n_iterations[i] == one.n_iterations[0]
-            torch.testing.assert_close(together.value[i], one.value[0], rtol=1e-11, atol=1e-12)
-            torch.testing.assert_close(together.f[i], one.f[0], rtol=1e-6, atol=1e-8)
-
-
-def test_single_precision_is_used_where_it_has_the_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = dense(30, 2, 0.5, torch.float32)
-    largest = float(problem.cost().max())
-    assert module.fits_single_precision(problem, 1e-5)
-    assert not module.fits_single_precision(problem, 1e-7)
-    assert not module.fits_single_precision(dense(30, 2, largest / 40), 1e-3)
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
-    assert not module.fits_single_precision(problem, 1e-5)
+    together = Sinkhorn(1e-9).solve(problem)
+    for i in range(9):
+        one = Sinkhorn(1e-9).solve(problem[i : i + 1])
+        assert together.n_iterations[i] == one.n_iterations[0]
+        torch.testing.assert_close(together.value[i], one.value[0], rtol=1e-11, atol=1e-12)
+        torch.testing.assert_close(together.f[i], one.f[0], rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("budget", [1, 20, 10_000])
@@ -178,7 +161,8 @@ def test_pieces_of_a_shared_support_make_the_same_whole(monkeypatch: pytest.Monk
     whole = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
     monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", 2 * 300)  # two examples at a time
     pieces = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
-    assert (pieces.n_iterations - whole.n_iterations).abs().max() <= module.STRIDE
+    # The error is looked at every 20 iterations.
+    assert (pieces.n_iterations - whole.n_iterations).abs().max() <= 20
     torch.testing.assert_close(pieces.value, whole.value, rtol=1e-9, atol=1e-9)
 
 
@@ -223,35 +207,3 @@ def test_scalings_that_unequal_masses_take_out_of_range_stay_in_the_log_domain(
     torch.testing.assert_close(
         found.value.double(), wl.solve(**given, solver=Newton()).value.double(), rtol=1e-4, atol=0
     )
-
-
-@pytest.mark.parametrize("opening", [5, 25, 60])
-def test_the_answer_does_not_depend_on_when_steps_are_lengthened(
-    opening: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = dense(40, 9, 0.05)
-    expected = Newton(1e-12).solve(asked)
-    monkeypatch.setattr(module, "PACE", {"cpu": replace(module.PACE["cuda"], opening=opening)})
-    found = Sinkhorn(1e-10).solve(asked)
-    assert found.converged.all()
-    assert found.n_iterations.max() > opening
-    torch.testing.assert_close(found.value, expected.value)
-    torch.testing.assert_close(found.f, expected.f, rtol=1e-6, atol=1e-8)
-
-
-def test_an_easy_dense_solve_takes_few_calls() -> None:
-    # On a GPU each call takes longer than what it computes.
-    class Counting(TorchDispatchMode):
-        calls = 0
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
-            Counting.calls += 1
-            return func(*args, **(kwargs or {}))
-
-    h, y = random_masses(4, 200, seed=1), random_masses(4, 200, seed=2)
-    metric = random_metric(200).tabulated()
-    with Counting():
-        solution = wl.solve(h, y, metric, epsilon=0.5, solver=Sinkhorn(1e-6))
-    assert solution.converged.all()
-    steps = int(solution.n_iterations.max())
-    assert Counting.calls < 300 + 6 * steps  # 4 an iteration, views, and a look every five

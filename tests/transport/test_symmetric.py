@@ -13,7 +13,8 @@ from tests.oracles import convex
 from wassloss import ConvergenceWarning, SparseTarget
 from wassloss.ground import Embedding, Grid, GroundMetric, Matrix, Ordinal
 from wassloss.losses import wasserstein_loss
-from wassloss.transport import Newton, Objective, Problem, Regularizer, Symmetric, solve_problem
+from wassloss.transport import Newton, Objective, Problem, Regularizer, solve_problem
+from wassloss.transport.sinkhorn import Symmetric
 
 F32, F64 = torch.float32, torch.float64
 each_regularizer = pytest.mark.parametrize("regularizer", REGULARIZERS)

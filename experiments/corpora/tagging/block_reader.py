@@ -20,8 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss._files import read_npz, write_npz
-from wassloss.data._streams import line_blocks, unpacked
+from experiments.corpora.tagging.streams import line_blocks, unpacked
+from experiments.lab.files import read_npz, write_npz
 
 Progress = Callable[[int, int], None]
 

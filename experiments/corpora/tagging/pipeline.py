@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,10 +23,9 @@ from experiments.corpora.tagging.vocabulary import (
     most_frequent,
 )
 from experiments.corpora.wordnet import WordNet, read_wordnet
-from wassloss._checks import check_seed
-from wassloss._files import replacing
-from wassloss.data.word_vectors import WordVectors, read_word_vectors
-from wassloss.data.word_vectors.table import Missing
+from experiments.lab.checks import check_seed
+from experiments.lab.files import replacing
+from wassloss.data import WordVectors, read_word_vectors
 
 PathLike = str | os.PathLike[str]
 
@@ -44,7 +43,7 @@ def yfcc_tags(
     drop_categories: Collection[str] = DROPPED_CATEGORIES,
     keep: Collection[str] = (),
     merge_plurals: bool = False,
-    missing: Missing = "drop",
+    missing: Literal["drop", "error"] = "drop",
     seed: int = 0,
     workers: int = 2,
     restart: bool = False,

@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wassloss._files import read_npz, write_npz
-from wassloss._precision import single_precision
+from experiments.lab.files import read_npz, write_npz
+from experiments.lab.sparse import from_lists
+from wassloss import SparseTarget
 from wassloss.data import Dataset
-from wassloss.data.ragged import from_lists
-from wassloss.ground import Embedding, storage
-from wassloss.targets import SparseTarget
+from wassloss.ground import Embedding
 
 _ARRAYS = ("photos", "urls", "tag_counts", "tags", "train", "label_names", "label_photos", "report")
 
@@ -82,7 +81,7 @@ class TagSample:
         missing = n - len(rows)
         left_out = f" {missing} photos without features are left out." if missing else ""
         return Dataset(
-            single_precision("features", table),
+            torch.from_numpy(table.astype(np.float32)),
             SparseTarget(target.indices[chosen], target.weights[chosen]),
             label_names=self.label_names,
             parts={"train": chosen < self.train, "test": chosen >= self.train},
@@ -94,28 +93,23 @@ class TagSample:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything as .npz, all or nothing."""
         arrays: dict[str, NDArray[Any]] = {name: np.array(getattr(self, name)) for name in _ARRAYS}
-        metric = storage.to_arrays(self.metric)
-        write_npz(path, {**arrays, **{f"metric/{name}": a for name, a in metric.items()}})
+        write_npz(path, {**arrays, "vectors": self.metric.vectors.cpu().numpy()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TagSample:
         """Read what :meth:`save` wrote."""
         try:
             arrays = read_npz(path)
-            metric = storage.from_arrays(
-                {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
-            )
-            if not isinstance(metric, Embedding):
-                raise ValueError(f"its metric must be an Embedding, got {metric!r}")
+            names = tuple(arrays["label_names"].tolist())
             return cls(
                 arrays["photos"],
                 tuple(arrays["urls"].tolist()),
                 arrays["tag_counts"],
                 arrays["tags"],
                 int(arrays["train"]),
-                tuple(arrays["label_names"].tolist()),
+                names,
                 arrays["label_photos"],
-                metric,
+                Embedding(arrays["vectors"], labels=names),
                 str(arrays["report"]),
             )
         except (ValueError, TypeError, KeyError) as error:

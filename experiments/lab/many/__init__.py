@@ -1,5 +1,10 @@
-"""Many small models of one shape, trained at once; see :func:`train_many`."""
+"""Many small models of one shape, trained at once with the paper's Algorithm 2.
 
-from experiments.lab.many.train import ManyResult, train_many
+:func:`train_linear` is for linear models with one label per example, whose steps have a closed
+form; :func:`train_many` is for any model, target and per-example loss.
+"""
 
-__all__ = ["ManyResult", "train_many"]
+from experiments.lab.many.one_label import OneLabelLoss
+from experiments.lab.many.train import train_linear, train_many
+
+__all__ = ["OneLabelLoss", "train_linear", "train_many"]

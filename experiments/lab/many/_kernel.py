@@ -12,38 +12,76 @@ Numba's cache on disk watches this file and no other: after a change of `vectori
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
-
-Reals = NDArray[Any]  # float32 or float64 throughout
-Doubles = NDArray[np.float64]
+Reals = NDArray[np.float32]
 Indices = NDArray[np.int64]
+F = TypeVar("F", bound=Callable[..., Any])
+
+LOWEST = np.float32(-87.0)  # smaller exponents are raised to it: `exp` is for normal numbers
+
+
+def compiled(function: F) -> F:
+    """Compile into its callers; a product and a sum may become one instruction."""
+    made: F = njit(function, error_model="numpy", nogil=True, fastmath={"contract"},
+                   forceinline=True)  # fmt: skip
+    return made
+
+
+def summing(function: F) -> F:
+    """Compile a function whose sums may be taken in any order, as vectors need."""
+    fast = {"contract", "reassoc", "nsz", "arcp"}
+    made: F = njit(function, error_model="numpy", nogil=True, fastmath=fast, forceinline=True)
+    return made
+
+
+def kept_on_disk(function: F) -> F:
+    """Compile once; later processes read the result from disk."""
+    made: F = njit(function, error_model="numpy", nogil=True, fastmath={"contract"}, cache=True)
+    return made
+
+
+LOG2_E, MAGIC, BIAS = np.float32(1 / math.log(2)), np.float32(1.5 * 2.0**23), np.int32(127)
+LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+TERMS = tuple(
+    np.float32(term)
+    for term in (0.0013926183587713494, 0.008363179052722578, 0.041666554617204574,
+                 0.16666576989698775, 0.5)
+)  # fmt: skip
+
+
+@compiled
+def exp(x: Any) -> Any:
+    """`e^x = 2^n e^r` with a polynomial for `e^r`, because a call of the C library is scalar."""
+    t = x * LOG2_E + MAGIC  # adding MAGIC rounds to an integer, left in the lowest bits
+    n = t - MAGIC
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    q = TERMS[0]
+    for term in TERMS[1:]:
+        q = q * r + term
+    power = np.int32((np.float32(t).view(np.int32) + BIAS) << np.int32(23)).view(np.float32)
+    return (q * r * r + r) * power + power
 
 
 class Task(NamedTuple):
-    """What the models are trained on; see `problem.LinearProblem`."""
+    """What the models are trained on; see `LinearSteps`."""
 
+    momentum: float
     features: Reals  # (sets, examples, inputs)
     ids: Indices  # (sets, examples)
     cost: Reals  # (tables, labels, labels): row κ has the costs to label κ
     features_of: Indices  # (models,), as are the next two
     ids_of: Indices
     cost_of: Indices
-    epsilon: Doubles  # (models,)
-    kl_weight: Doubles  # (models,)
-
-
-class Rule(NamedTuple):
-    """How a step is taken."""
-
+    epsilon: Reals  # (models,)
+    kl_weight: Reals  # (models,)
+    rates: Reals  # (models,)
     decay: Reals  # (models, inputs)
-    momentum: float
-    nesterov: bool
-    lowest: float  # the exponent that smaller ones are raised to
 
 
 class Scratch(NamedTuple):
@@ -59,9 +97,9 @@ class Scratch(NamedTuple):
     gradient: Reals  # (inputs, labels)
 
 
-def new_scratch(inputs: int, labels: int, batch: int, dtype: Any) -> Scratch:
+def new_scratch(inputs: int, labels: int, batch: int) -> Scratch:
     def zeros(*shape: int) -> Reals:
-        return np.zeros(shape, dtype)
+        return np.zeros(shape, np.float32)
 
     return Scratch(
         zeros(inputs, batch),
@@ -120,14 +158,13 @@ def add_entropy(epsilon: float, logits: Reals, top: Reals, slope: Reals) -> None
 
 
 @compiled
-def exponentiate(lowest: float, logits: Reals, top: Reals, total: Reals) -> None:
-    low = logits.dtype.type(lowest)
+def exponentiate(logits: Reals, top: Reals, total: Reals) -> None:
     total[:] = total.dtype.type(0)
     for k in range(logits.shape[0]):
         row = logits[k]
         for b in range(top.size):
             v = row[b] - top[b]
-            e = exp(low if v < low else v)
+            e = exp(LOWEST if v < LOWEST else v)
             row[b] = e
             total[b] += e
 
@@ -163,7 +200,7 @@ def write_gradient(x: Reals, slope: Reals, gradient: Reals) -> None:
 
 @compiled
 def loss_of_batch(
-    theta: Reals, cost: Reals, epsilon: float, kl_weight: float, lowest: float, scratch: Scratch
+    theta: Reals, cost: Reals, epsilon: float, kl_weight: float, scratch: Scratch
 ) -> float:
     """The sum of the losses of the batch; leaves its gradient in `scratch.gradient`."""
     x, label, mass, slope, top, total, mean, gradient = scratch
@@ -174,7 +211,7 @@ def loss_of_batch(
     write_costs(cost, label, slope)
     if epsilon != 0:
         add_entropy(epsilon, mass, top, slope)
-    exponentiate(lowest, mass, top, total)
+    exponentiate(mass, top, total)
     write_mean(mass, slope, mean)
     for b in range(label.size):
         share = one / total[b]
@@ -191,30 +228,27 @@ def loss_of_batch(
 @compiled
 def update(
     theta: Reals, velocity: Reals, gradient: Reals, decay_: Reals, share: float, lr: float,
-    rule: Rule,
+    momentum_: float,
 ) -> None:  # fmt: skip
     """One step of SGD with momentum, as torch takes it; `decay_ (inputs,)` are the model's."""
     real = theta.dtype.type
-    share_, lr_, momentum = real(share), real(lr), real(rule.momentum)
+    share_, lr_, momentum = real(share), real(lr), real(momentum_)
     for d in range(theta.shape[0]):
         weights, moving, slopes, decay = theta[d], velocity[d], gradient[d], decay_[d]
         for k in range(weights.size):
-            g = slopes[k] * share_ + decay * weights[k]
-            v = momentum * moving[k] + g
+            v = momentum * moving[k] + (slopes[k] * share_ + decay * weights[k])
             moving[k] = v
-            weights[k] -= lr_ * (g + momentum * v if rule.nesterov else v)
+            weights[k] -= lr_ * v
 
 
 @kept_on_disk
 def advance_models(
-    start: int, stop: int, task: Task, rule: Rule, rows: Indices, order_of: Indices, lr: Doubles,
-    scratch: Scratch, theta: Reals, velocity: Reals, losses: Doubles, bad: Indices,
+    start: int, stop: int, task: Task, rows: Indices, order_of: Indices, scratch: Scratch,
+    theta: Reals, velocity: Reals, bad: Indices,
 ) -> None:  # fmt: skip
-    """Take the steps of models `start` to `stop − 1`.
+    """Take the steps of models `start` to `stop − 1` on examples `rows (orders, steps, batch)`.
 
-    `rows (orders, steps, batch)` are the examples and `lr (steps, models)` the learning rates.
-    `losses` grows by each model's losses; `bad` is the step, from 0, whose loss was not finite: a
-    model stops before it.
+    `bad` becomes the step, from 0, whose loss was not finite: the model stops before it.
     """
     steps, batch = rows.shape[1], rows.shape[2]
     for r in range(start, stop):
@@ -223,9 +257,11 @@ def advance_models(
         order, weights, moving = rows[order_of[r]], theta[r], velocity[r]
         for t in range(steps):
             gather(features, ids, order[t], scratch.x, scratch.label)
-            loss = loss_of_batch(weights, cost, epsilon, kl_weight, rule.lowest, scratch) / batch
+            loss = loss_of_batch(weights, cost, epsilon, kl_weight, scratch) / batch
             if not abs(loss) < math.inf:
                 bad[r] = t
                 break
-            losses[r] += loss
-            update(weights, moving, scratch.gradient, rule.decay[r], 1 / batch, lr[t, r], rule)
+            update(
+                weights, moving, scratch.gradient, task.decay[r], 1 / batch, task.rates[r],
+                task.momentum,
+            )  # fmt: skip

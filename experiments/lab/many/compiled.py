@@ -2,75 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from experiments.lab.many.closed_form import LinearSteps
-from experiments.lab.many.problem import LinearProblem
-from wassloss.kernels import launch
-from wassloss.kernels.launch import as_array
-from wassloss.kernels.threads import spread
-from wassloss.losses.fused import lowest_log_mass
-from wassloss.training.plan import TrainingPlan
+from experiments.lab.many.linear import LinearSteps
 
-if TYPE_CHECKING:
-    from experiments.lab.many._kernel import Scratch
-
-MOST_INPUTS = 64  # beyond them a library's product of matrices is faster
-WORTH_ADVANCING = 2**16  # multiplications that are worth a helper's 0.1 ms
+MOST_INPUTS = 64  # beyond them a library's matrix product is faster
 
 
 class CompiledSteps(LinearSteps):
-    """The same steps, model by model in Numba, the models spread over torch's threads."""
+    """The same steps in Numba, one model after another, the models spread over torch's threads."""
 
     @staticmethod
-    def applies(problem: LinearProblem) -> bool:
-        known = problem.features.dtype in (torch.float32, torch.float64)
-        on_cpu = problem.features.device.type == "cpu"
-        return launch.numba_available() and known and on_cpu and problem.inputs <= MOST_INPUTS
+    def applies(steps: LinearSteps) -> bool:
+        """Whether these steps can be compiled, and would gain from it."""
+        theta = steps.theta
+        small = theta.shape[1] <= MOST_INPUTS and theta.dtype == torch.float32
+        return small and theta.device.type == "cpu" and find_spec("numba") is not None
 
-    def __init__(
-        self,
-        models: Sequence[nn.Module],
-        problem: LinearProblem,
-        plan: TrainingPlan,
-        penalties: Tensor,
-    ) -> None:
-        super().__init__(models, problem, plan, penalties)
-        from experiments.lab.many._kernel import Rule, Task
+    def advance(self, rows: Tensor, order_of: Tensor) -> None:
+        from experiments.lab.many._kernel import Task, advance_models, new_scratch
 
-        self.theta = self.theta.contiguous()
-        self.task = Task(
-            *map(as_array, (problem.features, problem.ids, problem.cost)),
-            *map(as_array, (problem.features_of, problem.ids_of, problem.cost_of)),
-            *map(as_array, (problem.epsilon, problem.kl_weight)),
-        )
-        self.rule = Rule(
-            as_array(self.decay.squeeze(2).contiguous()),
-            float(self.sgd.momentum),
-            bool(self.sgd.nesterov),
-            lowest_log_mass(self.theta.dtype),
-        )
-
-    def advance(self, rows: Tensor, order_of: Tensor, lr: Tensor) -> None:
-        from experiments.lab.many._kernel import advance_models, new_scratch
-
-        problem, (_, steps, batch) = self.problem, rows.shape
-        order, whose, rates = as_array(rows), as_array(order_of), as_array(lr)
+        arrays = (
+            self.features, self.ids, self.cost, self.features_of, self.ids_of, self.cost_of,
+            self.epsilon, self.kl_weight, self.rates, self.decay.squeeze(2),
+        )  # fmt: skip
+        task = Task(self.momentum, *map(_array, arrays))
+        order, whose = _array(rows), _array(order_of)
         self.bad.fill_(-1)
-        theta, velocity = as_array(self.theta), as_array(self.velocity)
-        losses, bad = as_array(self.losses), as_array(self.bad)
-        task, rule = self.task, self.rule
+        changed = _array(self.theta), _array(self.velocity), _array(self.bad)
+        _, inputs, labels = self.theta.shape
 
-        def work(first: int, last: int, scratch: Scratch) -> None:
-            advance_models(
-                first, last, task, rule, order, whose, rates, scratch, theta, velocity, losses, bad
-            )
+        def work(part: tuple[int, int]) -> None:
+            scratch = new_scratch(inputs, labels, rows.shape[2])
+            advance_models(*part, task, order, whose, scratch, *changed)
 
-        memory = partial(new_scratch, problem.inputs, problem.labels, batch, task.features.dtype)
-        size = problem.models * steps * batch * problem.inputs * problem.labels
-        spread(work, problem.models, memory, 1 + size // WORTH_ADVANCING)
+        threads = torch.get_num_threads()
+        ends = np.linspace(0, len(self.theta), 4 * threads + 1).astype(int).tolist()
+        parts = [(first, last) for first, last in pairwise(ends) if last > first]
+        if threads == 1:
+            list(map(work, parts))
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, parts))
+
+
+def _array(tensor: Tensor) -> Any:
+    """The tensor's own memory, which the kernel writes to."""
+    return tensor.detach().numpy() if tensor.is_contiguous() else tensor.contiguous().numpy()

@@ -48,4 +48,6 @@ def widths(text: str | None) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
-        raise usage(f"--hidden must be numbers such as 256,128, got {text!r}.") from None
+        raise usage(
+            f"--hidden-layer-sizes must be numbers such as 256,128, got {text!r}."
+        ) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wassloss._files import replacing
-from wassloss.data.table import import_pyarrow
+from wassloss.data._arrow import import_pyarrow
 
 FORMATS = (".csv", ".jsonl", ".parquet")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wassloss.loading import load
-from wassloss.runs import TrainedRun
+from wassloss.runs import TrainedRun, load
 
 
 def opened_run(path: Path) -> TrainedRun:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from wassloss import data
 from wassloss.cli._encoding import say
@@ -28,7 +25,7 @@ GET_EXAMPLE = "Example: wassloss data get glove"
 def show(
     name: Annotated[
         str,
-        typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv, .svm, .mat)."),
+        typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv, .svm)."),
     ],
     examples: Annotated[int, typer.Option(help="How many labels to show.", min=1)] = 5,
     vectors: Annotated[
@@ -50,11 +47,8 @@ def _found(name: str) -> data.Dataset:
     """A data set by its name, or in a file, by its suffix."""
     if name == "clipart":
         return data.clipart()
-    path = Path(name)
-    if not path.is_file():
+    if not Path(name).is_file():
         raise ValueError(f"NAME must be clipart or a file, got {name!r}")
-    if path.name.lower().removesuffix(".gz").endswith(".mat"):
-        return data.read_distributions(path)
     return data.read(name)
 
 
@@ -62,17 +56,7 @@ def _found(name: str) -> data.Dataset:
 def get(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(DOWNLOADS)}.")],
 ) -> None:
-    """Download word vectors; continue where an earlier attempt was cut off."""
-    with _progress("downloading") as advance:
-        paths = data.get(name, progress=advance)
-    for path in paths:
+    """Download word vectors, and check them against their published checksum."""
+    for path in data.get(name, progress=sys.stderr.isatty()):
         say(str(path))
     say(DOWNLOADS[name].licence)
-
-
-@contextmanager
-def _progress(doing: str) -> Iterator[Callable[[int, int | None], None]]:
-    screen = Console(stderr=True)
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(doing, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from wassloss._files import replacing
 from wassloss.cli._encoding import say
 from wassloss.cli._runs import opened_run
 from wassloss.cli._tables import console, score_table
 from wassloss.data._parts import part_name
-from wassloss.runs import evaluate as score
-from wassloss.runs import inputs_for
-from wassloss.runs.directory import write_json
+from wassloss.runs.evaluation import evaluate as score
+from wassloss.runs.reading import inputs_for
 
 EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 
@@ -50,7 +50,8 @@ def evaluate(
     found = score(opened, inputs.batches(part))
     answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
     if out is not None:
-        write_json(out, answer)
+        with replacing(out) as temporary:
+            temporary.write_text(json.dumps(answer, indent=1) + "\n")
     if as_json:
         say(json.dumps(answer, indent=1))
         return

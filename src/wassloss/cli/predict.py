@@ -12,6 +12,7 @@ from wassloss.cli._encoding import escape_what_is_missing, say
 from wassloss.cli._errors import usage
 from wassloss.cli._predictions import FORMATS, Prediction, csv_text, write_predictions
 from wassloss.cli._runs import opened_run
+from wassloss.estimators.decisions import decide
 from wassloss.runs.features import features_to_predict
 
 EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
@@ -54,7 +55,7 @@ def predict(
     predictions = []
     for rows, features in features_to_predict(opened, data, part, label_column):
         p = opened.predict_proba(features)
-        labels = opened.decide(p, k, rule)
+        labels = decide(p, opened.metric, k, rule)
         chances = p.gather(1, labels)
         own = zip(rows, labels.tolist(), chances.tolist(), strict=True)
         predictions += [

@@ -19,7 +19,7 @@ from wassloss.data import DataWarning
 from wassloss.runs import Settings, fit
 from wassloss.runs.directory import CONFIG, read_config
 from wassloss.runs.fitting import is_first_process
-from wassloss.training import load_newest
+from wassloss.training.checkpoints import newest_checkpoint
 
 EXAMPLE = (
     "Example: wassloss train clipart --kl-weight 0.1 --validation 0.2 --patience 5 --out runs/w"
@@ -122,7 +122,7 @@ def train(
         Literal["plan", "product"],
         typer.Option(help="plan is the paper's.", rich_help_panel=_LOSS),
     ] = "plan",
-    hidden: Annotated[
+    hidden_layer_sizes: Annotated[
         str | None,
         typer.Option(
             help="Widths of hidden layers, such as 256,128; none for a linear model.",
@@ -135,23 +135,24 @@ def train(
     optimizer: Annotated[
         Literal["adam", "adamw", "sgd"], typer.Option(rich_help_panel=_STEPS)
     ] = "adam",
-    lr: Annotated[
+    learning_rate: Annotated[
         float | None,
-        typer.Option(
-            help="Learning rate; by default 0.01, or 0.1 for sgd.", rich_help_panel=_STEPS
-        ),
+        typer.Option(help="By default 0.01, or 0.1 for sgd.", rich_help_panel=_STEPS),
     ] = None,
     momentum: Annotated[float, typer.Option(help="Of sgd.", rich_help_panel=_STEPS)] = _D.momentum,
-    weight_penalty: Annotated[
-        float, typer.Option(help="c in c Σ‖θ‖².", rich_help_panel=_STEPS)
-    ] = _D.weight_penalty,
+    weight_decay: Annotated[
+        float,
+        typer.Option(help="As in torch: minimise the loss + ½ w Σ‖θ‖².", rich_help_panel=_STEPS),
+    ] = _D.weight_decay,
     schedule: Annotated[
         Literal["constant", "cosine"],
         typer.Option(help="Of the learning rate.", rich_help_panel=_STEPS),
     ] = "constant",
-    iterations: Annotated[
-        int, typer.Option(help="Steps to take.", rich_help_panel=_STEPS)
-    ] = _D.iterations,
+    warmup_steps: Annotated[
+        int,
+        typer.Option(help="Over which the learning rate rises first.", rich_help_panel=_STEPS),
+    ] = _D.warmup_steps,
+    steps: Annotated[int, typer.Option(help="Steps to take.", rich_help_panel=_STEPS)] = _D.steps,
     batch_size: Annotated[int, typer.Option(rich_help_panel=_STEPS)] = _D.batch_size,
     seed: Annotated[int, typer.Option(rich_help_panel=_STEPS)] = _D.seed,
     patience: Annotated[
@@ -185,7 +186,7 @@ def train(
         given.pop(name)
     given["scale"] = cost_scale(scale)
     given["labels"] = label_list(labels)
-    given["hidden"] = widths(hidden)
+    given["hidden_layer_sizes"] = widths(hidden_layer_sizes)
     place = _device(device)
     if resume and (out / CONFIG).exists():
         settings = _resumed(context, given, out)
@@ -205,10 +206,8 @@ def train(
     if not is_first_process():
         return
     screen, done = console(), outcome.training
-    early = f", stopped early, best at {done.best_iteration}" if done.stopped_early else ""
-    screen.print(
-        f"{done.iterations} steps in {done.seconds:.1f} s{early}; last loss {done.loss:.4g}."
-    )
+    early = f", stopped early, best at {done.best_step}" if done.stopped_early else ""
+    screen.print(f"{done.steps} steps in {done.seconds:.1f} s{early}; last loss {done.loss:.4g}.")
     if outcome.scores is not None:
         screen.print(score_table(outcome.scores, f"{outcome.part}: {len(outcome.scores)} examples"))
     else:
@@ -225,7 +224,7 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settings:
     """The run's own settings, and what the user said anew."""
-    old = Settings.from_json(read_config(out)["settings"])
+    old = Settings.from_config(read_config(out)["settings"])
     said = {
         name: value
         for name, value in given.items()
@@ -240,8 +239,8 @@ def _interrupted(out: Path) -> int:
     if not (out / CONFIG).exists():
         say("Interrupted before the run began.", err=True)
         return 130
-    saved = load_newest(out)
-    steps = 0 if saved is None else saved.iteration
+    saved = newest_checkpoint(out)
+    steps = 0 if saved is None else saved.step
     command = f"wassloss train --out {shlex.quote(str(out))} --resume"
     say(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
     return 130

@@ -3,9 +3,8 @@
 from wassloss.data.builtin import clipart
 from wassloss.data.columns import DataWarning
 from wassloss.data.dataset import Dataset
-from wassloss.data.distributions import read_distributions
 from wassloss.data.downloads import get
-from wassloss.data.files import read, read_features, write
+from wassloss.data.files import read, write
 from wassloss.data.streaming import ParquetStream
 from wassloss.data.word_vectors import WordVectors, embed_labels, read_word_vectors
 
@@ -18,8 +17,6 @@ __all__ = [
     "embed_labels",
     "get",
     "read",
-    "read_distributions",
-    "read_features",
     "read_word_vectors",
     "write",
 ]

@@ -1,4 +1,4 @@
-"""The data set that ships with the package: drawings and the tags people gave them."""
+"""The built-in data set: drawings and the tags that people gave them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROVENANCE = (
 
 
 def clipart() -> Dataset:
-    """Clip art and its tags: 2218 drawings to train on, 941 to test, 256 features, 206 tags.
+    """Load clip art and its tags: 2218 drawings to train on, 941 to test, 256 features, 206 tags.
 
     The tags of a drawing share a mass of 1. The suggested ground metric is the distance between
     the tags' word vectors. Variants of a drawing share a group, which ``split`` keeps together.

@@ -1,4 +1,4 @@
-"""Downloads: only when asked for, and only what is known by its checksum."""
+"""Downloads of word vectors: only when asked for, and checked against published checksums."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from wassloss.data._fetch import Progress, fetch
-
 VARIABLE = "WASSLOSS_DATA"
+_GENSIM = "https://github.com/RaRe-Technologies/gensim-data/releases/download/"
 
 
 class Download(NamedTuple):
-    """Where a data set comes from."""
+    """The source of some word vectors."""
 
-    url: str  # its files' names are added
+    url: str  # the names of the files are appended
     files: dict[str, str]  # name → checksum, as pooch writes it
     licence: str
 
 
-_GENSIM = "https://github.com/RaRe-Technologies/gensim-data/releases/download/"
-
-# An entry needs a public address and a checksum that its publisher, or a well-known user of it, has
-# published.
+# An entry needs a public address and a checksum published by its author or a well-known user of it.
 DOWNLOADS = {
     "glove": Download(  # both as in gensim's own list
         f"{_GENSIM}glove-wiki-gigaword-100/",
@@ -46,29 +42,34 @@ def folder() -> Path:
     return Path(given) if given else Path(platformdirs.user_cache_dir("wassloss"))
 
 
-def get(name: str, *, progress: Progress | None = None) -> list[Path]:
-    """Download word vectors, unless the files are there and whole.
+def get(name: str, *, progress: bool = False) -> list[Path]:
+    """Download word vectors, unless the files are there already.
 
-    Files go to ``NAME/`` in ``$WASSLOSS_DATA`` or, if that is not set, in the user's cache.
-    What was interrupted is kept under another name and gone on with by the next call; a file gets
-    its own name once its checksum is the published one.
+    Files go to ``NAME/`` in ``$WASSLOSS_DATA`` or, if that is not set, in the user's cache. A file
+    appears there once its checksum is the published one; failed downloads are tried again twice.
 
     Args:
         name: ``glove`` or ``word2vec``.
-        progress: called with the bytes done of a file and all it has, or None where unknown.
+        progress: whether to show a progress bar.
 
     Returns:
         The files.
 
     Raises:
-        OSError: a file could not be downloaded, or is not the one expected.
+        OSError: a file could not be downloaded, or is not the expected one.
         ValueError: there is no such download.
     """
-    place = folder() / name
     if name not in DOWNLOADS:
         raise ValueError(f"name must be one of {', '.join(DOWNLOADS)}, got {name!r}")
-    source = DOWNLOADS[name]
-    return [
-        fetch(source.url + file, place / file, checksum, progress)
-        for file, checksum in source.files.items()
-    ]
+    try:
+        import pooch
+    except ImportError as error:
+        raise ImportError("downloads need pooch: pip install 'wassloss[data]'") from error
+    source, place = DOWNLOADS[name], folder() / name
+    pooch.get_logger().setLevel("ERROR")  # errors are raised, and the bar shows the rest
+    shelf = pooch.create(place, source.url, registry=source.files, retry_if_failed=2)
+    try:
+        return [Path(shelf.fetch(file, progressbar=progress)) for file in source.files]
+    except (OSError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise OSError(f"{source.url} could not be downloaded to {place}: {said}") from error

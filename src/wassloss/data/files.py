@@ -9,9 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from wassloss.data import csv, npz, parquet, svmlight
+from wassloss.data._arrow import named_errors
 from wassloss.data.columns import Description
 from wassloss.data.dataset import Dataset
-from wassloss.data.table import named_errors
+from wassloss.data.table import features_of, to_dataset
 
 _FORMATS = {
     ".npz": npz,
@@ -22,6 +23,7 @@ _FORMATS = {
     ".svmlight": svmlight,
     ".libsvm": svmlight,
 }
+_TABLES = (csv, parquet)
 
 
 def read(
@@ -55,49 +57,47 @@ def read(
     ('cat', 'dog')
     """
     module = _format_of(path)
-    if label_column is not None and module not in (csv, parquet):
+    names, wanted = _names(label_names), _names(feature_names)
+    if label_column is not None and module not in _TABLES:
         raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
     with named_errors(path):
-        data: Dataset = module.read(path, _names(label_names), label_column, _names(feature_names))
-    return data
+        if module is svmlight:
+            return svmlight.read(path, names)
+        if module is npz:
+            return npz.read(path, names, wanted)
+        return to_dataset(*module.load(path, names, label_column, wanted))
 
 
 def read_features(
     path: str | os.PathLike[str],
-    *,
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
 ) -> Tensor:
-    r"""Read the features of a file whose rows may lack labels, to predict for them.
+    """Read the features `(n, features)` of a file whose rows may lack labels.
 
-    Args:
-        path: the file, as for :func:`read`.
-        label_column: a column of a table that is not a feature, by default ``label``; in a CSV file
-            without a header its position, by default none.
-        feature_names: as for :func:`read`.
-
-    Returns:
-        Finite floats `(n, features)`.
-
-    >>> import tempfile, wassloss as wl
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "pets.csv")
-    ...     _ = path.write_text("weight,length\n4.1,46\n")
-    ...     wl.data.read_features(path)
-    tensor([[ 4.1000, 46.0000]])
+    The arguments are those of :func:`read`, but a CSV file without a header has by default no
+    column of labels.
     """
     module = _format_of(path)
     with named_errors(path):
-        features: Tensor = module.read_features(path, label_column, _names(feature_names))
-    return features
+        if module is svmlight:  # which has no way to leave labels out
+            return svmlight.read(path).features
+        if module is npz:
+            return npz.read_features(path, feature_names)
+        table, layout, _ = module.load(path, None, label_column, feature_names, labelled=False)
+        return features_of(table, layout)
 
 
 def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
     """What a file says about its features and labels, without reading its rows."""
     module = _format_of(path)
     with named_errors(path):
+        if module is svmlight:
+            return Description(None, None)
+        if module is npz:
+            return npz.describe(path)
         found: Description = module.describe(path, label_column)
-    return found
+        return found
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
@@ -105,7 +105,13 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
 
     Only ``.npz`` holds everything; docs/data.md says what ``.parquet`` and ``.csv`` leave out.
     """
-    _format_of(path).write(data, path)
+    module = _format_of(path)
+    if module is svmlight:
+        raise ValueError(
+            "SVMlight files hold neither names nor weights, and are only read: write .npz, "
+            ".parquet or .csv instead, or use sklearn.datasets.dump_svmlight_file"
+        )
+    module.write(data, path)
 
 
 def _names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:

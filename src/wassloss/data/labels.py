@@ -1,7 +1,7 @@
-"""Labels in files: which values occur, and which label of a list or a ground metric each one is.
+"""Labels in files: the values that occur, and their places in a list or a ground metric.
 
-A label is the value that a file gives. Values that are all numbers are compared and sorted as
-numbers, so 10 comes after 9 and 1.0 is 1; others are names, sorted as text.
+A label is the value in the file. If all values are numbers, they are compared and sorted as
+numbers, so 10 comes after 9 and 1.0 is 1; otherwise they are names, sorted as text.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class LabelIds(NamedTuple):
 
 
 class UnknownLabelError(ValueError):
-    """A value that is none of the labels.
+    """A value that is not one of the labels.
 
     Attributes:
         label: the value.
-        place: where it stands in the file; empty where that is not known.
+        place: where it is in the file; empty if that is not known.
     """
 
     def __init__(self, label: str, place: str, reason: str) -> None:
@@ -44,7 +44,7 @@ class UnknownLabelError(ValueError):
 
 
 def number(word: str) -> int | float | None:
-    """The number that a word is, whole ones exactly; None for names, and for codes such as 007.
+    """The number that a word spells, exact if whole; None for names, and for codes such as 007.
 
     >>> [number(word) for word in ("1.0", "+2", "0.50", "1e3", "007", "nan", "low")]
     [1, 2, 0.5, 1000, None, None, None]
@@ -60,18 +60,13 @@ def number(word: str) -> int | float | None:
 
 
 def numbers(words: Sequence[str]) -> list[int | float] | None:
-    """The words as numbers, or None where some are not."""
-    found = []
-    for word in words:
-        value = number(word)
-        if value is None:
-            return None
-        found.append(value)
-    return found
+    """The words as numbers, or None if one of them is not a number."""
+    found = [number(word) for word in words]
+    return None if None in found else found  # type: ignore[return-value]
 
 
 def found_labels(words: Sequence[str]) -> LabelIds:
-    """Ids of words whose labels are the values that occur.
+    """Number the words; the labels are the values that occur.
 
     >>> found_labels(["10", "9.0", "10"])
     LabelIds(ids=array([1, 0, 1]), names=('9', '10'))
@@ -94,16 +89,12 @@ def found_labels(words: Sequence[str]) -> LabelIds:
 def listed_labels(
     words: Sequence[str], names: Sequence[str], where: Callable[[int], str] | None = None
 ) -> LabelIds:
-    """Ids of words whose labels are listed: by name, or as the number that a name is.
+    """Find the words in a list of labels, by name or as the number that a name spells.
 
-    Args:
-        words: the values.
-        names: the labels, in their order.
-        where: says where a word stands, for error messages.
+    Numbers are never positions in the list: a file that counts from 1 would be read wrongly.
 
     Raises:
-        UnknownLabelError: a word is none of the labels. Numbers are never taken as positions in
-            a list of names: it would go wrong in silence where a file counts from 1.
+        UnknownLabelError: a word is not in the list; ``where`` says its place in the file.
 
     >>> listed_labels(["40", "15.0"], ["15", "20", "40"]).ids
     array([2, 0])
@@ -113,7 +104,11 @@ def listed_labels(
     unknown = next((word for word, at in place.items() if at < 0), None)
     if unknown is not None:
         at = "" if where is None else where(words.index(unknown))
-        raise UnknownLabelError(unknown, at, _unknown(unknown, names))
+        near = difflib.get_close_matches(unknown, names)
+        hint = f"; did you mean {near[0]!r}?" if near else f", {shown(names)}"
+        raise UnknownLabelError(
+            unknown, at, f"{unknown!r} is none of the {len(names)} labels{hint}"
+        )
     return LabelIds(np.array([place[word] for word in words], dtype=np.int64), tuple(names))
 
 
@@ -122,7 +117,7 @@ def read_labels(
     names: Sequence[str] | None,
     where: Callable[[int], str] | None = None,
 ) -> LabelIds:
-    """Ids of the words in a file: of labels that are listed or, without a list, that occur."""
+    """Number the words in a file by a list of labels or, without one, by the values that occur."""
     return found_labels(words) if names is None else listed_labels(words, names, where)
 
 
@@ -131,7 +126,7 @@ def read_numbers(
     names: Sequence[str] | None,
     where: Callable[[int], str] | None = None,
 ) -> LabelIds:
-    """The same for values that come as numbers.
+    """Number values that are numbers already, as `read_labels` does words.
 
     >>> import numpy as np
     >>> read_numbers(np.array([20.0, 0.5, 20.0]), None)
@@ -147,7 +142,7 @@ def read_numbers(
 
 
 def agreed_names(given: Sequence[str] | None, own: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names the user gave or the file holds; ids would mean other labels if they differed."""
+    """The names that the user or the file gives; if both do, they must be the same."""
     if given is not None and own is not None and tuple(given) != tuple(own):
         raise ValueError(f"label_names differ from the {len(own)} that the file itself holds")
     names = given if given is not None else own
@@ -155,7 +150,7 @@ def agreed_names(given: Sequence[str] | None, own: Sequence[str] | None) -> tupl
 
 
 class Places(NamedTuple):
-    """Which label of a metric each of some labels is, and what all labels of the metric are."""
+    """The places of some labels in a metric, and the names of all its labels."""
 
     places: list[int]
     names: tuple[str, ...]
@@ -164,8 +159,8 @@ class Places(NamedTuple):
 def places_in(names: Sequence[str], metric: GroundMetric) -> Places:
     """Find labels in a ground metric.
 
-    By name, or as the number that a name is. Where the metric has no names: numbers are its
-    positions on a line, or its ids 0..K-1; names are its labels in their order.
+    Labels are found by name, or as the number that a name spells. In a metric without names,
+    numbers are positions on its line or ids 0..K-1, and other names are its labels in order.
 
     Raises:
         UnknownLabelError: the metric lacks a label.
@@ -212,19 +207,19 @@ def places_in(names: Sequence[str], metric: GroundMetric) -> Places:
 
 
 def shown(names: Sequence[object], most: int = 6) -> str:
-    """A few of them, quoted."""
+    """The first few names, quoted."""
     quoted = [repr(str(name)) for name in names[:most]]
     return ", ".join([*quoted, "…"] if len(names) > most else quoted)
 
 
 def _places(words: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Which of the names each word is, by text or else by number; -1 where it is none."""
+    """The place of each word among the names, by text or else by number; -1 if it has none."""
     place = {name: i for i, name in enumerate(names)}
     by_number: dict[int | float, int] = {}
     for i, name in enumerate(names):
         value = number(name)
         if value is not None:
-            by_number[value] = -1 if value in by_number else i  # 1 and 1.0 are listed apart
+            by_number[value] = -1 if value in by_number else i  # 1 and 1.0 are both listed
     found = []
     for word in words:
         value = None if word in place else number(word)
@@ -233,7 +228,7 @@ def _places(words: Sequence[str], names: Sequence[str]) -> list[int]:
 
 
 def _at_positions(values: list[int | float], metric: GroundMetric) -> Places | None:
-    """Places of labels by their values, where the metric has these as positions on a line."""
+    """The places of labels that are positions on the metric's line; None if some are not."""
     if not isinstance(metric, Ordinal):
         return None
     positions = metric.positions.detach().cpu()
@@ -244,11 +239,5 @@ def _at_positions(values: list[int | float], metric: GroundMetric) -> Places | N
         return None
     names = [f"{p:g}" if float(f"{p:g}") == p else repr(p) for p in positions.tolist()]
     for value, at in zip(values, (place[r] for r in rounded), strict=True):
-        names[at] = str(value)  # as the data have it: 0.1, not what single precision makes of it
+        names[at] = str(value)  # as in the data: 0.1, not its rounding to single precision
     return Places([place[value] for value in rounded], tuple(names))
-
-
-def _unknown(word: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, names)
-    hint = f"; did you mean {near[0]!r}?" if near else f", {shown(names)}"
-    return f"{word!r} is none of the {len(names)} labels{hint}"

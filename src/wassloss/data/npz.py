@@ -44,7 +44,6 @@ _Arrays = dict[str, NDArray[Any]]
 def read(
     path: str | os.PathLike[str],
     label_names: tuple[str, ...] | None = None,
-    label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Read a data set; ``label_names`` are for archives that hold none, whose labels are ids."""
@@ -69,11 +68,9 @@ def read(
 
 
 def read_features(
-    path: str | os.PathLike[str],
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
+    path: str | os.PathLike[str], feature_names: tuple[str, ...] | None = None
 ) -> Tensor:
-    """Read the features alone."""
+    """Read the features alone; the archive need not hold a target."""
     arrays = read_npz(path)
     features, own = feature_tensor(_features(arrays)), _strings(arrays, "feature_names")
     if feature_names is None or own is None:
@@ -81,7 +78,7 @@ def read_features(
     return features[:, feature_order(own, feature_names)]
 
 
-def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
+def describe(path: str | os.PathLike[str]) -> Description:
     """The names of the features, and whether labels are listed; otherwise they are ids."""
     arrays = read_npz(path, _NAMES)
     return Description(

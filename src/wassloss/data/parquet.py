@@ -1,4 +1,4 @@
-"""Data sets as Parquet, with the columns that :mod:`wassloss.data.table` describes.
+"""Data sets as Parquet, with the columns that :mod:`wassloss.data.layout` describes.
 
 Files are read by row group, so that those that do not fit into memory can be streamed.
 """
@@ -16,23 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
+from wassloss.data._arrow import import_pyarrow, is_list, named_errors, one_line
 from wassloss.data._parts import KNOWN_PARTS, part_name
 from wassloss.data.columns import Description
 from wassloss.data.dataset import Dataset
+from wassloss.data.layout import FORMAT, METADATA_KEY, Loaded, find_layout, said_by
 from wassloss.data.ragged import to_lists
-from wassloss.data.table import (
-    FORMAT,
-    METADATA_KEY,
-    features_of,
-    find_layout,
-    import_pyarrow,
-    is_list,
-    labels_of,
-    named_errors,
-    one_line,
-    said_by,
-    to_dataset,
-)
+from wassloss.data.table import features_of, labels_of
 from wassloss.targets import SparseTarget, Target
 
 if TYPE_CHECKING:
@@ -67,37 +57,27 @@ def expanded(
     return files
 
 
-def read(
+def load(
     path: str | os.PathLike[str],
     label_names: tuple[str, ...] | None = None,
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
-) -> Dataset:
-    """Read a whole data set into memory; ``wassloss.data.ParquetStream`` reads it in batches."""
+    labelled: bool = True,
+) -> Loaded:
+    """Read a whole file into memory; ``wassloss.data.ParquetStream`` reads it in batches."""
     file = open_file(path)
-    layout = find_layout(file.physical_schema, label_names, label_column, feature_names)
+    layout = find_layout(file.physical_schema, label_names, label_column, feature_names, labelled)
+    about_rows = layout.about_rows if labelled else ()
     try:
-        table = file.to_table(columns=[*layout.columns, *layout.about_rows])
+        table = file.to_table(columns=[*layout.columns, *about_rows])
     except MemoryError as error:
         raise MemoryError(
             f"{os.fspath(path)} does not fit into memory ({one_line(error)}); "
             "wassloss.data.ParquetStream reads it in batches"
         ) from error
-    return to_dataset(table, layout, lambda row: f"row {row}")
-
-
-def read_features(
-    path: str | os.PathLike[str],
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
-) -> Tensor:
-    """Read the features alone; the rows need no labels."""
-    file = open_file(path)
-    layout = find_layout(file.physical_schema, None, label_column, feature_names, labelled=False)
-    table = file.to_table(columns=layout.columns)
     if table.num_rows == 0:
         raise ValueError("it has no rows")
-    return features_of(table, layout)
+    return Loaded(table, layout, lambda row: f"row {row}")
 
 
 def feature_batches(

@@ -12,32 +12,24 @@ again from the numbers of the epoch and the batch.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from wassloss._checks import check_count, check_seed
+from wassloss.data._arrow import import_pyarrow, one_line
 from wassloss.data._row_ranges import Piece, RowGroups, batch_ends, stretch
-from wassloss.data.parquet import expanded, in_part, open_file
-from wassloss.data.table import (
-    Layout,
-    features_of,
-    find_layout,
-    import_pyarrow,
-    named_errors,
-    one_line,
-    targets_of,
-)
-from wassloss.targets import SparseTarget, Target, read_target, take_rows
+from wassloss.data._stream_files import Batch, StreamFile, check_alike, open_stream_file
+from wassloss.data.parquet import expanded
+from wassloss.targets import SparseTarget, Target, take_rows
 
-Batch = tuple[Tensor, Target]
+__all__ = ["Batch", "ParquetStream"]
 
 
 class ParquetStream:
@@ -51,7 +43,7 @@ class ParquetStream:
     one row group, whatever the size of the files.
 
     Args:
-        paths: one or more files with the columns that :mod:`wassloss.data.table` describes; a
+        paths: one or more files with the columns that :mod:`wassloss.data.layout` describes; a
             folder stands for the ``.parquet`` files in it, in the order of their names.
         batch_size: the number of rows in a batch of this process.
         part: the part to read, such as ``"train"``; required if the files have parts.
@@ -103,11 +95,11 @@ class ParquetStream:
         self.part = part
         names = None if label_names is None else tuple(label_names)
         wanted = None if feature_names is None else tuple(feature_names)
-        self._files: list[_Source] = []
+        self._files: list[StreamFile] = []
         for path in expanded(paths):
-            self._files.append(_open(path, names, label_column, part, wanted))
+            self._files.append(open_stream_file(path, names, label_column, part, wanted))
             first, last = self._files[0], self._files[-1]
-            _check_alike(first, last)
+            check_alike(first, last)
             wanted = first.layout.feature_names  # other files may have them in another order
         self.label_names = first.layout.label_names
         self.label_count = first.layout.label_count or label_count
@@ -227,72 +219,6 @@ class ParquetStream:
                     f"{file.path}, row group {piece.group}: {one_line(error)}"
                 ) from error
         return self._cached[1]
-
-
-class _Source(NamedTuple):
-    """A file of a stream, as far as its footer and its parts tell."""
-
-    path: str
-    fragment: Any
-    layout: Layout
-    rows: tuple[int, ...]  # of each row group, of the part only
-    part: Any  # a filter of rows, or None
-
-    def read(self, group: int, label_count: int) -> Batch:
-        """The rows of a row group that belong to the part."""
-        table = self.fragment.subset(row_group_ids=[group]).to_table(
-            columns=self.layout.columns, filter=self.part, use_threads=False
-        )
-        layout = self.layout
-        if layout.label_names is None:  # then integers are ids
-            layout = dataclasses.replace(layout, ids=True)
-        features = features_of(table, layout)
-        target, _ = targets_of(table, layout, lambda row: f"row {row}")
-        read_target(target, label_count, torch.Size([len(features)]), torch.empty(0))
-        return features, target
-
-
-def _open(
-    path: str | os.PathLike[str],
-    label_names: tuple[str, ...] | None,
-    label_column: str,
-    part: str | None,
-    feature_names: tuple[str, ...] | None,
-) -> _Source:
-    """Open a file and count the rows of the part in each row group."""
-    with named_errors(path):
-        file = open_file(path)
-        layout = find_layout(file.physical_schema, label_names, label_column, feature_names)
-        kind = str(file.physical_schema.field(layout.target_column).type)
-        ids = layout.target_column == "weights" or ("int" in kind and "string" not in kind)
-        if layout.label_names is None and not ids:  # row groups would number them differently
-            raise ValueError(
-                f"column {layout.target_column!r} holds names, and the file does not list them: "
-                "pass label_names"
-            )
-        rows = tuple(group.num_rows for group in file.row_groups)
-        if sum(rows) == 0:
-            raise ValueError("it has no rows")
-        if "part" not in layout.about_rows and part is not None:
-            raise ValueError(f"it has no column 'part' to find {part!r} in")
-        if part is None:
-            if "part" in layout.about_rows:
-                raise ValueError("it has a column 'part': say which part to read")
-            return _Source(os.fspath(path), file, layout, rows, None)
-        chosen = in_part(import_pyarrow().dataset.field("part"), part)
-        groups = (file.subset(row_group_ids=[i]) for i in range(len(rows)))
-        counts = tuple(group.count_rows(filter=chosen) for group in groups)
-    return _Source(os.fspath(path), file, layout, counts, chosen)
-
-
-def _check_alike(first: _Source, other: _Source) -> None:
-    """All files of a stream must keep the same things in the same columns."""
-    for what in ("feature_columns", "target_column", "weighted", "label_names", "label_count"):
-        if getattr(first.layout, what) != getattr(other.layout, what):
-            raise ValueError(
-                f"{other.path} must have the {what.replace('_', ' ')} of {first.path}, but they "
-                "differ"
-            )
 
 
 def _joined(targets: list[Target]) -> Target:

@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from wassloss._precision import narrowed
-from wassloss.data.columns import Description
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import read_numbers
 from wassloss.data.ragged import from_lists
@@ -26,13 +24,8 @@ from wassloss.data.ragged import from_lists
 _EXACT = 2**53  # labels are read as floats, which do not hold all integers beyond
 
 
-def read(
-    path: str | os.PathLike[str],
-    label_names: tuple[str, ...] | None = None,
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
-) -> Dataset:
-    """Read a data set; its features become dense. There are no columns to select by name.
+def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = None) -> Dataset:
+    """Read a data set; its features become dense.
 
     The first feature has index 0 if that index occurs, otherwise 1.
     """
@@ -61,28 +54,6 @@ def read(
         narrowed("features", torch.from_numpy(features.toarray()), torch.float32),
         torch.from_numpy(ids) if (counts == 1).all() else from_lists(counts, ids),
         label_names=names,
-    )
-
-
-def read_features(
-    path: str | os.PathLike[str],
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
-) -> Tensor:
-    """Read the features alone; the format has no way to leave labels out."""
-    return read(path).features
-
-
-def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
-    """Nothing: the format names neither features nor labels."""
-    return Description(None, None)
-
-
-def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Refuse: the format would lose names, weights and parts."""
-    raise ValueError(
-        "SVMlight files hold neither names nor weights, and are only read: write .npz, .parquet or "
-        ".csv instead, or use sklearn.datasets.dump_svmlight_file"
     )
 
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 from torch import nn
 
 from wassloss import models
-from wassloss._checks import check_number
-from wassloss.estimators.base import TransportEstimator, counting_rows, read_weight
+from wassloss.estimators.base import TransportEstimator, read_weight, weighted_rows
+from wassloss.estimators.decisions import check_decision
 from wassloss.estimators.fitting import FitPlan, SmallSteps
 from wassloss.estimators.labels import (
     Classes,
@@ -28,7 +29,7 @@ from wassloss.estimators.labels import (
     names_all_classes,
     read_classes,
 )
-from wassloss.estimators.target import check_weights, is_matrix, target_of_weights
+from wassloss.estimators.targets import check_weights, is_matrix, target_of_weights
 from wassloss.losses import WassersteinLoss
 from wassloss.scores import least_cost_label, least_cost_labels, top_labels
 from wassloss.targets import Target
@@ -36,43 +37,44 @@ from wassloss.targets import Target
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_DECISIONS = ("probable", "least_cost")
-
 
 class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignore[misc]
     r"""A linear softmax model, or a perceptron, trained with `W + kl_weight · KL`.
 
     It minimises the weighted mean of
 
-    .. math:: \frac{W(h_\theta(x), y) + \alpha\,\mathrm{KL}}{\tilde M + \alpha}
+    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{\tilde M + \kappa}
 
-    plus `weight_penalty Σ‖θ‖²` (not on biases), where `M̃` is the metric's median cost: the
-    larger `kl_weight`, the nearer to `LogisticRegression(C=1 / (2 n weight_penalty))` on
-    standardised features.
+    plus `½ alpha Σ‖θ‖²` (not on biases), where `κ` is `kl_weight` and `M̃` the metric's median cost:
+    the larger `kl_weight`, the closer to `LogisticRegression(C=1 / (n alpha))` on standardised
+    features.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
-            that are numbers, as far apart as their values (or, named by `classes` in their order,
+            that are numbers, as far apart as their values (or, listed by `classes` in their order,
             evenly spaced); or None for the 0-1 metric.
-        classes: the class of each label of the metric, in its order. Where left out, classes are
-            matched to the metric's `labels` by name if it has any; otherwise they are numbers of
-            labels in 0..K-1, the 0 among them. Anything else is an error rather than a guess, which
-            would depend on the classes that a fold of the data happens to hold.
-        kl_weight: α, in units of the cost; by default a tenth of the median cost.
+        classes: the class of each label of the metric, in its order. If left out, classes are
+            matched to the metric's `labels` by name if it has any; otherwise they are label
+            numbers in 0..K-1, which must include 0. Anything else is an error, because a guess
+            would depend on the classes that a fold of the data happens to contain.
+        kl_weight: in units of the cost; by default a tenth of the median cost.
         epsilon: entropic strength, by default a fifth of the median cost; 0 is exact.
         power: exponent of the cost; None for the metric's own.
-        hidden: width of each hidden layer; none for a linear model.
+        hidden_layer_sizes: width of each hidden layer; none for a linear model.
         solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps
-            (`wassloss[train]`); ``"auto"``, the first for a linear model and up to two million
+            (`wassloss[train]`); ``"auto"``, L-BFGS for a linear model and up to two million
             probabilities, `n × labels`, Adam otherwise.
         max_iter: iterations of L-BFGS, by default 1000; or passes over the data, by default as
             many as make 1000 steps, at least 5.
         tol: on the gradient's largest component, for L-BFGS.
         learning_rate: of the small steps; by default 0.01 for Adam, 0.1 for SGD.
-        batch_size: examples in a small step.
-        weight_penalty: `c` in `c Σ‖θ‖²`.
+        batch_size: examples per small step.
+        alpha: strength of the penalty `½ alpha Σ‖θ‖²`, as in scikit-learn's `SGDClassifier`; for
+            small steps it is torch's `weight_decay`.
+        class_weight: weights of the classes as a dictionary, or ``"balanced"``, as in
+            scikit-learn; they multiply `sample_weight`. For class ids only.
         standardize: bring the features to mean 0 and variance 1 first.
-        decision: what `predict` answers with: the most ``"probable"`` label, or the one of
+        decision: what `predict` returns: the most ``"probable"`` label, or the one of
             ``"least_cost"`` in expectation, under the ground metric.
         device: where to train and predict.
         random_state: seeds the hidden layers' weights and the order of small steps.
@@ -97,13 +99,14 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         kl_weight: float | None = None,
         epsilon: float | None = None,
         power: float | None = None,
-        hidden: Sequence[int] = (),
+        hidden_layer_sizes: Sequence[int] = (),
         solver: str = "auto",
         max_iter: int | None = None,
         tol: float = 1e-5,
         learning_rate: float | None = None,
         batch_size: int = 100,
-        weight_penalty: float = 0.0005,
+        alpha: float = 0.001,
+        class_weight: Any = None,
         standardize: bool = True,
         decision: str = "probable",
         device: str = "cpu",
@@ -114,13 +117,14 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         self.kl_weight = kl_weight
         self.epsilon = epsilon
         self.power = power
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.learning_rate = learning_rate
         self.batch_size = batch_size
-        self.weight_penalty = weight_penalty
+        self.alpha = alpha
+        self.class_weight = class_weight
         self.standardize = standardize
         self.decision = decision
         self.device = device
@@ -139,28 +143,35 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         plan = self._checked_plan()
         X, y, weight = self._read(X, y, sample_weight)
         y = _read_y(y)
+        weight = self._with_class_weight(y, weight)
         self._learn_labels(y, None if is_matrix(y) else np.unique(y))
-        X, y, weight = counting_rows(X, y, weight)
+        X, y, weight = weighted_rows(X, y, weight)
         self._standardize(X, weight)
         objective = self._objective()
-        self._start(self._build(plan.seed), plan.dtype(len(X), self.metric_.size, self._linear()))
+        self._start(plan.seed, plan.dtype(len(X), self.metric_.size, self._linear()))
         self._train(plan, objective, X, self._target(y), weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go once over a batch of examples in small steps, on from where the model stands.
+        """Train on one more batch of examples: a single pass over it, in small steps.
 
         Args:
             X: as in `fit`.
             y: as in `fit`.
-            sample_weight: as in `fit`, but against a weight of 1: heavy batches take larger steps.
-            classes: all there will ever be; needed in the first call with class ids, unless the
-                metric or the keyword `classes` tells them.
+            sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
+            classes: all classes of all batches; needed in the first call with class ids, unless the
+                metric or the keyword `classes` lists them.
         """
         first = not hasattr(self, "model_")
         plan = self._checked_plan()
         X, y, weight = self._read(X, y, sample_weight, reset=first)
         y = _read_y(y)
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight must be a dictionary for partial_fit, which does not see all classes "
+                "at once, got 'balanced'"
+            )
+        weight = self._with_class_weight(y, weight)
         if first:
             self._learn_labels(y, self._first_classes(y, classes))
         elif classes is not None and set(np.unique(classes)) != set(self.classes_):
@@ -168,11 +179,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
                 f"classes must be those of the first call to partial_fit, {self.classes_.tolist()},"
                 f" got {list(classes)}"
             )
-        X, y, weight = counting_rows(X, y, weight)
+        X, y, weight = weighted_rows(X, y, weight)
         target = self._target(y)
         self._standardize(X, weight)
         if first:
-            self._start(self._build(plan.seed), torch.float32)
+            self._start(plan.seed, torch.float32)
             self.n_iter_ = 0
         if not hasattr(self, "_steps"):
             self._steps = SmallSteps(plan, self.model_, self._objective())
@@ -192,7 +203,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     def predict(self, X: Any) -> NDArray[Any]:
         """One class for each example, by the rule of `decision`; also where `y` was a matrix."""
-        self._check_decision()
+        check_decision(self.decision)
         if self.decision == "least_cost":
             p = self._outputs(X).softmax(1).numpy()
             return self._named(least_cost_label(p, self.metric_))
@@ -206,7 +217,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         By the rule of `decision`: the most probable ones, or a set with a small expected cost to
         the nearest of them.
         """
-        self._check_decision()
+        check_decision(self.decision)
         p = self._outputs(X).softmax(1).numpy()
         if self.decision == "least_cost":
             return self._named(least_cost_labels(p, self.metric_, k))
@@ -234,6 +245,18 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         weight = None if sample_weight is None else read_weight(sample_weight, len(y))
         return float(np.average(right, weights=weight))
 
+    def _with_class_weight(
+        self, y: Any, weight: NDArray[np.float64] | None
+    ) -> NDArray[np.float64] | None:
+        if self.class_weight is None:
+            return weight
+        if is_matrix(y):
+            raise ValueError(
+                f"class_weight must be None where y is a matrix, got {self.class_weight!r}"
+            )
+        own: NDArray[np.float64] = compute_sample_weight(self.class_weight, y)
+        return own if weight is None else own * weight
+
     def _own_state(self) -> dict[str, Any]:
         return self._labels.state()
 
@@ -246,12 +269,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return classes
 
     def _checked_plan(self) -> FitPlan:
-        self._check_decision()
+        check_decision(self.decision)
         return self._plan()
-
-    def _check_decision(self) -> None:
-        if self.decision not in _DECISIONS:
-            raise ValueError(f"decision must be one of {_DECISIONS}, got {self.decision!r}")
 
     def _first_classes(self, y: Any, classes: Any) -> NDArray[Any] | None:
         """The classes of a first batch, which need not hold all of them."""
@@ -265,11 +284,10 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     def _learn_labels(self, y: Any, found: NDArray[Any] | None) -> None:
         """Match the classes that were found, or the columns of `y`, to the metric's labels."""
-        power = None if self.power is None else check_number("power", self.power)
         if found is None:
-            labels = labels_of_columns(y.shape[1], self.metric, self.classes, power)
+            labels = labels_of_columns(y.shape[1], self.metric, self.classes, self._power())
         else:
-            labels = labels_of_classes(found, self.metric, self.classes, power)
+            labels = labels_of_classes(found, self.metric, self.classes, self._power())
         self._take_labels(labels)
 
     def _take_labels(self, labels: Labels) -> None:
@@ -283,13 +301,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             raise ValueError(f"y must have {self.metric_.size} columns, got {y.shape[1]}")
         return target_of_weights(y)
 
-    def _build(self, seed: int) -> nn.Module:
+    def _build(self) -> nn.Module:
         features, labels = self.n_features_in_, self.metric_.size
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            if self._linear():
-                return models.LinearSoftmax(features, labels)
-            return models.MLP(features, self.hidden, labels)
+        if self._linear():
+            return models.LinearSoftmax(features, labels)
+        return models.MLP(features, self.hidden_layer_sizes, labels)
 
     def _loss(self) -> WassersteinLoss:
         return WassersteinLoss(

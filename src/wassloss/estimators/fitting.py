@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -13,24 +13,14 @@ from torch import Tensor, nn
 
 from wassloss._checks import check_count, check_strength
 from wassloss.targets import Target
-from wassloss.training import (
-    SGD,
-    Adam,
-    Convergence,
-    Cosine,
-    DivergedError,
-    TrainingPlan,
-    train,
-    train_full_batch,
-)
+from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
 from wassloss.training.examples import Examples
 from wassloss.transport import ConvergenceWarning
 
 SOLVERS = ("auto", "lbfgs", "adam", "sgd")
-_RATES = {"adam": 0.01, "sgd": 0.1}
-_FULL_BATCH = 2_000_000  # probabilities a step, above which small steps are sooner done
+_FULL_BATCH = 2_000_000  # probabilities per iteration, above which small steps are faster
 _LBFGS_ITERATIONS = 1000
-_STEPS, _PASSES = 1000, 5  # take as many small steps, but at least so many passes over the data
+_STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
 
 
 class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
@@ -38,9 +28,9 @@ class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore
 
 
 class Objective(nn.Module):
-    """The weighted mean of a loss in a unit of cost, so that the weight penalty has no units.
+    """The weighted mean of a loss in a unit of cost, so that the penalty has no unit.
 
-    A mean over the batch, not over its weight: heavy examples make for a larger step.
+    The mean is over the batch, not over its weight: heavy examples make for a larger step.
     """
 
     def __init__(self, loss: nn.Module, unit: float) -> None:
@@ -61,7 +51,7 @@ class FitPlan:
     tol: float
     learning_rate: float | None
     batch_size: int
-    weight_penalty: float
+    alpha: float
     seed: int
 
     def __post_init__(self) -> None:
@@ -69,24 +59,26 @@ class FitPlan:
             raise ValueError(f"solver must be one of {SOLVERS}, got {self.solver!r}")
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
-        check_count("batch_size", self.batch_size)
         check_strength("tol", self.tol)
-        check_strength("weight_penalty", self.weight_penalty)
-        rate = self.learning_rate
-        if rate is not None and not check_strength("learning_rate", rate) > 0:
-            raise ValueError(f"learning_rate must be positive, got {rate}")
+        check_strength("alpha", self.alpha)
+        self.small_steps()  # checks the rest
+
+    def small_steps(self) -> TrainingPlan:
+        """The optimiser, its rate and the batches of small steps."""
+        return TrainingPlan(
+            optimizer="sgd" if self.solver == "sgd" else "adam",
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            weight_decay=self.alpha,
+            schedule="cosine",
+            seed=self.seed,
+        )
 
     def dtype(self, examples: int, labels: int, linear: bool) -> torch.dtype:
-        """Double precision to fit all at once, single for small steps."""
+        """Double precision to fit all at once, single precision for small steps."""
         small = linear and examples * labels <= _FULL_BATCH
         at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
         return torch.float64 if at_once else torch.float32
-
-    def optimizer(self) -> Adam | SGD:
-        """The one for small steps."""
-        solver = "sgd" if self.solver == "sgd" else "adam"
-        rate = _RATES[solver] if self.learning_rate is None else self.learning_rate
-        return SGD(lr=rate) if solver == "sgd" else Adam(lr=rate)
 
     def fit(self, model: nn.Module, objective: Objective, data: tuple[Target, ...]) -> int:
         """Train a model of the `dtype` above in place.
@@ -96,46 +88,35 @@ class FitPlan:
         """
         if next(model.parameters()).dtype == torch.float64:
             return self._all_at_once(model, objective, data)
-        return self._in_steps(model, objective, data)
+        examples = len(data[0])  # type: ignore[arg-type]
+        batch = min(self.batch_size, examples)
+        passes = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
+        steps = ceil(passes * examples / batch)
+        plan = replace(self.small_steps(), steps=steps, batch_size=batch, log_every=steps)
+        train(model, objective, data, plan, progress=False)
+        return passes
 
     def _all_at_once(self, model: nn.Module, objective: Objective, data: tuple[Target, ...]) -> int:
         with warnings.catch_warnings():
-            # It speaks of its own keywords; ours have scikit-learn's names.
+            # It names its own keywords; ours have scikit-learn's names.
             warnings.filterwarnings("ignore", "L-BFGS did not converge", ConvergenceWarning)
-            report: Convergence = train_full_batch(
+            report = train_full_batch(
                 model,
                 objective,
                 data,
-                weight_penalty=self.weight_penalty,
-                tolerance=self.tol,
+                weight_decay=self.alpha,
+                tol=self.tol,
                 max_iterations=self.max_iter or _LBFGS_ITERATIONS,
             )
         if not report.converged:
             warnings.warn(
                 f"fit did not converge in {report.iterations} iterations: the largest component "
                 f"of the gradient is {report.gradient:.1e}, tol={self.tol:g}; raise max_iter, "
-                "weight_penalty or tol, or take small steps with solver='adam'",
+                "alpha or tol, or take small steps with solver='adam'",
                 FitWarning,
                 stacklevel=5,
             )
         return max(1, report.iterations)
-
-    def _in_steps(self, model: nn.Module, objective: Objective, data: tuple[Target, ...]) -> int:
-        examples = len(data[0])  # type: ignore[arg-type]
-        batch = min(self.batch_size, examples)
-        passes = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
-        steps = ceil(passes * examples / batch)
-        plan = TrainingPlan(
-            iterations=steps,
-            batch_size=batch,
-            optimizer=self.optimizer(),
-            schedule=Cosine(),
-            weight_penalty=self.weight_penalty,
-            seed=self.seed,
-            log_every=steps,
-        )
-        train(model, objective, data, plan, progress=False)
-        return passes
 
 
 class SmallSteps:
@@ -143,7 +124,7 @@ class SmallSteps:
 
     def __init__(self, plan: FitPlan, model: nn.Module, objective: Objective) -> None:
         self.model, self.objective = model, objective
-        self.optimizer = plan.optimizer().build(model.parameters(), plan.weight_penalty)
+        self.optimizer = plan.small_steps().build_optimizer(model.parameters())
         self.batch_size = plan.batch_size
         self.random = np.random.default_rng(plan.seed)
 

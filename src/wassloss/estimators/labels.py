@@ -1,16 +1,16 @@
 """Which class is which label of the ground metric.
 
-A part of the data may lack classes, as a fold of cross-validation often does. So what a class is
-must follow from the metric, or from what the user says, and never from which classes are there:
+A part of the data may lack classes, as a fold of cross-validation often does. So the label of a
+class must follow from the metric, or from what the user says, and never from which classes occur:
 
 ==================================  ==============================================================
 `classes` are given                 the class of each label, in the metric's order
 the metric has names                classes are names
-it has none                         classes are numbers of labels, 0..K-1. The 0 must be among them:
-                                    1, 2, 3 may be numbers of labels, or classes counted from 1.
-                                    Nor may they be positions of other labels on a line
-``"ordinal"``, or None              the classes make the metric, by their values; so two of them are
-                                    as far apart whatever others there are
+it has none                         classes are label numbers, 0..K-1. They must include 0, because
+                                    1, 2, 3 may be label numbers or classes counted from 1; nor may
+                                    they be positions of other labels on a line
+``"ordinal"``, or None              the classes make the metric, by their values, so two of them are
+                                    the same distance apart whatever others there are
 ==================================  ==============================================================
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def labels_of_classes(
     if metric is None:
         return _sorted(_resolved(None, found, power), found)
     if isinstance(metric, str):
-        if _is_ordinal(metric) and found.dtype.kind not in "biuf":
+        if metric == "ordinal" and found.dtype.kind not in "biuf":
             raise ValueError(
                 'metric="ordinal" takes numbers as classes, got '
                 f"{found[0]!r}; pass classes=[...] in their order"
@@ -161,6 +162,60 @@ def read_classes(classes: Any) -> NDArray[Any]:
     return every
 
 
+def metric_of_labels(
+    kind: str | None, values: Sequence[Any], dtype: Any = np.float64, names: Sequence[str] = ()
+) -> GroundMetric:
+    """The metric that labels make by themselves.
+
+    Args:
+        kind: ``"ordinal"``, labels on a line: at their values if they are numbers, evenly spaced in
+            the given order otherwise; or None, all labels one apart.
+        values: the labels, numbers or not.
+        dtype: the precision that must keep numbers apart.
+        names: of the labels, for the metric.
+    """
+    labels = list(names) or None
+    if kind is None:
+        return Discrete(len(values), labels=labels)
+    if kind != "ordinal":
+        raise ValueError(
+            'metric must be a ground metric, a matrix of distances, "ordinal", or None for the '
+            f"0-1 metric, got {kind!r}"
+        )
+    if all(isinstance(value, int | float) for value in values):
+        return Ordinal(_line_positions(values, dtype), labels=labels)
+    return Ordinal(len(values), labels=labels)
+
+
+def _line_positions(values: Sequence[int | float], dtype: Any) -> Any:
+    """Distinct numbers as positions on a line that `dtype` keeps apart.
+
+    Only differences matter, so numbers that `dtype` cannot hold, such as times in seconds, are
+    counted from the smallest, which whole numbers survive exactly.
+
+    Raises:
+        ValueError: some are too close to each other, or too far apart.
+    """
+    low, high = min(values), max(values)
+    with np.errstate(over="ignore"):
+        exact = all(float(dtype(value)) == value for value in values)
+        whole = all(isinstance(value, int) for value in values)
+        far = max(abs(low), abs(high)) > 2 * (high - low)
+        shift = 0 if exact or not (whole or far) else low
+        places = [float(value - shift) for value in values]
+        kept = np.array(places).astype(dtype)
+        if len(np.unique(kept)) == len(values) and np.isfinite(kept.max() - kept.min()):
+            return places if dtype is np.float32 else np.array(places)
+    order = np.argsort(np.array(places))
+    close = [(i, j) for i, j in pairwise(order.tolist()) if kept[i] == kept[j]]
+    one, other = (values[i] for i in (close[0] if close else (order[0], order[-1])))
+    how = "close to each other" if close else "far apart"
+    raise ValueError(
+        f"the labels {one!r} and {other!r} are too {how} to be positions on a line in "
+        f"{np.dtype(dtype).name}; pass a ground metric"
+    )
+
+
 def _resolved(
     metric: Metric,
     classes: NDArray[Any],
@@ -169,20 +224,14 @@ def _resolved(
     unit: str = "classes",
 ) -> GroundMetric:
     """The metric over given classes, its labels."""
-    ground: GroundMetric
-    if metric is None:
-        ground = Discrete(len(classes))
-    elif isinstance(metric, str):
-        _is_ordinal(metric)
-        numbers = classes.dtype.kind in "biuf"
-        ground = Ordinal(_positions(classes)) if numbers else Ordinal(len(classes))
-    else:
-        ground = _fixed(metric)
-        if ground.size != len(classes):
-            raise ValueError(
-                f"{what} must have {ground.size} {unit}, as the ground metric has labels, got "
-                f"{len(classes)}"
-            )
+    if metric is None or isinstance(metric, str):
+        return _with_power(metric_of_labels(metric, classes.tolist()), power)
+    ground = _fixed(metric)
+    if ground.size != len(classes):
+        raise ValueError(
+            f"{what} must have {ground.size} {unit}, as the ground metric has labels, got "
+            f"{len(classes)}"
+        )
     return _with_power(ground, power)
 
 
@@ -205,40 +254,10 @@ def _could_be_positions(found: NDArray[Any], ground: GroundMetric) -> bool:
     )
 
 
-def _positions(classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Different numbers as positions on a line, none of their distances lost.
-
-    Raises:
-        ValueError: some are so far apart that double precision cannot hold all distances.
-    """
-    if classes.dtype.kind != "f" and max(map(abs, classes.tolist())) > 2**53:
-        least = int(classes.min())  # beyond, neighbours are one number in double precision
-        places = np.array([float(each - least) for each in classes.tolist()])
-    else:
-        places = classes.astype(np.float64)
-    with np.errstate(over="ignore"):
-        span = places.max() - places.min()
-    if len(np.unique(places)) < len(classes) or not np.isfinite(span):
-        raise ValueError(
-            'metric="ordinal" takes numbers whose differences float64 can hold, got '
-            f"{classes.min()!r} to {classes.max()!r}; pass a ground metric with classes=[...]"
-        )
-    return places
-
-
-def _is_ordinal(metric: str) -> bool:
-    if metric != "ordinal":
-        raise ValueError(
-            'metric must be a ground metric, a matrix of distances, "ordinal", or None for the '
-            f"0-1 metric, got {metric!r}"
-        )
-    return True
-
-
 def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
     ground = as_ground_metric(metric)
     if ground.requires_grad:
-        raise ValueError("metric must not require grad, for an estimator does not learn it")
+        raise ValueError("metric must not require grad: an estimator does not learn it")
     return ground
 
 

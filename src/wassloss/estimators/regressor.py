@@ -12,8 +12,8 @@ from sklearn.base import RegressorMixin
 from torch import nn
 
 from wassloss import models
-from wassloss._checks import check_number, check_strength
-from wassloss.estimators.base import TransportEstimator, counting_rows
+from wassloss._checks import check_strength
+from wassloss.estimators.base import TransportEstimator, weighted_rows
 from wassloss.estimators.labels import Metric, labels_of_columns
 from wassloss.ground import GroundMetric
 from wassloss.ground._summaries import blocks
@@ -26,20 +26,21 @@ if TYPE_CHECKING:
 class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: ignore[misc]
     """A mass for every label, of any total: heat maps, counts, spectra.
 
-    A linear model or a perceptron with a softplus on top, trained with the relaxed loss, which
-    prices mass that is moved by the ground metric, and mass that is missing or too much by `gamma`.
+    A linear model or a perceptron followed by a softplus, trained with the relaxed loss: moved mass
+    costs what the ground metric says, and missing or excess mass what `gamma` says.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for labels
             in a row; or None for the 0-1 metric.
         gamma: price of a mismatch of masses, as in :class:`~wassloss.RelaxedWassersteinLoss`.
         kl_weight: weight of `KL~(y ‖ prediction)`, by default a tenth of the median cost.
-        epsilon, power, hidden, solver, max_iter, tol: as in :class:`WassersteinClassifier`.
-        learning_rate, batch_size, weight_penalty, standardize, device, random_state: the same.
+        epsilon, power, hidden_layer_sizes, solver, max_iter, tol: as in
+            :class:`WassersteinClassifier`.
+        learning_rate, batch_size, alpha, standardize, device, random_state: the same.
 
     Attributes:
-        mass_unit_: what masses are divided by before the loss sees them, so that their unit does
-            not matter and the entropy neither adds mass nor takes any away on the whole.
+        mass_unit_: what masses are divided by before they reach the loss, so that their unit does
+            not matter and the entropy neither adds nor removes mass overall.
 
     >>> import numpy as np, wassloss as wl
     >>> X = np.linspace(0, 1, 20)[:, None]
@@ -58,13 +59,13 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         kl_weight: float | None = None,
         epsilon: float | None = None,
         power: float | None = None,
-        hidden: Sequence[int] = (),
+        hidden_layer_sizes: Sequence[int] = (),
         solver: str = "auto",
         max_iter: int | None = None,
         tol: float = 1e-5,
         learning_rate: float | None = None,
         batch_size: int = 100,
-        weight_penalty: float = 0.0005,
+        alpha: float = 0.001,
         standardize: bool = True,
         device: str = "cpu",
         random_state: Any = None,
@@ -74,13 +75,13 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         self.kl_weight = kl_weight
         self.epsilon = epsilon
         self.power = power
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.learning_rate = learning_rate
         self.batch_size = batch_size
-        self.weight_penalty = weight_penalty
+        self.alpha = alpha
         self.standardize = standardize
         self.device = device
         self.random_state = random_state
@@ -104,14 +105,13 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         plan = self._plan()
         X, y, weight = self._read(X, y, sample_weight, y_numeric=True)
         y = _read_masses(y)
-        power = None if self.power is None else check_number("power", self.power)
-        self.metric_ = labels_of_columns(y.shape[1], self.metric, None, power).metric
-        X, y, weight = counting_rows(X, y, weight)
+        self.metric_ = labels_of_columns(y.shape[1], self.metric, None, self._power()).metric
+        X, y, weight = weighted_rows(X, y, weight)
         self._standardize(X, weight)
         objective = self._objective()
         mean = np.average(y, axis=0, weights=weight)
         self.mass_unit_ = _mass_unit(y, weight, self.metric_, self.epsilon_)
-        self._start(self._build(plan.seed), plan.dtype(len(y), y.shape[1], self._linear()))
+        self._start(plan.seed, plan.dtype(len(y), y.shape[1], self._linear()))
         self._begin_at(mean / self.mass_unit_)
         target = torch.from_numpy(y / self.mass_unit_)
         self._train(plan, objective, X, target, weight)
@@ -128,14 +128,13 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
     def _set_own_state(self, state: dict[str, Any]) -> None:
         self.mass_unit_ = check_strength("mass_unit", state["mass_unit"])
 
-    def _build(self, seed: int) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return models.MeasureModel(self.n_features_in_, self.metric_.size, self.hidden)
+    def _build(self) -> nn.Module:
+        labels = self.metric_.size
+        return models.MeasureModel(self.n_features_in_, labels, self.hidden_layer_sizes)
 
     @torch.no_grad()
     def _begin_at(self, masses: NDArray[np.float64]) -> None:
-        """Let the model predict the same masses for all at first, up to what its layers add."""
+        """Start from a model that predicts the same masses for all, up to its hidden layers."""
         last: Any = self.model_.scores.layers[-1]  # type: ignore[union-attr, index]
         m = torch.from_numpy(masses.clip(1e-3)).to(last.bias)
         last.bias.copy_(m + torch.log(-torch.expm1(-m)))  # where softplus is m

@@ -36,6 +36,17 @@ from wassloss.ground import GroundMetric, as_ground_metric
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 
+__all__ = [
+    "ExpectedCostLoss",
+    "KLLoss",
+    "NearestCostRegression",
+    "PerExampleLoss",
+    "PoissonLoss",
+    "SoftenedKLLoss",
+    "SquaredEMDLoss",
+    "WeightedSum",
+]
+
 
 class PerExampleLoss(nn.Module):
     """A loss that takes each example for itself.

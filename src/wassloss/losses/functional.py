@@ -5,18 +5,18 @@ tolerance raises a :class:`~wassloss.ConvergenceWarning`.
 
 Keywords shared by all of them:
 
-================  ================================================================================
-epsilon           entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
-gamma             weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
-                  is balanced transport, and `(inf, 0)` goes to whichever targets are nearest
-regularizer       ``"plan"`` (the paper's) or ``"product"``; see :mod:`wassloss.transport.objective`
-debiased          the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
-                  regularisers and 0 for equal measures
-tol               marginal error to solve to: 1e-5 in single precision, 1e-8 in double by default
-max_iterations    iterations after which to give up, with a warning
-iterations        run the paper's Algorithm 1 for exactly this many iterations instead
-solver            a solver of :mod:`wassloss.transport` instead of the automatic choice
-================  ================================================================================
+==================  ================================================================================
+epsilon             entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
+gamma               weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
+                    is balanced transport, and `(inf, 0)` goes to whichever targets are nearest
+regularizer         ``"plan"`` (the paper's) or ``"product"``; :mod:`wassloss.transport.objective`
+debiased            the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
+                    regularisers and 0 for equal measures
+tol                 marginal error to solve to: 1e-5 in single precision, 1e-8 in double by default
+max_iterations      iterations after which to give up, with a warning
+scaling_iterations  run the paper's Algorithm 1 for exactly this many iterations instead
+solver              a solver of :mod:`wassloss.transport` instead of the automatic choice
+==================  ================================================================================
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from wassloss.losses.autograd import (
 )
 from wassloss.losses.fused import FusedResult, fused_loss
 from wassloss.losses.spec import LossSpec, SolverKeywords, TransportKeywords
-from wassloss.losses.transport_cost import problem_of, solver_for, transport_cost
+from wassloss.losses.transport_cost import problem_of, transport_cost
 from wassloss.targets import (
     ReadTarget,
     SparseTarget,
@@ -50,8 +50,8 @@ from wassloss.targets import (
     read_form,
     read_target,
 )
-from wassloss.transport import Problem, Solution, solve_problem
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport import Problem, Solution, choose_solver, solve_problem
+from wassloss.transport.precision import smallest_mass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -75,8 +75,8 @@ def solve(
             :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength; 0 is exact.
         start: an earlier solution of a similar problem with the same support, to start from.
-        **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `iterations`, `solver`: see
-            the top of this module.
+        **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `scaling_iterations` and
+            `solver`: see the top of this module.
 
     Returns:
         A :class:`~wassloss.transport.Solution`: value, potentials, plan, and whether to trust them.
@@ -96,7 +96,7 @@ def solve(
         raise ValueError("debiased is a combination of three problems: use wasserstein")
     masses, target = _read_masses(h, y, spec)
     problem = problem_of(masses.detach().log(), target, spec)
-    solver = solver_for(problem, spec.options)
+    solver = choose_solver(problem, spec.options)
     return solve_problem(problem, solver, _start_potential(start, problem))
 
 
@@ -117,8 +117,8 @@ def wasserstein(
             :class:`~wassloss.ground.Cost`. It may require grad, which then receives the transport
             plan.
         epsilon: entropic strength; 0 is exact.
-        **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`, `iterations`,
-            `solver`: see the top of this module.
+        **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`,
+            `scaling_iterations` and `solver`: see the top of this module.
 
     Returns:
         Values `(batch,)`, or a scalar for `h` of shape `(labels,)`, in units of the metric's cost.

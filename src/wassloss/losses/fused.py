@@ -27,12 +27,16 @@ from wassloss.kernels.threads import spread
 from wassloss.losses.inputs import mass_tolerance
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import ReadTarget
-from wassloss.transport.conditions import default_tolerance, rounding_of
-from wassloss.transport.dispatch import LARGEST_NEWTON_SUPPORT, largest_block
+from wassloss.transport.dispatch import largest_block
 from wassloss.transport.newton.cpu import terms_of
-from wassloss.transport.newton.solver import Newton
+from wassloss.transport.newton.solver import LARGEST_NEWTON_SUPPORT, Newton
 from wassloss.transport.objective import Regularizer
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport.precision import (
+    default_tolerance,
+    lowest_log_mass,
+    rounding_error,
+    smallest_mass,
+)
 
 if TYPE_CHECKING:
     from wassloss.kernels.numba.loss import RowScratch
@@ -107,7 +111,7 @@ def _sparse(kernels: _Kernels, logits: Tensor, indices: Tensor, weights: Tensor)
     tolerance = _mass_tolerance(dtype, weights.dtype)
     largest, epsilon = spec.metric.largest_known_cost, spec.objective.epsilon
     to_tolerance = not spec.objective.free_target and spec.options.scaling_iterations is None
-    if to_tolerance and largest is not None and rounding_of(largest, epsilon, dtype) > tol:
+    if to_tolerance and largest is not None and rounding_error(largest, epsilon, dtype) > tol:
         x = x.double()  # whose rounding leaves enough digits
     # In the precision of the logits first: what it rounds to 0 is padding in either.
     indices, weights = indices.contiguous(), weights.to(dtype).to(x.dtype).contiguous()
@@ -146,12 +150,6 @@ def _in_pieces(
         return parts[0]
     value, gradient, status, _ = zip(*parts, strict=True)
     return FusedResult(torch.cat(value), torch.cat(gradient), torch.cat(status))
-
-
-@cache
-def lowest_log_mass(dtype: torch.dtype) -> float:
-    """What the log of a label's mass is raised to; see `smallest_mass`."""
-    return float(np.log(smallest_mass(dtype)))
 
 
 class _Kernels:

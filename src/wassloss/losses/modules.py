@@ -76,7 +76,7 @@ class _TransportLoss(nn.Module):
     def extra_repr(self) -> str:
         objective, options = self.spec.objective, self.spec.options
         gamma = "" if objective.balanced else f", gamma={objective.gamma}"
-        shown = {"debiased": self.spec.debiased, "iterations": options.scaling_iterations}
+        shown = {"debiased": self.spec.debiased, "scaling_iterations": options.scaling_iterations}
         extra = "".join(f", {name}={value}" for name, value in shown.items() if value)
         return (
             f"{self.metric!r}, epsilon={objective.epsilon:.4g}{gamma}, "
@@ -163,8 +163,8 @@ class WassersteinLoss(_TransportLoss):
         weight: a weight for each class, `(labels,)`; an example counts as much as its classes.
         ignore_index: the class id of examples that do not count.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
-        tol, max_iterations, iterations, solver: how hard to solve; `iterations=10` is the paper's
-            own run. See :mod:`wassloss.losses`.
+        tol, max_iterations, scaling_iterations, solver: how hard to solve; see
+            :mod:`wassloss.losses`. The paper runs `scaling_iterations=10`.
 
     Shapes:
         - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
@@ -196,7 +196,7 @@ class WassersteinLoss(_TransportLoss):
         reduction: str = "mean",
         tol: float | None = None,
         max_iterations: int | None = None,
-        iterations: int | None = None,
+        scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         metric = _tabulated(metric)
@@ -210,7 +210,7 @@ class WassersteinLoss(_TransportLoss):
             ignore_index=ignore_index,
             tol=tol,
             max_iterations=max_iterations,
-            iterations=iterations,
+            scaling_iterations=scaling_iterations,
             solver=solver,
         )
         super().__init__(spec, weight, reduction)
@@ -296,8 +296,8 @@ class RelaxedWassersteinLoss(_TransportLoss):
             `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint, and
             a target's of 0 is free: see :class:`NearestWassersteinLoss`.
         kl_weight: weight of `KL~(target ‖ prediction)`.
-        regularizer, weight, ignore_index, reduction, tol, max_iterations, iterations, solver: as in
-            :class:`WassersteinLoss`.
+        regularizer, weight, ignore_index, reduction: as in :class:`WassersteinLoss`.
+        tol, max_iterations, scaling_iterations, solver: likewise.
 
     Shapes:
         - log_h: logs of the predicted masses, `(batch, labels)`, `(batch, labels, …)` or
@@ -323,7 +323,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
         reduction: str = "mean",
         tol: float | None = None,
         max_iterations: int | None = None,
-        iterations: int | None = None,
+        scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         metric = _tabulated(metric)
@@ -336,7 +336,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
             ignore_index=ignore_index,
             tol=tol,
             max_iterations=max_iterations,
-            iterations=iterations,
+            scaling_iterations=scaling_iterations,
             solver=solver,
         )
         super().__init__(spec, weight, reduction)

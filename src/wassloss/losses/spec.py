@@ -13,8 +13,7 @@ from torch import Tensor
 
 from wassloss._checks import check_choice, check_flag, check_number, check_strength
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.transport import Objective, Regularizer, Solver
-from wassloss.transport.options import SolveOptions
+from wassloss.transport import Objective, Regularizer, SolveOptions, Solver
 
 
 class SolverKeywords(TypedDict, total=False):
@@ -23,7 +22,7 @@ class SolverKeywords(TypedDict, total=False):
     regularizer: str
     tol: float | None
     max_iterations: int | None
-    iterations: int | None
+    scaling_iterations: int | None
     solver: Solver | None
 
 
@@ -70,7 +69,7 @@ class LossSpec:
         ignore_index: SupportsIndex = -100,
         tol: float | None = None,
         max_iterations: int | None = None,
-        iterations: int | None = None,
+        scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> LossSpec:
         """The settings from keywords as users write them.
@@ -81,7 +80,10 @@ class LossSpec:
         metric = as_ground_metric(metric)
         objective = _objective(epsilon, gamma, regularizer)
         options = SolveOptions.checked(
-            tol=tol, max_iterations=max_iterations, scaling_iterations=iterations, solver=solver
+            tol=tol,
+            max_iterations=max_iterations,
+            scaling_iterations=scaling_iterations,
+            solver=solver,
         )
         options.check_objective(objective)
         debiased = check_flag("debiased", debiased)
@@ -103,7 +105,7 @@ class LossSpec:
             options,
             debiased,
             check_strength("kl_weight", kl_weight),
-            normalize_target,
+            bool(normalize_target),
             _ignore_index(ignore_index),
         )
 

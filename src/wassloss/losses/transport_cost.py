@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -11,9 +9,9 @@ from wassloss import _checks
 from wassloss.losses.autograd import check_reverse_mode, with_gradient
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget
-from wassloss.transport import Problem, Solver, Symmetric, choose_solver, solve_problem
-from wassloss.transport.options import SolveOptions
-from wassloss.transport.problem import smallest_mass
+from wassloss.transport import Problem, choose_solver, solve_problem
+from wassloss.transport.precision import smallest_mass
+from wassloss.transport.sinkhorn import Symmetric
 
 # A product with a kernel shared by the batch costs a fraction of exponentials: where a target has
 # more than this part of the labels, one over all of them is cheaper than its own block.
@@ -86,17 +84,19 @@ def _target_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> T
     masses = weights.detach()
     if weights.requires_grad:
         masses = masses.clamp(min=smallest_mass(dtype))  # see problem_of
-    costs = metric.costs_among(target.indices).to(dtype).expand(len(weights), -1, -1)
+    costs = metric.costs_among(target.indices).to(dtype)
     own = torch.arange(weights.shape[1], device=weights.device).unsqueeze(0)
-    problem = Problem.from_log(masses.log(), masses, own, metric, spec.objective)
-    solution = solve_problem(replace(problem, columns=problem.checked(costs.detach())), solver)
+    problem = Problem.from_log(
+        masses.log(), masses, own, metric, spec.objective, block=costs.detach()
+    )
+    solution = solve_problem(problem, solver)
     if not torch.is_grad_enabled():
         return solution.value
     pairs: list[tuple[Tensor, Tensor]] = []
     if weights.requires_grad:
         pairs.append((weights, solution.gradient(0) + solution.gradient(1)))
     if metric.requires_grad:
-        pairs.append((costs, solution.support_plan()))
+        pairs.append((costs.expand(problem.batch, -1, -1), solution.support_plan()))
     return with_gradient(solution.value, *pairs) if pairs else solution.value
 
 
@@ -110,7 +110,7 @@ def _one_transport(
     if _checks.can_read_values():
         check_reverse_mode(log_h if h is None else h, target.weights)
     problem = problem_of(log_h.detach(), target, spec)
-    solution = solve_problem(problem, solver_for(problem, spec.options), unsolved=unsolved)
+    solution = solve_problem(problem, choose_solver(problem, spec.options), unsolved=unsolved)
     if not torch.is_grad_enabled():
         return solution.value
     pairs: list[tuple[Tensor, Tensor]] = []
@@ -135,15 +135,3 @@ def problem_of(log_h: Tensor, target: SparseTarget, spec: LossSpec) -> Problem:
         # not be met would be one as soon as it is kept.)
         weights = weights.clamp(min=smallest_mass(weights.dtype))
     return Problem.from_log(log_h, weights, target.indices, spec.metric, spec.objective)
-
-
-def solver_for(problem: Problem, options: SolveOptions) -> Solver:
-    """The solver that was asked for, or the automatic choice."""
-    if options.solver is not None:
-        return options.solver
-    return choose_solver(
-        problem,
-        tol=options.tol,
-        max_iterations=options.max_iterations,
-        iterations=options.scaling_iterations,
-    )

@@ -37,7 +37,7 @@ class MeasureModel(nn.Module):
     Args:
         features: length of an input.
         labels: number of labels.
-        hidden: width of each hidden layer; none for a linear model.
+        hidden_layer_sizes: width of each hidden layer; none for a linear model.
 
     Shapes:
         - x: `(batch, features)`
@@ -49,9 +49,9 @@ class MeasureModel(nn.Module):
     >>> loss_fn(model(torch.ones(2, 4)), torch.rand(2, 5)).backward()
     """
 
-    def __init__(self, features: int, labels: int, hidden: Sequence[int] = ()) -> None:
+    def __init__(self, features: int, labels: int, hidden_layer_sizes: Sequence[int] = ()) -> None:
         super().__init__()
-        self.scores = MLP(features, hidden, labels)
+        self.scores = MLP(features, hidden_layer_sizes, labels)
         self.head = LogMass()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -61,4 +61,9 @@ class MeasureModel(nn.Module):
     def config(self) -> dict[str, Any]:
         """What :func:`wassloss.models.build` makes the same model from."""
         features, *hidden, labels = self.scores.widths
-        return {"kind": "MeasureModel", "features": features, "labels": labels, "hidden": hidden}
+        return {
+            "kind": "MeasureModel",
+            "features": features,
+            "labels": labels,
+            "hidden_layer_sizes": hidden,
+        }

@@ -16,7 +16,7 @@ class MLP(nn.Module):
 
     Args:
         features: length of an input.
-        hidden: width of each hidden layer, in order.
+        hidden_layer_sizes: width of each hidden layer, in order.
         labels: number of labels.
         dropout: share of the hidden units that each training step leaves out.
 
@@ -26,14 +26,17 @@ class MLP(nn.Module):
     """
 
     def __init__(
-        self, features: int, hidden: Sequence[int], labels: int, dropout: float = 0.0
+        self, features: int, hidden_layer_sizes: Sequence[int], labels: int, dropout: float = 0.0
     ) -> None:
         super().__init__()
         if not 0 <= check_number("dropout", dropout) < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
-        if isinstance(hidden, int | str):
-            raise TypeError(f"hidden must be a sequence of widths, such as [128], got {hidden!r}")
-        widths = [check_count("hidden", width) for width in hidden]
+        if isinstance(hidden_layer_sizes, int | str):
+            raise TypeError(
+                "hidden_layer_sizes must be a sequence of widths, such as [128], got "
+                f"{hidden_layer_sizes!r}"
+            )
+        widths = [check_count("hidden_layer_sizes", width) for width in hidden_layer_sizes]
         self.widths = (check_count("features", features), *widths, check_count("labels", labels))
         self.dropout = dropout
         layers: list[nn.Module] = []
@@ -53,7 +56,7 @@ class MLP(nn.Module):
         return {
             "kind": "MLP",
             "features": features,
-            "hidden": hidden,
+            "hidden_layer_sizes": hidden,
             "labels": labels,
             "dropout": self.dropout,
         }

@@ -16,12 +16,14 @@ from wassloss.data._parts import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.report.mass import MassByDistance, mass_by_distance
-from wassloss.runs import ExampleScores, Inputs, TrainedRun, evaluate, inputs_for
-from wassloss.runs.evaluation import nearest_true, run_difference
+from wassloss.runs import TrainedRun
+from wassloss.runs.evaluation import ExampleScores, evaluate, nearest_true, run_difference
+from wassloss.runs.inputs import Inputs
+from wassloss.runs.reading import inputs_for
 from wassloss.scores import top_labels
 from wassloss.scores._inputs import read_labels
 from wassloss.scores.differences import Difference
-from wassloss.training import Record
+from wassloss.training.log import Record
 
 GUESSES = 5  # of each example that is shown
 
@@ -236,8 +238,6 @@ def _flat(run: TrainedRun) -> dict[str, str]:
     epsilon = config.get("epsilon")
     if epsilon is not None and shown.get("epsilon") is None:
         shown["epsilon"] = f"{epsilon:.4g} (default)"
-    if shown.get("lr") is None:
-        shown["lr"] = f"{run.settings.plan().optimizer.lr:g} (default)"
     shown["model"] = ", ".join(f"{k} {v}" for k, v in config["model"].items())
     shown["metric"] = repr(run.metric)
     shown |= {f"{name} version": value for name, value in config["versions"].items()}

@@ -67,7 +67,7 @@ def training_figure(report: Report) -> str:
             axes.set_visible(False)
         for i, (name, log) in enumerate(zip(report.names, report.logs, strict=True)):
             plots.plot_training(
-                [record.iteration for record in log],
+                [record.step for record in log],
                 [record.loss for record in log],
                 panels[i],
                 name=name,
@@ -79,7 +79,7 @@ def training_figure(report: Report) -> str:
 
 
 def validation_figure(report: Report) -> str | None:
-    """Validation scores over the iterations, where runs have them and watch the same."""
+    """Validation scores over the steps, where runs have them and watch the same."""
     logs = [[record for record in log if record.score is not None] for log in report.logs]
     watched = {w for w, log in zip(report.watched, logs, strict=True) if log}
     if len(watched) != 1 or watched == {"loss"}:
@@ -89,7 +89,7 @@ def validation_figure(report: Report) -> str | None:
         for i, (name, log) in enumerate(zip(report.names, logs, strict=True)):
             if log:
                 plots.plot_training(
-                    [record.iteration for record in log],
+                    [record.step for record in log],
                     [record.score or 0.0 for record in log],
                     axes,
                     name=name,

@@ -1,40 +1,26 @@
-"""Runs: a directory that holds what was trained, on what, how, and how well it does.
+"""Runs: directories that hold what was trained, on what, how, and how well it does.
 
 ================================  ================================================================
-``config.json``                   settings, columns, labels, model, loss, versions: all that the
-                                  outcome depends on; and the SHA-256 sums of all files but the
+``config.json``                   settings, columns, labels, model, loss, versions: everything that
+                                  the outcome depends on; and the SHA-256 sums of all files except
                                   checkpoints, which have their own
-``metric.npz``                    the ground metric, with the labels' names
-``standardization.npz``           means and scales of the features, where they were asked for
+``start.safetensors``             the model before its first step, with the ground metric and the
+                                  standardisation of its features
 ``log.jsonl``, ``checkpoint-…``   those of :func:`wassloss.training.train`
-``model.safetensors``             the weights that came of it
+``model.safetensors``             the trained model, with the metric and the standardisation
 ``scores.json``                   scores on examples that were held out
 ================================  ================================================================
 
-:func:`wassloss.load` gives back all that is needed to predict.
+:func:`wassloss.load` returns everything that predicting takes.
 
 >>> from wassloss import runs
->>> settings = runs.Settings(data="clipart", kl_weight=0.1, iterations=300)
->>> settings.plan().batch_size
+>>> runs.Settings("clipart", kl_weight=0.1, steps=300).batch_size
 100
 """
 
-from wassloss.runs.evaluation import ExampleScores, evaluate
-from wassloss.runs.fitting import Outcome, fit
-from wassloss.runs.inputs import Inputs
-from wassloss.runs.reading import inputs_for, read_inputs
+from wassloss.runs.fitting import fit
+from wassloss.runs.loading import load
 from wassloss.runs.settings import Settings
-from wassloss.runs.trained import TrainedRun, open_run
+from wassloss.runs.trained import TrainedRun
 
-__all__ = [
-    "ExampleScores",
-    "Inputs",
-    "Outcome",
-    "Settings",
-    "TrainedRun",
-    "evaluate",
-    "fit",
-    "inputs_for",
-    "open_run",
-    "read_inputs",
-]
+__all__ = ["Settings", "TrainedRun", "fit", "load"]

@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+from wassloss.data._csv_text import is_data, read_header
 from wassloss.data.columns import DataWarning
-from wassloss.data.csv import is_data, read_header
 from wassloss.data.files import describe
 from wassloss.data.parquet import expanded
 from wassloss.runs.trained import TrainedRun

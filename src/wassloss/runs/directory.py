@@ -1,37 +1,32 @@
-"""A run's directory: what its files are called, and how they are written and read with their sums.
+"""The files of a run's directory, written and read with their sums.
 
 ``config.json`` holds the SHA-256 sum of every other file that counts, and its own. It is written
 last and replaced as a whole: a crash leaves the old one, with the files that it lists, or the new
-one. A file that it does not list, left by a crash before it, is not looked at.
+one. A file that it does not list, left by a crash before it, is ignored.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from wassloss._files import replacing
-from wassloss._safetensors import import_safetensors
 from wassloss._sealed import sealed, unsealed
 from wassloss.runs.settings import Settings
 from wassloss.training.log import LOG_NAME
 from wassloss.training.run import RUN_CONFIG
 
-CONFIG, METRIC, SCORES, LOG = RUN_CONFIG, "metric.npz", "scores.json", LOG_NAME
-MODEL, STANDARDIZATION = "model.safetensors", "standardization.npz"
-FORMAT = 2
+CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
+START, MODEL = "start.safetensors", "model.safetensors"
+FORMAT = 3
 
 _AGAIN = "restore it from a copy, or train again in another directory"
 _REMEDY = {
-    MODEL: "delete it, and the newest checkpoint is taken instead",
+    MODEL: "delete it, and the newest checkpoint is used instead",
     SCORES: "delete it, and `wassloss train --resume` writes it again",
-    LOG: "restore it from a copy, or delete it to go on without",
+    LOG: "restore it from a copy, or delete it to continue without",
 }
 
 
@@ -44,13 +39,13 @@ def read_config(path: Path) -> dict[str, Any]:
     """
     file = path / CONFIG
     if not file.is_file():
-        what = "is no run: it has no config.json" if path.is_dir() else "does not exist"
+        what = f"is not a run: it has no {CONFIG}" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"{path} {what}; `wassloss train DATA --out {path}` makes a run")
     try:
         config = unsealed(file.read_bytes())
         if config["format"] != FORMAT:
             raise ValueError(f"format {config['format']} is unknown, this version reads {FORMAT}")
-        Settings.from_json(config["settings"])
+        Settings.from_config(config["settings"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the configuration of a run: {error}; {_AGAIN}") from error
     return config
@@ -62,50 +57,32 @@ def write_config(path: Path, config: Mapping[str, Any], files: Mapping[str, str]
 
 
 def write_checked(path: Path, name: str, content: bytes) -> dict[str, str]:
-    """Write a file of the run, all or nothing; its name and sum, for `write_config`."""
+    """Write a file of the run; returns its name and sum, for `write_config`."""
     _write(path / name, content)
     return {name: checksum(content)}
 
 
 def read_checked(path: Path, name: str, config: Mapping[str, Any]) -> bytes:
-    """What a file of the run holds.
+    """The content of a file of the run.
 
     Raises:
         ValueError: it is not what was written.
     """
-    file = path / name
-    content = file.read_bytes()
+    content = (path / name).read_bytes()
     if checksum(content) != config["files"].get(name):
         raise ValueError(
-            f"{file} is damaged, its SHA-256 sum is not the one in {CONFIG}: "
+            f"{path / name} is damaged, its SHA-256 sum is not the one in {CONFIG}: "
             f"{_REMEDY.get(name, _AGAIN)}"
         )
     return content
 
 
 def clear(path: Path) -> None:
-    """Remove a run; its directory stays, with what is not of a run."""
-    for name in (CONFIG, METRIC, STANDARDIZATION, MODEL, SCORES, LOG):
+    """Remove a run; its directory stays, with what does not belong to the run."""
+    for name in (CONFIG, START, MODEL, SCORES, LOG):
         (path / name).unlink(missing_ok=True)
     for checkpoint in path.glob("*checkpoint-*"):
-        shutil.rmtree(checkpoint)
-
-
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Write JSON, all or nothing."""
-    _write(path, json_bytes(values))
-
-
-def json_bytes(values: dict[str, Any]) -> bytes:
-    """JSON, a value a line."""
-    return (json.dumps(values, indent=1) + "\n").encode()
-
-
-def model_bytes(model: nn.Module) -> bytes:
-    """A model's weights as safetensors."""
-    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    packed: bytes = import_safetensors().torch.save(tensors)
-    return packed
+        checkpoint.unlink()
 
 
 def checksum(content: bytes) -> str:

@@ -12,9 +12,10 @@ from wassloss import data as data_sets
 from wassloss._precision import narrowed
 from wassloss.data import Dataset
 from wassloss.data._parts import part_name
+from wassloss.data.files import read_features
 from wassloss.data.parquet import expanded, feature_batches, row_count
+from wassloss.estimators.model_file import rows_at_once
 from wassloss.runs.columns import Columns, columns_for
-from wassloss.runs.inputs import rows_at_once
 from wassloss.runs.trained import TrainedRun
 
 BUILT_IN: dict[str, Callable[[], Dataset]] = {"clipart": data_sets.clipart}
@@ -57,7 +58,7 @@ def _from_file(source: str, part: str | None, columns: Columns) -> tuple[Tensor,
     if part is not None:
         label = label if table else None
         return _of_part(data_sets.read(source, label_column=label, feature_names=wanted), part)
-    features = data_sets.read_features(source, label_column=label, feature_names=wanted)
+    features = read_features(source, label, wanted)
     return features, list(range(len(features)))
 
 

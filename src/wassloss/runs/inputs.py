@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from wassloss.data import Dataset, ParquetStream
-from wassloss.data._parts import part_name
+from wassloss.data._parts import KNOWN_PARTS, part_name
 from wassloss.data.streaming import Batch
+from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
 from wassloss.runs.streams import SinglePrecision
 from wassloss.targets import SparseTarget
-
-ROWS_AT_ONCE = 4096  # of held-out examples that go through a model together, at most
-_ENTRIES_AT_ONCE = 2**24  # of (examples, labels)
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,23 @@ class Inputs:
         )
 
 
-def rows_at_once(labels: int) -> int:
-    """How many examples to predict for together, in bounded memory whatever the labels."""
-    return max(1, min(ROWS_AT_ONCE, _ENTRIES_AT_ONCE // labels))
+def check_trainable(parts: Iterable[str]) -> None:
+    """Refuse parts that do not include one to train on."""
+    found = list(parts)
+    if found and "train" not in found:
+        raise ValueError(
+            f"data with parts must have a part named train, got {', '.join(found)}: rename one of "
+            "them, or leave parts out to train on everything"
+        )
+
+
+def warn_of_unused(parts: Iterable[str]) -> None:
+    """Name the parts that a run neither trains on, nor watches, nor scores."""
+    unused = [name for name in parts if name not in KNOWN_PARTS]
+    if unused:
+        subject, verb = ("part", "is") if len(unused) == 1 else ("parts", "are")
+        warnings.warn(
+            f"the {subject} {', '.join(unused)} {verb} not used: train is trained on, validation "
+            "watched, test scored",
+            stacklevel=3,
+        )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from wassloss import data as data_sets
@@ -13,16 +15,17 @@ from wassloss.data import Dataset
 from wassloss.data.files import describe
 from wassloss.data.labels import UnknownLabelError, numbers, places_in, shown
 from wassloss.data.parquet import expanded
-from wassloss.ground import Discrete, GroundMetric
+from wassloss.estimators.labels import metric_of_labels
+from wassloss.ground import Discrete, GroundMetric, load, storage
 from wassloss.runs.columns import columns_for
 from wassloss.runs.features import BUILT_IN, padded_features
-from wassloss.runs.inputs import Inputs
-from wassloss.runs.metric import MADE, made_metric, metric_in_file, named, with_cost
-from wassloss.runs.parts import check_trainable
+from wassloss.runs.inputs import Inputs, check_trainable
 from wassloss.runs.settings import Settings
 from wassloss.runs.streams import Peek, parts_of, peek, values_in
 from wassloss.runs.trained import TrainedRun
 from wassloss.targets import SparseTarget, is_dense
+
+MADE = {"ordinal": "ordinal", "discrete": None}  # metrics that the labels make by themselves
 
 
 def read_inputs(
@@ -41,7 +44,7 @@ def read_inputs(
         ValueError: a file cannot be read, or data and metric do not fit; one line says why.
     """
     if metric is None:
-        metric = metric_in_file(settings)
+        metric = _metric_in_file(settings)
     if settings.stream or Path(settings.data).is_dir():
         return _streamed(settings, metric, feature_names)
     given = _read(settings, metric, feature_names)
@@ -60,7 +63,7 @@ def read_inputs(
         shares = {"train": 1 - settings.validation, "validation": settings.validation}
         given = given.split(shares, settings.seed, of=of)
     return Inputs(
-        named(metric, given.label_names),
+        _named(metric, given.label_names),
         given,
         None,
         tuple(given.parts),
@@ -112,10 +115,39 @@ def _own_metric(settings: Settings, given: Dataset) -> tuple[Dataset, GroundMetr
             given = by_value(given)
         names = given.label_names or ()
         _check_order(settings, names, None, _listed(settings))
-        return given, made_metric(settings, names)
+        return given, _made_metric(settings, names)
     if given.metric is None:
         raise _no_metric(settings)
-    return given, with_cost(given.metric, settings)
+    return given, _with_cost(given.metric, settings)
+
+
+def _metric_in_file(settings: Settings) -> GroundMetric | None:
+    """The metric of the file that the settings name, if they do."""
+    if settings.metric is None or settings.metric in MADE:
+        return None
+    metric = _with_cost(load(settings.metric), settings)
+    listed = settings.labels
+    return _named(metric, listed) if listed and len(listed) == metric.size else metric
+
+
+def _made_metric(settings: Settings, names: Sequence[str]) -> GroundMetric:
+    kind = MADE[settings.metric or "discrete"]
+    return _with_cost(metric_of_labels(kind, numbers(names) or names, np.float32, names), settings)
+
+
+def _with_cost(metric: GroundMetric, settings: Settings) -> GroundMetric:
+    """The metric with the power and the scale of the settings, if they have any."""
+    if settings.scale is not None:
+        metric = metric.with_cost(scale=settings.scale)
+    return metric if settings.power is None else metric.with_cost(power=settings.power)
+
+
+def _named(metric: GroundMetric, names: Sequence[str] | None) -> GroundMetric:
+    """The metric with the labels' names, if it has none of its own."""
+    if metric.labels is not None or names is None:
+        return metric
+    arrays = storage.to_arrays(metric)
+    return storage.from_arrays({**arrays, "labels": np.array(names, dtype=np.str_)})
 
 
 def _no_metric(settings: Settings) -> ValueError:
@@ -178,7 +210,7 @@ def _streamed(
                 f"{settings.data} does not say how many labels there are: pass labels, or a "
                 "metric file"
             )
-        metric = made_metric(settings, names or _ids(first.label_count))
+        metric = _made_metric(settings, names or _ids(first.label_count))
     elif first.label_names is None and names is not None:
         names = places_in(names, metric).names  # the metric may have more than occur
     count = first.label_count if names is None else len(names)
@@ -190,7 +222,7 @@ def _streamed(
             "but they differ"
         )
     return Inputs(
-        named(metric, names),
+        _named(metric, names),
         None,
         settings.data,
         parts,
@@ -267,7 +299,7 @@ def _judging(run: TrainedRun, source: str, label_column: str | None, own: bool) 
         validation=settings.validation if own else 0.0,  # the very examples that were held out
         stream=settings.stream and own,
     )
-    metric = named(run.metric, _ids(run.metric.size))  # by value: other data have other ids
+    metric = _named(run.metric, _ids(run.metric.size))  # by value: other data have other ids
     try:
         inputs = read_inputs(other, metric, wanted)
     except ValueError as error:

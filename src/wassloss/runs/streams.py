@@ -9,10 +9,11 @@ import torch
 
 from wassloss._precision import narrowed
 from wassloss.data import ParquetStream
+from wassloss.data._arrow import named_errors
 from wassloss.data.labels import found_labels
+from wassloss.data.layout import find_layout
 from wassloss.data.parquet import expanded, label_values, open_file, part_names
 from wassloss.data.streaming import Batch
-from wassloss.data.table import find_layout, named_errors
 
 
 class SinglePrecision:

@@ -1,11 +1,10 @@
-"""A trained run read from its directory: the whole way from a table's columns to a label."""
+"""A trained run read from its directory: from a table's columns to labels."""
 
 from __future__ import annotations
 
-import io
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,74 +13,65 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss import scores
-from wassloss._files import unpack_npz
 from wassloss._precision import narrowed
-from wassloss._safetensors import import_safetensors
 from wassloss.data._inputs import feature_tensor
 from wassloss.data.columns import DataWarning, columns, not_features
 from wassloss.data.labels import numbers, shown
-from wassloss.ground import GroundMetric, storage
-from wassloss.models import build
-from wassloss.runs.directory import (
-    LOG,
-    METRIC,
-    MODEL,
-    SCORES,
-    STANDARDIZATION,
-    read_checked,
-    read_config,
-)
-from wassloss.runs.inputs import rows_at_once
+from wassloss.estimators.decisions import decide
+from wassloss.estimators.model_file import FittedModel, one_line_errors, unpack
+from wassloss.ground import GroundMetric
+from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_checked, read_config
 from wassloss.runs.settings import Settings
-from wassloss.runs.standardization import Standardization
-from wassloss.training import CheckpointError, Record, load_newest, read_log
-from wassloss.training.log import parse_log
-from wassloss.training.run import load_weights, model_of
-
-DECISIONS = ("probable", "least_cost")
+from wassloss.training.checkpoints import CheckpointError, has_checkpoints, newest_checkpoint
+from wassloss.training.log import Record, parse_log, read_log
+from wassloss.training.run import model_of
 
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What came of a run, ready to predict: columns, preprocessing, model, labels, metric.
+    """A run, ready to predict: columns, preprocessing, model, labels, metric.
 
-    ``X`` is features `(n, features)`, a tensor or an array in the order of the columns that the run
+    ``X`` is features `(n, features)`: a tensor or an array in the order of the columns that the run
     was trained on; or a data frame, whose columns are found by name, in any order.
 
     Attributes:
         path: its directory.
         settings: what it was asked to do.
-        config: all of ``config.json``.
-        metric: its ground metric, with the labels' names where they are known.
-        model: in evaluation mode; takes features that `standardization` has been applied to.
-        standardization: what features go through first, or None.
-        finished: False where the model is of a checkpoint of a run that was stopped.
+        config: the content of ``config.json``.
+        fitted: model, metric and standardisation.
+        finished: False if the model is from a checkpoint of a run that was stopped.
     """
 
     path: Path
     settings: Settings
     config: dict[str, Any]
-    metric: GroundMetric
-    model: nn.Module
-    standardization: Standardization | None
+    fitted: FittedModel
     finished: bool
 
     @property
     def name(self) -> str:
-        """What to call it, the name of its directory."""
+        """The name of its directory."""
         return self.path.resolve().name
+
+    @property
+    def metric(self) -> GroundMetric:
+        """Its ground metric, with the labels' names if they are known."""
+        return self.fitted.metric
+
+    @property
+    def model(self) -> nn.Module:
+        """In evaluation mode; takes standardised features."""
+        return self.fitted.model
 
     @property
     def features(self) -> int:
         """How many features it takes."""
-        return int(self.config["features"]["count"])
+        return self.fitted.features
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The columns that it was trained on, or None where they go by position."""
-        names = self.config["features"]["names"]
-        return None if names is None else tuple(names)
+        """The columns that it was trained on, or None if they go by position."""
+        return self.fitted.feature_names
 
     @property
     def labels(self) -> tuple[str | int | float, ...]:
@@ -92,7 +82,7 @@ class TrainedRun:
         return tuple(numbers(names) or names)
 
     def label(self, index: int) -> str:
-        """What a label is called."""
+        """The name of a label."""
         return str(index) if self.metric.labels is None else self.metric.labels[index]
 
     def log(self) -> list[Record]:
@@ -103,18 +93,9 @@ class TrainedRun:
             return read_log(self.path)
         return parse_log(read_checked(self.path, LOG, self.config), self.path / LOG)
 
-    @torch.no_grad()
     def logits(self, X: Any) -> Tensor:
         """The model's outputs, `(n, labels)`, in the order of `labels`."""
-        weights = next(self.model.parameters())
-        given = self._features(X)
-        outputs = []
-        for rows in given.split(rows_at_once(self.metric.size)):
-            x = narrowed("features", rows, weights.dtype)
-            x = x.to(weights.device)
-            x = x if self.standardization is None else self.standardization(x)
-            outputs.append(self.model(x).cpu())
-        return torch.cat(outputs)
+        return self.fitted.outputs(self._features(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities `(n, labels)`, in the order of `labels`; a tensor if `X` is one."""
@@ -122,31 +103,21 @@ class TrainedRun:
         return p if isinstance(X, Tensor) else p.numpy()
 
     def predict(self, X: Any, decision: str = "probable") -> NDArray[Any]:
-        """One label for each example: the most probable, or that of ``"least_cost"``."""
+        """One label per example: the most probable, or that of ``"least_cost"``."""
         return self.predict_top(X, 1, decision)[:, 0]
 
     def predict_top(self, X: Any, k: int, decision: str = "probable") -> NDArray[Any]:
-        """`k` labels for each example, best first, `(n, k)`.
+        """`k` labels per example, best first, `(n, k)`.
 
         The most ``"probable"``, or those of ``"least_cost"``: the label, or for several the set,
         whose expected cost to the nearest of them is small.
         """
-        chosen = self.decide(self.logits(X).softmax(1), k, decision)
+        chosen = decide(self.logits(X).softmax(1), self.metric, k, decision)
         found: NDArray[Any] = np.array(self.labels)[chosen.numpy()]
         return found
 
-    def decide(self, p: Tensor, k: int = 1, decision: str = "probable") -> Tensor:
-        """Indices of the `k` labels to answer with, `(n, k)`, given their probabilities."""
-        if decision not in DECISIONS:
-            raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, got {decision!r}")
-        if decision == "probable":
-            return torch.as_tensor(scores.top_labels(p, k))
-        if k == 1:
-            return torch.as_tensor(scores.least_cost_label(p, self.metric)).unsqueeze(1)
-        return torch.as_tensor(scores.least_cost_labels(p, self.metric, k))
-
     def check_columns(self, found: tuple[str, ...], source: str) -> None:
-        """Refuse data that lack columns, and say which columns are not used.
+        """Refuse data that lack columns, and warn about columns that are not used.
 
         Args:
             found: the names of the columns that may be features.
@@ -168,7 +139,7 @@ class TrainedRun:
             )
 
     def _features(self, X: Any) -> Tensor:
-        """Finite floats in the order of training."""
+        """Finite floats in the order and the precision of training."""
         if hasattr(X, "columns") and hasattr(X, "to_numpy"):
             X = self._columns(X)
         features = feature_tensor(X)
@@ -177,11 +148,11 @@ class TrainedRun:
                 f"data must have {self.features} features, as {self.path} was trained on, got "
                 f"{features.shape[1]}"
             )
-        return features
+        return narrowed("features", features, torch.float32)
 
     def _columns(self, frame: Any) -> NDArray[Any]:
-        told = not_features(self.settings.label_column or "label")
-        by_name = {str(name): name for name in frame.columns if str(name) not in told}
+        others = not_features(self.settings.label_column or "label")
+        by_name = {str(name): name for name in frame.columns if str(name) not in others}
         if self.feature_names is not None:
             self.check_columns(tuple(by_name), "X")
             by_name = {name: by_name[name] for name in self.feature_names}
@@ -201,50 +172,33 @@ def open_run(directory: str | os.PathLike[str], device: str = "cpu") -> TrainedR
         ValueError: one of its files is damaged; the message says which, and what to do.
     """
     path = Path(directory)
+    if has_checkpoints(path) and not (path / CONFIG).exists():
+        raise ValueError(
+            f"{path} holds only checkpoints of wassloss.train: wassloss.training.load_model reads "
+            "their model"
+        )
     config = read_config(path)
-    settings = Settings.from_json(config["settings"])
-    for name in (SCORES, LOG):  # not needed to predict, but damage is better known
+    for name in (SCORES, LOG):  # not needed to predict, but damage should be known
         if name in config["files"] and (path / name).exists():
             read_checked(path, name, config)
+    start = read_model(path, START, config)
     finished = MODEL in config["files"] and (path / MODEL).exists()
-    return TrainedRun(
-        path,
-        settings,
-        config,
-        read_metric(path, config),
-        (_read_model(path, config) if finished else _newest_model(path)).to(device),
-        read_standardization(path, config, device),
-        finished,
-    )
+    fitted = read_model(path, MODEL, config) if finished else _newest(path, start)
+    fitted.model.to(device)
+    return TrainedRun(path, Settings.from_config(config["settings"]), config, fitted, finished)
 
 
-def read_metric(path: Path, config: dict[str, Any]) -> GroundMetric:
-    """The ground metric of a run."""
-    return storage.from_arrays(unpack_npz(io.BytesIO(read_checked(path, METRIC, config))))
+def read_model(path: Path, name: str, config: dict[str, Any]) -> FittedModel:
+    """The model in a file of a run."""
+    content = read_checked(path, name, config)
+    with one_line_errors(path / name, "model"):
+        return unpack(content)[0]
 
 
-def read_standardization(
-    path: Path, config: dict[str, Any], device: str = "cpu"
-) -> Standardization | None:
-    """The standardisation of a run's features, if it has one."""
-    if STANDARDIZATION not in config["files"]:
-        return None
-    content = read_checked(path, STANDARDIZATION, config)
-    return Standardization.from_arrays(unpack_npz(io.BytesIO(content))).to(device)
-
-
-def _read_model(path: Path, config: dict[str, Any]) -> nn.Module:
-    weights = import_safetensors().torch.load(read_checked(path, MODEL, config))
-    model = build(config["model"])
-    model.to(next(iter(weights.values())).dtype)
-    load_weights(model, weights)
-    return model.eval()
-
-
-def _newest_model(path: Path) -> nn.Module:
-    checkpoint = load_newest(path)
+def _newest(path: Path, start: FittedModel) -> FittedModel:
+    checkpoint = newest_checkpoint(path)
     if checkpoint is None:
         raise CheckpointError(
             f"{path} holds a run that was stopped before its first checkpoint: train again"
         )
-    return model_of(checkpoint, path)
+    return replace(start, model=model_of(checkpoint, path))

@@ -24,6 +24,7 @@ Versions that accumulate over batches and processes are in :mod:`wassloss.scores
 
 from wassloss.scores.cost import expected_distance, mean_wasserstein, top_k_cost
 from wassloss.scores.decoding import least_cost_label, least_cost_labels, top_labels
+from wassloss.scores.differences import paired_difference
 from wassloss.scores.hits import accuracy, precision_at_k, recall_at_k
 from wassloss.scores.ranking import ranking_auc
 
@@ -33,6 +34,7 @@ __all__ = [
     "least_cost_label",
     "least_cost_labels",
     "mean_wasserstein",
+    "paired_difference",
     "precision_at_k",
     "ranking_auc",
     "recall_at_k",

@@ -1,10 +1,10 @@
-"""Where batches come from: examples in memory, or any stream that can say where it stands.
+"""Where batches come from: examples in memory, or a stream.
 
 A stream is an iterable of batches `(features, target, …)`; one pass over it is an epoch. To be
-resumed it has torchdata's pair of methods: `state_dict()`, a dictionary that JSON can hold and that
-says which batches it has handed out, and `load_state_dict(state)`, after which the next iteration
-begins with the batch that follows. With several processes, a stream hands out the batches of its
-own process.
+resumed, it needs the two methods of torchdata's loaders: `state_dict()`, a dictionary that JSON can
+hold and that says which batches it has handed out, and `load_state_dict(state)`, after which the
+next iteration begins with the batch that follows. With several processes, a stream hands out the
+batches of its own process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wassloss.training.sampler import Sampler
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Something that can be put back to where it stood."""
+    """Something that can be put back to where it was."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -46,10 +46,10 @@ def is_in_memory(data: Data) -> bool:
 
 
 class MemoryBatches:
-    """Batches of examples that are in memory: the device's own, where they fit."""
+    """Batches of examples in memory: that of the device, if they fit."""
 
     def __init__(self, examples: Examples, sampler: Sampler, device: torch.device) -> None:
-        self.home = device if fits(examples, device) else torch.device("cpu")
+        self.home = device if _fits(examples, device) else torch.device("cpu")
         self.examples = examples.to(self.home)
         self.sampler = sampler
         self.device = device
@@ -65,16 +65,13 @@ class MemoryBatches:
         self.sampler.load_state_dict(state)
 
 
-def fits(examples: Examples, device: torch.device) -> bool:
+def _fits(examples: Examples, device: torch.device) -> bool:
     """Whether examples leave at least half of a GPU's free memory to the model."""
-    if device.type != "cuda":
-        return True
-    free, _ = torch.cuda.mem_get_info(device)
-    return examples.nbytes <= free // 2
+    return device.type != "cuda" or examples.nbytes <= torch.cuda.mem_get_info(device)[0] // 2
 
 
 class StreamBatches:
-    """Batches of a stream, which begins again where it ends."""
+    """Batches of a stream, which is iterated again when it ends."""
 
     def __init__(self, stream: Iterable[Batch], device: torch.device) -> None:
         if not isinstance(stream, Iterable):
@@ -93,18 +90,18 @@ class StreamBatches:
         return tuple(to_device(column, self.device) for column in batch)
 
     def _endless(self) -> Iterator[Batch]:
-        nothing_before = False  # once is allowed: what was resumed may stand at an epoch's end
+        was_empty = False  # allowed once: a resumed stream may stand at the end of an epoch
         while True:
             empty = True
             for batch in self.stream:
                 empty = False
                 yield batch
-            if empty and nothing_before:
+            if empty and was_empty:
                 raise ValueError(
                     "data must be iterable again and again, got no batch from it; a generator "
-                    "ends for good, a class with __iter__ begins anew"
+                    "can be iterated only once, a class with __iter__ any number of times"
                 )
-            nothing_before = empty
+            was_empty = empty
 
     def state_dict(self) -> dict[str, Any]:
         if not isinstance(self.stream, Resumable):
@@ -112,9 +109,8 @@ class StreamBatches:
                 "data must have state_dict and load_state_dict for a run with checkpoints, got "
                 f"{type(self.stream).__name__}; or leave out directory"
             )
-        state = self.stream.state_dict()
         try:
-            return dict(json.loads(json.dumps(state)))  # a copy, that JSON can hold
+            return dict(json.loads(json.dumps(self.stream.state_dict())))
         except (TypeError, ValueError) as error:
             raise TypeError(f"data.state_dict() must be what JSON can hold: {error}") from error
 

@@ -1,23 +1,16 @@
-"""Checkpoints: tensors in safetensors, the rest in JSON, all or nothing.
+"""Checkpoints: one file each, written completely or not at all.
 
-A checkpoint is a directory, `checkpoint-00001000` after 1000 iterations, with two files:
-
-==========================  ======================================================================
-``tensors.safetensors``     weights, optimiser, random-number generators, loss meter
-``state.json``              everything else, the SHA-256 sum of the tensors, and its own
-==========================  ======================================================================
-
-It is written under a temporary name, flushed to the disk and renamed: whatever happens meanwhile,
-the one before it stays whole. Nothing is ever unpickled.
+``checkpoint-00001000.safetensors``, after 1000 steps, holds the tensors (weights, optimiser,
+random-number generators, loss meter), everything else as JSON, and the SHA-256 sum of it all. It is
+written under a temporary name, flushed to the disk and renamed, so whatever happens meanwhile, the
+checkpoint before it stays intact.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
-import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,34 +18,33 @@ from typing import Any
 
 from torch import Tensor
 
-from wassloss._safetensors import import_safetensors
-from wassloss._sealed import sealed, unsealed
+from wassloss._files import replacing
+from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
 from wassloss.training.directory_lock import check_not_in_use
 
-_FORMAT = 2
-_NAME = re.compile(r"checkpoint-(\d{8,})")
-_TENSORS, _STATE = "tensors.safetensors", "state.json"
+_FORMAT = 3
+_NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is damaged, or is not of this run; the message says which and why."""
+    """A checkpoint is damaged or belongs to another run; the message says which and why."""
 
 
 class CheckpointWarning(UserWarning):
-    """A damaged checkpoint was passed over for an earlier one."""
+    """A damaged checkpoint was skipped in favour of an earlier one."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on.
+    """Everything a run needs to continue.
 
     Attributes:
-        iteration: steps taken.
+        step: steps taken.
         tensors: by name, on the CPU.
         state: the rest, as JSON holds it.
     """
 
-    iteration: int
+    step: int
     tensors: dict[str, Tensor]
     state: dict[str, Any]
 
@@ -70,69 +62,56 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int = 2) -> P
     """Write a checkpoint, then remove the oldest beyond `keep`.
 
     Raises:
-        OSError: the disk is full, say; earlier checkpoints are as they were.
+        OSError: the disk is full, for example; earlier checkpoints are as they were.
     """
-    save = import_safetensors().torch.save
-    # Copies of their own: safetensors refuses tensors that share memory, as tied weights do.
-    tensors = {
-        name: tensor.detach().cpu().clone().contiguous()
-        for name, tensor in checkpoint.tensors.items()
-    }
-    packed = save(tensors)
-    state = {
-        "format": _FORMAT,
-        "iteration": checkpoint.iteration,
-        "tensors_sha256": hashlib.sha256(packed).hexdigest(),
-        **checkpoint.state,
-    }
-    target = directory / f"checkpoint-{checkpoint.iteration:08d}"
-    temporary = directory / f".{target.name}.{secrets.token_hex(4)}.tmp"
+    state = {"format": _FORMAT, "step": checkpoint.step, **checkpoint.state}
+    content = sealed_tensors(checkpoint.tensors, state)
+    target = directory / f"checkpoint-{checkpoint.step:08d}.safetensors"
     try:
-        temporary.mkdir(parents=True)
-        _write(temporary / _TENSORS, packed)
-        _write(temporary / _STATE, sealed(state))
-        _sync_directory(temporary)
-        if target.exists():  # of a run that was taken up again before it
-            shutil.rmtree(target)
-        temporary.rename(target)
-        _sync_directory(directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with replacing(target) as temporary:
+            temporary.write_bytes(content)
+    except OSError as error:
+        raise OSError(
+            f"cannot write the checkpoint of step {checkpoint.step} to {directory}: {error}; "
+            "earlier ones are intact: free some space, then resume"
+        ) from error
     for old in _paths(directory)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+        old.unlink(missing_ok=True)
     return target
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read one checkpoint.
+    """Read a checkpoint: a file, or the newest intact one in the directory of a run.
 
     Raises:
-        CheckpointError: it is cut short, was tampered with, or is something else.
+        CheckpointError: it is cut short, was changed, or is something else; or there is none.
     """
-    safetensors = import_safetensors()
     path = Path(path)
+    if path.is_dir():
+        newest = newest_checkpoint(path)
+        if newest is None:
+            raise CheckpointError(f"{path} holds no checkpoint")
+        return newest
+    failure = import_safetensors().SafetensorError
     try:
-        state = _read_state(path / _STATE)
-        packed = (path / _TENSORS).read_bytes()
+        tensors, state = unsealed_tensors(path.read_bytes())
         if state["format"] != _FORMAT:
             raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
-        if hashlib.sha256(packed).hexdigest() != state["tensors_sha256"]:
-            raise ValueError(f"{_TENSORS} is not as it was written")
-        return Checkpoint(state["iteration"], safetensors.torch.load(packed), state)
-    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{path} is not a whole checkpoint: {error}") from error
+        return Checkpoint(state["step"], tensors, state)
+    except (OSError, ValueError, KeyError, TypeError, failure) as error:
+        raise CheckpointError(f"{path} is not a valid checkpoint: {error}") from error
 
 
-def load_newest(directory: str | os.PathLike[str]) -> Checkpoint | None:
-    """The newest whole checkpoint of a run, or None where there is none at all.
+def newest_checkpoint(directory: Path) -> Checkpoint | None:
+    """The newest intact checkpoint of a run, or None if it has none at all.
 
-    Damaged ones are passed over with a warning.
+    Damaged ones are skipped with a warning.
 
     Raises:
-        CheckpointError: there are checkpoints, but none is whole.
+        CheckpointError: there are checkpoints, but all are damaged.
     """
     damaged: list[str] = []
-    for path in reversed(_paths(Path(directory))):
+    for path in reversed(_paths(directory)):
         try:
             checkpoint = load_checkpoint(path)
         except CheckpointError as error:
@@ -140,7 +119,9 @@ def load_newest(directory: str | os.PathLike[str]) -> Checkpoint | None:
             continue
         if damaged:
             warnings.warn(
-                f"{'; '.join(damaged)}; going on from {path.name}", CheckpointWarning, stacklevel=2
+                f"{'; '.join(damaged)}; continuing from {path.name}",
+                CheckpointWarning,
+                stacklevel=2,
             )
         return checkpoint
     if damaged:
@@ -148,27 +129,28 @@ def load_newest(directory: str | os.PathLike[str]) -> Checkpoint | None:
     return None
 
 
-def discard_after(directory: Path, iteration: int) -> None:
-    """Make way for a run that goes on from `iteration`: no later checkpoint, nothing half-written.
+def discard_after(directory: Path, step: int) -> None:
+    """Prepare a directory for a run that continues from `step`.
 
-    Later ones are damaged, or they would have been chosen; they are set aside, not removed.
+    Later checkpoints are damaged, or one of them would have been chosen: they are renamed, not
+    removed. Files that were being written when a run was killed are removed.
     """
     for path in _paths(directory):
-        if _iteration(path) > iteration:
-            path.rename(path.with_name(f"damaged-{path.name}-{secrets.token_hex(4)}"))
+        if _step(path) > step:
+            path.rename(path.with_name(f"damaged-{secrets.token_hex(4)}-{path.name}"))
     for path in directory.glob(".checkpoint-*.tmp"):
-        shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
 
 
 def has_checkpoints(directory: Path) -> bool:
-    """Whether there is a run in a directory already."""
+    """Whether a directory already holds a run."""
     return bool(_paths(directory))
 
 
 def check_new(directory: Path, resume: bool) -> None:
-    """Refuse to begin a run where there is one already."""
+    """Refuse to begin a run in the directory of another."""
     if has_checkpoints(directory) and not resume:
-        check_not_in_use(directory)  # which says more
+        check_not_in_use(directory)  # its error says more
         raise ValueError(
             f"directory must be new, or resume=True, got {directory} with checkpoints of a run in "
             "it"
@@ -176,34 +158,10 @@ def check_new(directory: Path, resume: bool) -> None:
 
 
 def _paths(directory: Path) -> list[Path]:
-    """Checkpoints, whole or not, oldest first."""
+    """All checkpoints, intact or not, oldest first."""
     found = [path for path in directory.glob("checkpoint-*") if _NAME.fullmatch(path.name)]
-    return sorted(found, key=_iteration)
+    return sorted(found, key=_step)
 
 
-def _iteration(path: Path) -> int:
-    return int(path.name.removeprefix("checkpoint-"))
-
-
-def _read_state(path: Path) -> dict[str, Any]:
-    try:
-        return unsealed(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    if os.name != "posix":
-        return  # elsewhere directories cannot be opened
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("checkpoint-").removesuffix(".safetensors"))

@@ -1,33 +1,61 @@
-"""Training steps as one CUDA graph: a small model is not held up by the launches of its kernels.
+"""Training steps as one CUDA graph, so that small models do not wait for kernel launches.
 
 Gathering the batch, forward, loss, backward and update are recorded once and replayed. Everything
-the graph reads lies at a fixed place on the device: the examples, the rows of the next few hundred
+the graph reads has a fixed place on the device: the examples, the rows of the next few hundred
 batches, the learning rate, the loss meter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from wassloss.training.batches import Batches, MemoryBatches
 from wassloss.training.meter import LossMeter
-from wassloss.training.optimizers import set_learning_rate
-from wassloss.training.plan import TrainingPlan
+from wassloss.training.plan import TrainingPlan, set_learning_rate
 from wassloss.training.steps import Loss, compute_loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 BATCHES_AT_ONCE = 512  # whose rows are sent to the device together
-WARM_UP_STEPS = 3  # kernels are compiled, and the optimiser makes its state, outside the recording
+WARM_UP_STEPS = 3  # kernels are compiled and optimisers create their state outside the recording
+
+
+def capture(
+    step: Callable[[], None], tensors: Callable[[], Mapping[Any, Tensor]], device: torch.device
+) -> torch.cuda.CUDAGraph:
+    """Record a step as a CUDA graph, leaving everything as it was.
+
+    Args:
+        step: works in place on tensors of the device.
+        tensors: returns all that the step changes. What only exists after a first step is the state
+            of an optimiser, which begins at zero.
+        device: a CUDA device.
+    """
+    before = {name: tensor.detach().clone() for name, tensor in tensors().items()}
+    random_state = torch.cuda.get_rng_state(device)
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP_STEPS):
+            step()
+    torch.cuda.current_stream(device).wait_stream(side)
+    with torch.no_grad():
+        for name, tensor in tensors().items():
+            tensor.copy_(before[name]) if name in before else tensor.zero_()
+    torch.cuda.set_rng_state(random_state, device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.device(device), torch.cuda.graph(graph):
+        step()
+    return graph
 
 
 class GraphSteps:
-    """Steps that are replayed from a CUDA graph, of a single process in full precision."""
+    """Steps replayed from a CUDA graph, for a single process in full precision."""
 
     def __init__(
         self,
@@ -51,87 +79,53 @@ class GraphSteps:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def advance(self, start: int, stop: int) -> Iterator[int]:
+        """Take the steps from `start` to `stop`; yields how many it has taken since it last did."""
         if self.graph is None:
-            self.graph = self._record()
+            size, device = len(self.batches.examples), self.rows.device
+            self.rows.copy_(
+                torch.arange(self.rows.numel(), device=device).view_as(self.rows) % size
+            )
+            set_learning_rate(self.optimizer, self.plan.base_learning_rate)
+            self.graph = capture(self._step, self._tensors, device)
         lr = None
         for first in range(start, stop, BATCHES_AT_ONCE):
             count = min(BATCHES_AT_ONCE, stop - first)
             self.rows[:count].copy_(self.batches.sampler.next_few(count))
             self.place.zero_()
-            for iteration in range(first, first + count):
-                if lr != self.plan.learning_rate(iteration):
-                    lr = self.plan.learning_rate(iteration)
+            for step in range(first, first + count):
+                if lr != self.plan.learning_rate_at(step):
+                    lr = self.plan.learning_rate_at(step)
                     set_learning_rate(self.optimizer, lr)
                 self.graph.replay()
             yield count
 
-    def _record(self) -> torch.cuda.CUDAGraph:
-        """Record a step, leaving weights, optimiser, meter and random numbers as they were."""
-        before = self._snapshot()
-        size = len(self.batches.examples)
-        some = torch.arange(self.plan.batch_size, device=self.rows.device) % size
-        self.rows.copy_(some.expand_as(self.rows))
-        set_learning_rate(self.optimizer, self.plan.optimizer.lr)
-
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP_STEPS):
-                self.optimizer.zero_grad(set_to_none=True)
-                self._step()
-        torch.cuda.current_stream().wait_stream(side)
-        self._restore(before)
-
-        # Gradients are None here, so that the recorded backward makes them in the graph's own
-        # memory and each replay overwrites them: there is nothing to set to zero.
-        self.optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
-        self.place.zero_()
-        return graph
-
     def _step(self) -> None:
         rows = self.rows.index_select(0, self.place).squeeze(0)
         features, *rest = self.batches.examples.take(rows)
+        # Without gradients, the recorded backward creates them in the graph's own memory, and each
+        # replay overwrites them.
+        self.optimizer.zero_grad(set_to_none=True)
         loss = compute_loss(self.model, self.loss_fn, features, rest, 1, self.plan)
         loss.backward()
         self.optimizer.step()
         self.meter.add(loss)
         self.place += 1
 
-    def _tensors(self) -> dict[tuple[str, object, str], Tensor]:
-        tensors: dict[tuple[str, object, str], Tensor] = {
-            ("model", 0, name): tensor for name, tensor in self.model.state_dict().items()
-        }
-        tensors |= {("meter", 0, name): t for name, t in self.meter.state_dict().items()}
+    def _tensors(self) -> dict[Any, Tensor]:
+        tensors: dict[Any, Tensor] = {"place": self.place}
+        for kind, owner in (("model", self.model), ("meter", self.meter)):
+            tensors |= {(kind, name): tensor for name, tensor in owner.state_dict().items()}
         for parameter, state in self.optimizer.state.items():
             tensors |= {
-                ("optimizer", id(parameter), name): value
+                (id(parameter), name): value
                 for name, value in state.items()
                 if isinstance(value, Tensor)
             }
         return tensors
 
-    def _snapshot(self) -> tuple[dict[tuple[str, object, str], Tensor], Tensor]:
-        kept = {key: tensor.clone() for key, tensor in self._tensors().items()}
-        return kept, torch.cuda.get_rng_state(self.rows.device)
-
-    @torch.no_grad()
-    def _restore(self, before: tuple[dict[tuple[str, object, str], Tensor], Tensor]) -> None:
-        kept, random_state = before
-        for key, tensor in self._tensors().items():
-            # What the warm-up made is the optimiser's state, which for each of ours begins at zero.
-            if key in kept:
-                tensor.copy_(kept[key])
-            else:
-                tensor.zero_()
-        self.meter.first_bad.fill_(-1)
-        torch.cuda.set_rng_state(random_state, self.rows.device)
-
 
 def check_graph(batches: Batches, fabric: Fabric) -> MemoryBatches:
-    """Refuse to record what a CUDA graph here cannot hold."""
+    """Refuse what a CUDA graph cannot record here."""
     device, precision = fabric.device, fabric.strategy.precision.precision
     if device.type != "cuda":
         raise ValueError(f"cuda_graph needs a model on a CUDA device, got {device}")

@@ -1,4 +1,4 @@
-"""One process at a time to a directory: a lock that names its owner and ends with its process."""
+"""One process at a time per directory: a lock that names its owner and ends with its process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ class DirectoryInUseError(OSError):
 
 @contextmanager
 def owned(directory: Path) -> Iterator[None]:
-    """Own a directory, which is made if there is none, until the block ends.
+    """Own a directory, which is created if necessary, until the block ends.
 
-    The lock is the operating system's: it ends with its process, however that ends, so the lock of
-    a dead process needs no cleaning up. Blocks may be nested: a function that owns a directory can
-    call another that wants to. The empty file ``.lock`` stays behind, because removing it could let
-    two processes lock two files of the same name.
+    The lock is the operating system's and ends with its process, however that ends, so a dead
+    process leaves nothing to clean up. Blocks can be nested. The empty file ``.lock`` stays:
+    removing it could let two processes lock two files of the same name.
 
     Raises:
         DirectoryInUseError: the directory has an owner; the message says who.
@@ -45,7 +44,10 @@ def owned(directory: Path) -> Iterator[None]:
     lock = _locked(directory)
     token = _held.set(_held.get() | {place})
     try:
-        _sign(place)
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with replacing(place / OWNER) as temporary:
+            owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+            temporary.write_text(json.dumps(owner))
         yield
     finally:
         _held.reset(token)
@@ -73,14 +75,6 @@ def _locked(directory: Path) -> Any:
             "directory"
         ) from None
     return lock
-
-
-def _sign(place: Path) -> None:
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    with replacing(place / OWNER) as temporary:
-        temporary.write_text(
-            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
-        )
 
 
 def _owner(place: Path) -> str:

@@ -1,4 +1,4 @@
-"""Examples in memory: features, targets in any form, and whatever else the loss takes."""
+"""Examples in memory: features, targets in any form, and further arguments of the loss."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 from wassloss.targets import SparseTarget, Target, padded
 
-Batch: TypeAlias = tuple[Any, ...]  # features, target, and what else the loss takes
+Batch: TypeAlias = tuple[Any, ...]  # features, target, and further arguments of the loss
 
 
 class Examples:
-    """Columns of equal length: features first, then the loss's other arguments.
+    """Columns of equal length: features first, then the arguments of the loss.
 
-    Sparse matrices become :class:`~wassloss.SparseTarget`, rows of which can be taken.
+    Sparse matrices become :class:`~wassloss.SparseTarget`, whose rows can be taken.
 
     >>> examples = Examples((torch.randn(5, 3), torch.tensor([0, 1, 2, 0, 1])))
     >>> features, target = examples.take(torch.tensor([4, 0]))
@@ -33,14 +33,7 @@ class Examples:
             raise ValueError(f"{name} must have as many features as targets, got {sizes}")
         if not sizes[0]:
             raise ValueError(f"{name} must hold examples, got none")
-        features = self.columns[0]
-        if isinstance(features, Tensor) and not _finite(features):
-            index = tuple((~features.isfinite()).nonzero()[0].tolist())
-            column = f", column {index[1]}" if len(index) == 2 else ""
-            raise ValueError(
-                f"{name} must have finite features, got {features[index].item()} in row "
-                f"{index[0]}{column}"
-            )
+        _check_finite(name, self.columns[0])
         self._widths = [_widths(column) for column in self.columns]
 
     def __len__(self) -> int:
@@ -48,7 +41,7 @@ class Examples:
 
     @property
     def nbytes(self) -> int:
-        """What they take up."""
+        """Their size in memory."""
         return sum(tensor.nbytes for column in self.columns for tensor in _tensors(column))
 
     def to(self, device: torch.device) -> Examples:
@@ -59,7 +52,7 @@ class Examples:
         return moved
 
     def take(self, rows: Tensor | slice) -> Batch:
-        """Some of the examples, as a batch; sparse targets no wider than the fullest of them."""
+        """Some of the examples, as a batch; sparse targets as wide as the fullest of them."""
         return tuple(
             _take(column, rows, widths)
             for column, widths in zip(self.columns, self._widths, strict=True)
@@ -102,12 +95,20 @@ def _length(column: Target) -> int:
     return len(rows) if rows.dim() else 0
 
 
-def _finite(features: Tensor) -> bool:
-    return not features.is_floating_point() or bool(features.isfinite().all())
+def _check_finite(name: str, features: Target) -> None:
+    if not isinstance(features, Tensor) or not features.is_floating_point():
+        return
+    if not features.isfinite().all():
+        index = tuple((~features.isfinite()).nonzero()[0].tolist())
+        column = f", column {index[1]}" if len(index) == 2 else ""
+        raise ValueError(
+            f"{name} must have finite features, got {features[index].item()} in row "
+            f"{index[0]}{column}"
+        )
 
 
 def _widths(column: Target) -> Tensor | None:
-    """How many places of each sparse row hold its weights; rows are padded for the fullest."""
+    """How many places of each sparse row are used; rows are padded to the fullest."""
     if not isinstance(column, SparseTarget) or column.weights.dim() != 2:
         return None
     if column.weights.device.type != "cpu":
@@ -120,7 +121,7 @@ def _take(column: Target, rows: Tensor | slice, widths: Tensor | None) -> Target
     if not isinstance(column, SparseTarget):
         return column[rows]
     indices, weights = column.indices[rows], column.weights[rows]
-    if widths is not None:  # not on a GPU, where to look would be to wait
+    if widths is not None:  # unknown on a GPU, where finding it out would mean waiting
         width = max(1, int(widths[rows].max()))
         indices, weights = indices[:, :width], weights[:, :width]
     return SparseTarget(indices, weights)

@@ -17,9 +17,9 @@ class Interrupt:
 
 @contextmanager
 def waiting_for_interrupt(wait: bool) -> Iterator[Interrupt]:
-    """Note the first Ctrl-C instead of raising it; the second raises as ever.
+    """Note the first Ctrl-C instead of raising it; a second one raises as usual.
 
-    Where `wait` is False, or in a thread, which signals do not reach, nothing changes.
+    Nothing changes if `wait` is False, or in a thread, which signals do not reach.
     """
     interrupt = Interrupt()
     previous = signal.getsignal(signal.SIGINT)

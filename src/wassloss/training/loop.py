@@ -1,4 +1,4 @@
-"""The training loop, written once: for every device, precision, number of processes and loss."""
+"""The training loop, for every device, precision, number of processes and loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wassloss.training.batches import Batches, Data, MemoryBatches, StreamBatche
 from wassloss.training.checkpoints import (
     check_new,
     discard_after,
-    load_newest,
+    newest_checkpoint,
     save_checkpoint,
 )
 from wassloss.training.cuda_graph import GraphSteps, check_graph
@@ -29,7 +29,7 @@ from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.meter import DivergedError, LossMeter
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.processes import default_fabric, own_random_numbers
-from wassloss.training.progress import ProgressBar
+from wassloss.training.progress import progress_bar, show
 from wassloss.training.run import Run
 from wassloss.training.sampler import Sampler
 from wassloss.training.steps import EagerSteps, Loss
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
-        iterations: steps taken.
+        steps: steps taken.
         loss: mean of the last interval of the log.
         score: the last on the validation data; None without them.
         best_score: the best of them.
-        best_iteration: when it was; the model has these weights where the plan has `patience`.
+        best_step: when it was; the model has these weights if the plan has `patience`.
         stopped_early: whether `patience` ran out.
         seconds: spent training, over all resumptions.
-        log: the records, also of the run's earlier parts where it has a directory.
+        log: the records, including those before a resumption.
     """
 
-    iterations: int
+    steps: int
     loss: float
     score: float | None
     best_score: float | None
-    best_iteration: int | None
+    best_step: int | None
     stopped_early: bool
     seconds: float
     log: list[Record]
@@ -79,11 +79,12 @@ def train(
     fabric: Fabric | None = None,
     cuda_graph: bool = False,
     progress: bool | None = None,
+    begin: Callable[[], None] | None = None,
 ) -> TrainingResult:
     """Train a model in place.
 
     Args:
-        model: any module; it is trained where it is, on CPU or GPU.
+        model: any module; it is trained on the device that it is on.
         loss_fn: called as `loss_fn(model(features), target, …)`, returns a mean over the batch.
         data: `(features, target)`, tensors in memory and targets in any form of
             :mod:`wassloss.targets`, and further arguments of the loss, such as sample weights; or
@@ -93,63 +94,28 @@ def train(
         score: `score(outputs, target, …)`, a number; by default the loss.
         higher_is_better: whether a good score is a high one.
         directory: where the log and the checkpoints go; None for neither.
-        resume: go on from the newest checkpoint in `directory`, bit for bit on a CPU; from the
-            beginning where there is none yet.
-        fabric: a Lightning Fabric that was launched, to choose devices, precision and strategy.
-        cuda_graph: replay each step as one CUDA graph: for small models, which wait for launches.
+        resume: continue from the newest checkpoint in `directory`, bit for bit on a CPU; from the
+            beginning if there is none yet.
+        fabric: a launched Lightning Fabric, to choose devices, precision and strategy.
+        cuda_graph: replay each step as one CUDA graph, for small models that wait for launches.
         progress: show a bar; None for only on a terminal.
+        begin: called once in the process that writes to `directory`, when everything has been
+            checked and the directory is this run's: nothing has been written by then.
 
     Raises:
         DivergedError: the loss or the score is not finite.
         CheckpointError: every checkpoint to resume from is damaged.
         DirectoryInUseError: another process is training in `directory`.
-        KeyboardInterrupt: on Ctrl-C, once the step is done and, where there is a directory, saved.
+        KeyboardInterrupt: on Ctrl-C, after the step is finished and, with a directory, saved.
 
     >>> import wassloss as wl
     >>> x = torch.randn(200, 4)
     >>> y = (x @ torch.randn(4, 3)).argmax(1)
     >>> model = wl.models.LinearSoftmax(features=4, labels=3)
     >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.1)
-    >>> result = train(model, loss_fn, (x, y), TrainingPlan(iterations=200))
+    >>> result = train(model, loss_fn, (x, y), TrainingPlan(steps=200))
     >>> result.log[-1].loss < result.log[0].loss
     True
-    """
-    return train_in(
-        directory,
-        model,
-        loss_fn,
-        data,
-        plan,
-        validation=validation,
-        score=score,
-        higher_is_better=higher_is_better,
-        resume=resume,
-        fabric=fabric,
-        cuda_graph=cuda_graph,
-        progress=progress,
-    )
-
-
-def train_in(
-    directory: str | os.PathLike[str] | None,
-    model: nn.Module,
-    loss_fn: Loss,
-    data: Data,
-    plan: TrainingPlan | None = None,
-    *,
-    validation: Data | None = None,
-    score: Score | None = None,
-    higher_is_better: bool = False,
-    resume: bool = False,
-    fabric: Fabric | None = None,
-    cuda_graph: bool = False,
-    progress: bool | None = None,
-    begin: Callable[[], None] = lambda: None,
-) -> TrainingResult:
-    """`train` for those who keep files of their own in the directory.
-
-    `begin` is called once, in the process that writes, when all has been checked and the directory
-    is this run's: nothing has been written by then.
     """
     plan = TrainingPlan() if plan is None else plan
     folder = None if directory is None else Path(directory)
@@ -167,7 +133,7 @@ def train_in(
 
     with own_random_numbers(device, plan.seed, fabric.global_rank), ExitStack() as stack:
         batches, meter = _batches(data, plan, fabric), LossMeter(device)
-        optimizer = plan.optimizer.build(model.parameters(), plan.weight_penalty, cuda_graph)
+        optimizer = plan.build_optimizer(model.parameters(), cuda_graph)
         run = Run(plan, fabric, model, optimizer, batches, meter)
         steps: GraphSteps | EagerSteps
         if cuda_graph:
@@ -176,7 +142,7 @@ def train_in(
         else:
             steps = EagerSteps(fabric, model, optimizer, loss_fn, batches, plan, meter)
         if folder is not None:
-            batches.state_dict()  # a stream that cannot be resumed is better refused now than later
+            batches.state_dict()  # refuses a stream that cannot be resumed now rather than later
             check_new(folder, resume)
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
@@ -185,13 +151,12 @@ def train_in(
 
     if plan.patience is not None and run.best.weights:
         model.load_state_dict(run.best.weights)
-    known = run.best.iteration >= 0
     return TrainingResult(
-        iterations=run.iteration,
+        steps=run.step,
         loss=log[-1].loss if log else math.nan,
         score=run.score,
-        best_score=run.best.score if known else None,
-        best_iteration=run.best.iteration if known else None,
+        best_score=None if run.best.step is None else run.best.score,
+        best_step=run.best.step,
         stopped_early=run.stopped_early,
         seconds=run.seconds,
         log=log,
@@ -205,84 +170,75 @@ def _follow(
     folder: Path | None,
     progress: bool | None,
 ) -> list[Record]:
-    """Take the steps, stopping where something is due: a line of the log, a score, a checkpoint."""
+    """Take the steps, pausing when something is due: a line of the log, a score, a checkpoint."""
     plan, fabric, first = run.plan, run.fabric, run.fabric.is_global_zero
     intervals = [plan.log_every]
     intervals += [plan.evaluate_every] if watch is not None else []
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
     with (
-        # Several processes are interrupted at different steps: they go on from a checkpoint before.
+        # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
         counting_unconverged([steps.loss_fn]) as unconverged,
-        RunLog(path, run.iteration) as log,
-        ProgressBar(plan.iterations, run.iteration, progress if first else False) as bar,
+        RunLog(path, run.step) as log,
+        progress_bar(plan.steps, run.step, progress if first else False) as bar,
     ):
         while not run.finished:
             began = time.perf_counter()
-            ahead = [(run.iteration // every + 1) * every for every in intervals]
-            stop = min(plan.iterations, *ahead)
-            for taken in steps.advance(run.iteration, stop):
-                run.iteration += taken
-                bar.advance(taken)
+            stop = min(plan.steps, *((run.step // every + 1) * every for every in intervals))
+            for taken in steps.advance(run.step, stop):
+                run.step += taken
+                bar.update(taken)
                 if interrupt.asked:
                     break
             diverged_at = run.meter.diverged_at()
             if diverged_at is not None:
                 raise DivergedError.at(diverged_at, "the loss", plan)
-
             scored = watch is not None and _due(plan.evaluate_every, run)
             if watch is not None and scored:
-                # One process's word counts for all, or some might stop and others wait for them.
-                run.score = fabric.broadcast(watch(steps.model))
-                if not math.isfinite(run.score):
-                    raise DivergedError.at(run.iteration, "the score", plan)
-                run.best.see(
-                    run.score, run.iteration, run.model, watch, keep=plan.patience is not None
-                )
+                _score(run, watch, steps.model)
             run.seconds += time.perf_counter() - began
 
             if scored or _due(plan.log_every, run):
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
-                loss = float(mean)
-                score = run.score if scored else None
-                lr, unsolved = plan.learning_rate(run.iteration - 1), unconverged.since_last()
-                log.add(Record(run.iteration, loss, score, lr, run.seconds, unsolved))
-                bar.show(loss, run.score)
+                loss, score = float(mean), run.score if scored else None
+                rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged.since_last()
+                log.add(Record(run.step, loss, score, rate, run.seconds, unsolved))
+                show(bar, loss, run.score)
             if folder is not None and (interrupt.asked or _due(plan.checkpoint_every, run)):
-                _save(folder, run)
+                checkpoint = run.checkpoint()
+                if first:
+                    save_checkpoint(folder, checkpoint, plan.keep_checkpoints)
+                fabric.barrier()
             if interrupt.asked:
                 raise KeyboardInterrupt
     return log.records
 
 
 def _due(every: int, run: Run) -> bool:
-    return run.iteration % every == 0 or run.finished
+    return run.step % every == 0 or run.finished
 
 
-def _save(folder: Path, run: Run) -> None:
-    checkpoint = run.checkpoint()
-    if run.fabric.is_global_zero:
-        try:
-            save_checkpoint(folder, checkpoint, run.plan.keep_checkpoints)
-        except OSError as error:
-            raise OSError(
-                f"cannot write the checkpoint of iteration {run.iteration} to {folder}: {error}; "
-                "those before it are whole: make room, then resume"
-            ) from error
-    run.fabric.barrier()
+def _score(run: Run, watch: Validation, model: nn.Module) -> None:
+    # The first process decides for all, or some might stop while others wait for them.
+    run.score = run.fabric.broadcast(watch(model))
+    if not math.isfinite(run.score):
+        raise DivergedError.at(run.step, "the score", run.plan)
+    weights = {} if run.plan.patience is None else run.model.state_dict()
+    run.best.update(run.score, run.step, watch.higher_is_better, weights)
 
 
-def _open(folder: Path, run: Run, resume: bool, begin: Callable[[], None]) -> None:
-    """Begin a run in a directory, or take up the one that is there."""
+def _open(folder: Path, run: Run, resume: bool, begin: Callable[[], None] | None) -> None:
+    """Begin a run in a directory, or resume the one that is there."""
     check_new(folder, resume)  # again: another run may have ended there before this one owned it
-    checkpoint = load_newest(folder) if resume else None
+    checkpoint = newest_checkpoint(folder) if resume else None
     if checkpoint is not None:
         run.restore(checkpoint)
     run.fabric.barrier()
     if run.fabric.is_global_zero:
-        begin()
-        discard_after(folder, run.iteration)
+        if begin is not None:
+            begin()
+        discard_after(folder, run.step)
 
 
 def _batches(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
@@ -308,5 +264,5 @@ def _check_loss(loss_fn: Loss, world_size: int) -> None:
     if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
         raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
     if world_size > 1 and getattr(loss_fn, "reduction", "mean") != "mean":
-        # Gradients are averaged over processes, which makes the mean of the whole batch of means.
+        # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
         raise ValueError(f'loss_fn must have reduction="mean", got {loss_fn.reduction!r}')  # type: ignore[attr-defined]

@@ -1,54 +1,74 @@
-"""What a training run does, in numbers: everything that its outcome depends on but the data."""
+"""What a training run does, in numbers: everything its outcome depends on except the data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from wassloss._checks import check_count, check_seed, check_strength
-from wassloss.training.optimizers import SGD, OptimizerPlan
-from wassloss.training.schedules import Constant, Schedule
+import torch
+from torch import Tensor, nn
 
-# What may differ between a run and its continuation: the rest would make it another run.
-_FREE_ON_RESUME = {
-    "iterations",
-    "log_every",
-    "evaluate_every",
-    "patience",
-    "checkpoint_every",
-    "keep_checkpoints",
-}
+from wassloss._checks import (
+    check_choice,
+    check_count,
+    check_number,
+    check_seed,
+    check_strength,
+)
+
+# Optimisers with the learning rates they have unless told otherwise.
+OPTIMIZERS = {"sgd": 0.1, "adam": 0.01, "adamw": 0.01}
+SCHEDULES = ("constant", "cosine")
+
+# What may differ when a run is resumed; a change of anything else would make it another run.
+FREE_ON_RESUME = frozenset(
+    {"steps", "log_every", "evaluate_every", "patience", "checkpoint_every", "keep_checkpoints"}
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """A recipe for :func:`~wassloss.training.train`; the default is the paper's Algorithm 2.
+    """How :func:`~wassloss.training.train` trains; the default is the paper's Algorithm 2.
 
     Attributes:
-        iterations: steps to take.
-        batch_size: examples in a step, of each process.
-        optimizer: :class:`SGD`, :class:`Adam` or :class:`AdamW`.
-        weight_penalty: `c` in `c Σ‖θ‖²`, which is added to the loss (twice that is what torch
-            calls `weight_decay`); not on biases.
-        schedule: of the learning rate: :class:`Constant`, :class:`Cosine`, :class:`Step`, or
-            :class:`WarmUp` before any of them.
-        seed: of the order of the examples, and of the model's own randomness, such as dropout.
-        log_every: iterations between lines of the log.
-        evaluate_every: iterations between scores on the validation data.
-        patience: stop after so many scores in a row that are no better than the best, and keep the
+        steps: how many optimiser steps to take.
+        batch_size: examples per step, in each process.
+        optimizer: ``"sgd"``, ``"adam"`` or ``"adamw"``, those of `torch.optim`.
+        learning_rate: by default 0.1 for SGD and 0.01 for Adam and AdamW.
+        momentum, nesterov: of SGD.
+        betas: of Adam and AdamW.
+        weight_decay: as in `torch.optim`, but not applied to biases and other vectors. For SGD and
+            Adam it minimises the mean loss plus `½ weight_decay Σ‖θ‖²`, so the paper's penalty of
+            0.0005 Σ‖θ‖² is a weight decay of 0.001; AdamW decays the weights separately from the
+            gradient.
+        schedule: of the learning rate: ``"constant"``, or ``"cosine"``, half a cosine from the full
+            learning rate down to 0 at the last step.
+        warmup_steps: steps over which the learning rate rises linearly before the schedule begins.
+        seed: of the order of the examples and of the model's own randomness, such as dropout.
+        log_every: steps between lines of the log.
+        evaluate_every: steps between scores on the validation data.
+        patience: stop after this many scores in a row that do not improve on the best, and keep the
             best weights; None to take all steps and keep the last weights.
-        checkpoint_every: iterations between checkpoints; there is always one at the end.
-        keep_checkpoints: how many of them to keep.
+        checkpoint_every: steps between checkpoints; there is always one at the end.
+        keep_checkpoints: how many checkpoints to keep.
 
-    >>> TrainingPlan(iterations=500, optimizer=SGD(lr=0.5))
-    TrainingPlan(iterations=500, batch_size=100, optimizer=SGD(lr=0.5, momentum=0.7, ...), ...)
+    >>> plan = TrainingPlan(steps=100, optimizer="adamw", schedule="cosine", warmup_steps=10)
+    >>> [round(plan.learning_rate_at(step), 4) for step in (0, 9, 10, 55, 99)]
+    [0.001, 0.01, 0.01, 0.005, 0.0]
     """
 
-    iterations: int = 100_000
+    steps: int = 100_000
     batch_size: int = 100
-    optimizer: OptimizerPlan = field(default_factory=SGD)
-    weight_penalty: float = 0.0005
-    schedule: Schedule = field(default_factory=Constant)
+    optimizer: str = "sgd"
+    learning_rate: float | None = None
+    momentum: float = 0.7
+    nesterov: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.001
+    schedule: str = "constant"
+    warmup_steps: int = 0
     seed: int = 0
     log_every: int = 100
     evaluate_every: int = 1000
@@ -57,46 +77,109 @@ class TrainingPlan:
     keep_checkpoints: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch_size", "keep_checkpoints"):
+        for name in ("steps", "batch_size", "log_every", "evaluate_every", "checkpoint_every"):
             check_count(name, getattr(self, name))
-        for name in ("log_every", "evaluate_every", "checkpoint_every"):
-            check_count(name, getattr(self, name))
+        check_count("keep_checkpoints", self.keep_checkpoints)
         if self.patience is not None:
             check_count("patience", self.patience)
-        check_strength("weight_penalty", self.weight_penalty)
-        object.__setattr__(self, "seed", check_seed("seed", self.seed))  # plain, as JSON wants it
-        for name, method in (("optimizer", "build"), ("schedule", "factor")):
-            value = getattr(self, name)
-            if isinstance(value, type) or not hasattr(value, method):
-                raise TypeError(
-                    f"{name} must be one of wassloss.training's, such as "
-                    f"{'SGD(lr=0.1)' if name == 'optimizer' else 'Cosine()'}, got {value!r}"
-                )
+        if self.warmup_steps:
+            check_count("warmup_steps", self.warmup_steps)
+        check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
+        check_choice("schedule", self.schedule, SCHEDULES)
+        rate = self.learning_rate
+        if rate is not None and not check_strength("learning_rate", rate) > 0:
+            raise ValueError(f"learning_rate must be positive, got {rate}")
+        check_strength("weight_decay", self.weight_decay)
+        for name, value in (("momentum", self.momentum), *(("betas", beta) for beta in self.betas)):
+            if not 0 <= check_number(name, value) < 1:
+                raise ValueError(f"{name} must be at least 0 and less than 1, got {value}")
+        if len(self.betas) != 2:
+            raise ValueError(f"betas must be two numbers, got {self.betas!r}")
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("momentum must be positive where nesterov=True, got 0")
+        object.__setattr__(self, "seed", check_seed("seed", self.seed))  # a plain int, for JSON
 
-    def learning_rate(self, iteration: int) -> float:
-        """Of the step after `iteration` steps."""
-        return self.optimizer.lr * self.schedule.factor(iteration, self.iterations)
+    @property
+    def base_learning_rate(self) -> float:
+        """The learning rate that the schedule multiplies."""
+        return OPTIMIZERS[self.optimizer] if self.learning_rate is None else self.learning_rate
+
+    def schedule_factor(self, step: int) -> float:
+        """What the schedule multiplies the learning rate with, after `step` steps.
+
+        A function of the step alone: a resumed run needs no state of a scheduler, and a CUDA graph
+        never waits for one to read a learning rate back from the device.
+        """
+        if step < self.warmup_steps:
+            return (step + 1) / self.warmup_steps
+        if self.schedule == "constant":
+            return 1.0
+        done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
+        return (1 + math.cos(math.pi * min(1.0, done))) / 2
+
+    def learning_rate_at(self, step: int) -> float:
+        """The learning rate of the step that follows `step` steps."""
+        return self.base_learning_rate * self.schedule_factor(step)
+
+    def build_optimizer(
+        self, parameters: Iterable[nn.Parameter], capturable: bool = False
+    ) -> torch.optim.Optimizer:
+        """The torch optimiser; `capturable` for one whose step a CUDA graph can record."""
+        groups = _parameter_groups(parameters, self.weight_decay)
+        # A CUDA graph reads the learning rate from the device.
+        device = groups[0]["params"][0].device
+        rate = self.base_learning_rate
+        lr: float | Tensor = torch.tensor(rate, device=device) if capturable else rate
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(
+                groups,
+                lr=lr,
+                momentum=self.momentum,
+                nesterov=self.nesterov,
+                fused=capturable or None,  # reads such a learning rate without waiting for it
+            )
+        kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
+        return kind(groups, lr=lr, betas=self.betas, capturable=capturable)
 
     def config(self) -> dict[str, Any]:
         """The plan as a dictionary that JSON can hold."""
-        return {f.name: _described(getattr(self, f.name)) for f in fields(self)}
+        return asdict(self) | {
+            "learning_rate": self.base_learning_rate,
+            "betas": list(self.betas),
+        }
 
     def check_continues(self, config: dict[str, Any]) -> None:
-        """Refuse to continue a run that was made by a plan of another outcome."""
+        """Refuse to continue a run that was made by a plan with another outcome."""
         for name, value in self.config().items():
-            if name not in _FREE_ON_RESUME and config.get(name) != value:
+            if name not in FREE_ON_RESUME and config.get(name) != value:
                 raise ValueError(
                     f"plan must have the run's own {name}, {config.get(name)!r}, to resume it, got "
                     f"{value!r}"
                 )
 
 
-def _described(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, tuple | list):
-        return [_described(item) for item in value]  # as JSON reads it back
-    if not is_dataclass(value) or isinstance(value, type):
-        return repr(value)  # an optimiser or a schedule of the user's own
-    inside = {f.name: _described(getattr(value, f.name)) for f in fields(value)}
-    return {"kind": type(value).__name__, **inside}
+def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    """Change the learning rate, in place if a CUDA graph reads it."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(lr)
+        else:
+            group["lr"] = lr
+
+
+def decays(parameter: Tensor) -> bool:
+    """Whether weight decay applies to a parameter: to matrices, not to biases or scales."""
+    return parameter.dim() >= 2
+
+
+def _parameter_groups(
+    parameters: Iterable[nn.Parameter], weight_decay: float
+) -> list[dict[str, Any]]:
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    if not trained:
+        raise ValueError("model must have parameters to train, got none that requires grad")
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in trained if decays(p)], "weight_decay": weight_decay},
+        {"params": [p for p in trained if not decays(p)], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]

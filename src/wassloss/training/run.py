@@ -1,4 +1,4 @@
-"""A run in progress: where it stands, and how that goes into a checkpoint and comes back."""
+"""A run in progress: where it is, and how that goes into a checkpoint and comes back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from wassloss.models import build
 from wassloss.training.batches import Batches
-from wassloss.training.checkpoints import Checkpoint, CheckpointError, load_newest
+from wassloss.training.checkpoints import Checkpoint, CheckpointError, newest_checkpoint
 from wassloss.training.meter import LossMeter
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.processes import gather, random_state, set_random_state
@@ -23,12 +23,12 @@ from wassloss.training.validation import Best
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-RUN_CONFIG = "config.json"  # of wassloss.runs, in directories that are theirs
+RUN_CONFIG = "config.json"  # in the directories of wassloss.runs
 
 
 @dataclass
 class Run:
-    """Everything about a run that changes from one iteration to the next."""
+    """Everything about a run that changes from one step to the next."""
 
     plan: TrainingPlan
     fabric: Fabric
@@ -36,7 +36,7 @@ class Run:
     optimizer: torch.optim.Optimizer
     batches: Batches
     meter: LossMeter
-    iteration: int = 0
+    step: int = 0
     seconds: float = 0.0
     score: float | None = None
     best: Best = field(default_factory=Best)
@@ -47,16 +47,18 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        return self.iteration >= self.plan.iterations or self.stopped_early
+        return self.step >= self.plan.steps or self.stopped_early
 
     def checkpoint(self) -> Checkpoint:
-        """The run as it stands; every process has to ask, though one is enough to write it."""
-        mine = {
-            "data": self.batches.state_dict(),
-            "random": random_state(self.fabric.device),
-            "meter": {name: t.cpu() for name, t in self.meter.state_dict().items()},
-        }
-        processes = gather(self.fabric, mine)
+        """The run as it is; every process has to ask, though one is enough to write it."""
+        processes = gather(
+            self.fabric,
+            {
+                "data": self.batches.state_dict(),
+                "random": random_state(self.fabric.device),
+                "meter": {name: t.cpu() for name, t in self.meter.state_dict().items()},
+            },
+        )
         tensors = _named("model", _tensors_of(self.model)) | _named("best", self.best.weights)
         for index, values in self.optimizer.state_dict()["state"].items():
             found = {name: value for name, value in values.items() if isinstance(value, Tensor)}
@@ -72,16 +74,16 @@ class Run:
             "seconds": self.seconds,
             "score": self.score,
             "best": {
-                "score": None if self.best.iteration < 0 else self.best.score,
-                "iteration": self.best.iteration,
+                "score": None if self.best.step is None else self.best.score,
+                "step": self.best.step,
                 "waited": self.best.waited,
             },
-            "versions": _versions(),
+            "versions": versions(),
         }
-        return Checkpoint(self.iteration, tensors, state)
+        return Checkpoint(self.step, tensors, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Stand where a checkpoint was taken.
+        """Continue from a checkpoint.
 
         Raises:
             ValueError: the plan, the model, the data or the processes are not the run's own.
@@ -98,11 +100,11 @@ class Run:
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         self.batches.load_state_dict(state["data"][rank])
         self.meter.load_state_dict(checkpoint.part(f"meter.{rank}"))
-        self.iteration, self.seconds = checkpoint.iteration, state["seconds"]
-        best, self.score = state["best"], state["score"]
+        self.step, self.seconds, self.score = checkpoint.step, state["seconds"], state["score"]
+        best = state["best"]
         self.best = Best(
             score=math.nan if best["score"] is None else best["score"],
-            iteration=best["iteration"],
+            step=best["step"],
             weights=checkpoint.part("best"),
             waited=best["waited"],
         )
@@ -118,7 +120,7 @@ class Run:
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Put weights into a model, or say in one line why they are not its own."""
+    """Load weights into a model, or say in one line why they do not fit."""
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -126,49 +128,65 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
         raise CheckpointError(f"the checkpoint is of another model: {reason}") from error
 
 
+def build_model(config: dict[str, Any], weights: dict[str, Tensor]) -> nn.Module:
+    """A model of :mod:`wassloss.models` with given weights, in evaluation mode."""
+    model = build(config)
+    model.to(next(iter(weights.values())).dtype)
+    load_weights(model, weights)
+    return model.eval()
+
+
 def load_model(directory: str | os.PathLike[str]) -> nn.Module:
     """The model that :func:`~wassloss.training.train` left in `directory`, in evaluation mode.
 
-    Of its newest checkpoint: the best weights, where the plan has `patience`; otherwise the last
-    ones. For models of :mod:`wassloss.models`; others are built by their owner and loaded from
-    :func:`~wassloss.training.load_newest`.
+    It has the weights of the newest checkpoint: the best ones if the plan has `patience`, otherwise
+    the last ones. Only models of :mod:`wassloss.models` can be rebuilt; for others, build the model
+    and load the weights from :func:`~wassloss.training.load_checkpoint`.
 
-    A run of ``wassloss train`` is more than its model, which takes its features in a certain order
-    and perhaps standardised: use :func:`wassloss.load`.
+    Directories of ``wassloss train`` are refused, because their model is only usable together with
+    the order and the standardisation of its features: see :func:`wassloss.load`.
 
     Raises:
-        CheckpointError: there is no whole checkpoint, or it is of a model of the user's own.
-        ValueError: the directory holds a run of ``wassloss train``.
+        CheckpointError: there is no intact checkpoint, or the model is not of `wassloss.models`.
+        ValueError: the directory was written by ``wassloss train``.
     """
     if (Path(directory) / RUN_CONFIG).exists():
         raise ValueError(
-            f"{os.fspath(directory)} holds a run, whose model is not all there is to it: "
-            "wassloss.load gives the model with the preprocessing of its features, and its "
-            "attribute model the model alone"
+            f"{os.fspath(directory)} was written by `wassloss train`, whose model needs its "
+            "features preprocessed: use wassloss.load, which does that; its attribute model is the "
+            "model alone"
         )
-    checkpoint = load_newest(directory)
+    checkpoint = newest_checkpoint(Path(directory))
     if checkpoint is None:
         raise CheckpointError(f"{os.fspath(directory)} holds no checkpoint")
     return model_of(checkpoint, directory)
 
 
 def model_of(checkpoint: Checkpoint, directory: str | os.PathLike[str]) -> nn.Module:
-    """The model of a checkpoint in `directory`, built anew."""
+    """The model of a checkpoint in `directory`."""
     config = checkpoint.state["model"]
     if config is None:
-        raise CheckpointError(f"{os.fspath(directory)} is a run of a model not of wassloss.models")
-    model = build(config)
-    weights = checkpoint.part("best") or checkpoint.part("model")
-    model.to(next(iter(weights.values())).dtype)
-    load_weights(model, weights)
-    return model.eval()
+        raise CheckpointError(f"{os.fspath(directory)} has a model that is not of wassloss.models")
+    return build_model(config, checkpoint.part("best") or checkpoint.part("model"))
 
 
 def describe(model: nn.Module) -> dict[str, Any] | None:
-    """What :func:`wassloss.models.build` makes the model from, where it says so itself."""
+    """What :func:`wassloss.models.build` makes the model from, if it says so itself."""
     config = getattr(model, "config", None)
     described = config() if callable(config) else None
     return described if isinstance(described, dict) and "kind" in described else None
+
+
+def versions() -> dict[str, str]:
+    """What a run was made with."""
+    from wassloss import __version__
+
+    return {
+        "wassloss": __version__,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
 
 
 def _tensors_of(model: nn.Module) -> dict[str, Tensor]:
@@ -181,13 +199,3 @@ def _tensors_of(model: nn.Module) -> dict[str, Tensor]:
 
 def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def _versions() -> dict[str, str]:
-    from wassloss import __version__
-
-    return {
-        "wassloss": __version__,
-        "torch": str(torch.__version__),
-        "python": platform.python_version(),
-    }

@@ -1,4 +1,4 @@
-"""The order of the examples: an endless row of shuffled epochs, cut into batches."""
+"""The order of the examples: an endless sequence of shuffled epochs, cut into batches."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from wassloss._checks import check_count
 
 
 class Sampler:
-    """Which examples each step sees: every one once an epoch, in an order drawn from the seed.
+    """Which examples each step sees: every one once per epoch, in an order drawn from the seed.
 
-    Batches are cut from one epoch after another without a gap, so all have the same size. Where
-    there are several processes, each takes its part of a batch `world_size` times as large: they
-    see the same examples a step as a single process with that batch would.
+    Batches are cut from consecutive epochs without a gap, so all have the same size. With several
+    processes, each takes its part of a batch `world_size` times as large: together they see the
+    examples that a single process with that batch size would.
 
     Args:
         size: number of examples.
-        batch_size: examples in a batch, of each process.
+        batch_size: examples per batch, in each process.
         seed: the order depends on it and on nothing else.
         rank, world_size: which process this is, out of how many.
 
@@ -43,29 +43,23 @@ class Sampler:
 
     def next(self) -> Tensor:
         """The rows of the next batch, `(batch_size,)`."""
-        start = self._drawn + self.rank * self.batch_size
-        self._drawn += self.world_size * self.batch_size
-        return self._rows(start, start + self.batch_size)
+        return self.next_few(1)[0]
 
     def next_few(self, batches: int) -> Tensor:
-        """The rows of the next batches, `(batches, batch_size)`, in one go."""
-        start, whole = self._drawn, self.world_size * self.batch_size
-        self._drawn += batches * whole
-        rows = self._rows(start, self._drawn).view(batches, self.world_size, self.batch_size)
-        return rows[:, self.rank]
-
-    def _rows(self, start: int, stop: int) -> Tensor:
+        """The rows of the next batches, `(batches, batch_size)`."""
+        start = self._drawn
+        self._drawn += batches * self.world_size * self.batch_size
         parts = []
-        while start < stop:
+        while start < self._drawn:
             epoch, first = divmod(start, self.size)
-            part = self._order_of(epoch)[first : first + stop - start]
-            parts.append(part)
-            start += len(part)
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+            parts.append(self._order_of(epoch)[first : first + self._drawn - start])
+            start += len(parts[-1])
+        rows = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return rows.view(batches, self.world_size, self.batch_size)[:, self.rank]
 
     def _order_of(self, epoch: int) -> Tensor:
         if epoch != self._epoch:
-            # Neighbouring seeds and epochs get unrelated orders.
+            # Mixed, so that neighbouring seeds and epochs get unrelated orders.
             mixed = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
             generator = torch.Generator().manual_seed(int(mixed[0]) >> 1)
             self._epoch, self._order = epoch, torch.randperm(self.size, generator=generator)

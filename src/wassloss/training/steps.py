@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from wassloss.training.batches import Batches
 from wassloss.training.meter import DivergedError, LossMeter
-from wassloss.training.optimizers import set_learning_rate
-from wassloss.training.plan import TrainingPlan
+from wassloss.training.plan import TrainingPlan, set_learning_rate
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -41,15 +40,16 @@ class EagerSteps:
         self.meter = meter
 
     def advance(self, start: int, stop: int) -> Iterator[int]:
-        """Take the steps from `start` to `stop`, handing back how many it took, piece by piece."""
-        for iteration in range(start, stop):
-            set_learning_rate(self.optimizer, self.plan.learning_rate(iteration))
+        """Take the steps from `start` to `stop`; yields how many it has taken since it last did."""
+        for step in range(start, stop):
+            set_learning_rate(self.optimizer, self.plan.learning_rate_at(step))
             features, *rest = self.batches.next()
             self.optimizer.zero_grad()
-            loss = compute_loss(self.model, self.loss_fn, features, rest, iteration + 1, self.plan)
+            loss = compute_loss(self.model, self.loss_fn, features, rest, step + 1, self.plan)
             self.meter.add(loss)
-            if loss.device.type == "cpu" and self.meter.diverged_at():  # before the weights take it
-                raise DivergedError.at(iteration + 1, "the loss", self.plan)
+            # On a CPU, stop before the weights are spoilt; on a GPU, looking would mean waiting.
+            if loss.device.type == "cpu" and self.meter.diverged_at():
+                raise DivergedError.at(step + 1, "the loss", self.plan)
             self.fabric.backward(loss)
             self.optimizer.step()
             yield 1
@@ -60,17 +60,17 @@ def compute_loss(
     loss_fn: Loss,
     features: Any,
     rest: list[Any],
-    iteration: int,
+    step: int,
     plan: TrainingPlan,
 ) -> Tensor:
-    """The loss of a batch, a scalar; outputs that are not finite are told from other errors."""
+    """The loss of a batch, a scalar; outputs that are not finite have an error of their own."""
     outputs = model(features)
     try:
         loss = loss_fn(outputs, *rest)
     except ValueError as error:
         # The losses of wassloss refuse such outputs themselves, but cannot say when it was.
         if isinstance(outputs, Tensor) and not outputs.isfinite().all():
-            raise DivergedError.at(iteration, "the model's output", plan) from error
+            raise DivergedError.at(step, "the model's output", plan) from error
         raise
     if not isinstance(loss, Tensor) or loss.dim():
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__

@@ -13,11 +13,11 @@ from wassloss.transport import ConvergenceWarning
 
 
 class Unconverged:
-    """How often the loss warned or, inside a CUDA graph, where it cannot, counted by itself."""
+    """How often the losses warned or, in CUDA graphs, where they cannot, counted themselves."""
 
     def __init__(self, losses: Sequence[object]) -> None:
         self.warned = 0
-        self.last = "a CUDA graph does not tell what was wrong; train without one to see."
+        self.last = "CUDA graphs do not record what was wrong; train without one to see."
         self._read = 0
         self._losses = losses
         self._before = self._counted()
@@ -25,8 +25,14 @@ class Unconverged:
     def count(self) -> int:
         return self.warned + self._counted() - self._before
 
+    def since_last(self) -> int:
+        """How often since the last call."""
+        count = self.count()
+        new, self._read = count - self._read, count
+        return new
+
     def _counted(self) -> int:
-        """What the losses have counted so far; they move between devices, so each is asked anew."""
+        # Asked of the losses anew each time, because they move between devices.
         counters = (
             getattr(part, "unsolved", None)
             for loss in self._losses
@@ -34,18 +40,12 @@ class Unconverged:
         )
         return sum(int(counter) for counter in counters if isinstance(counter, Tensor))
 
-    def since_last(self) -> int:
-        """How often since the last call."""
-        count = self.count()
-        new, self._read = count - self._read, count
-        return new
-
 
 @contextmanager
 def counting_unconverged(losses: Sequence[object] = ()) -> Iterator[Unconverged]:
-    """Count the :class:`~wassloss.ConvergenceWarning` raised inside, and say so once after it.
+    """Count each :class:`~wassloss.ConvergenceWarning` raised inside, and warn once at the end.
 
-    Other warnings go where they always go. The losses are asked for what they count themselves.
+    Other warnings are shown as usual.
     """
     seen = Unconverged(losses)
     with warnings.catch_warnings():

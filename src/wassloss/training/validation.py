@@ -1,4 +1,4 @@
-"""The score on validation data, and when to stop for its sake."""
+"""The score on validation data, and the best one so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from wassloss.training.examples import Examples
 
-Score: TypeAlias = Callable[..., Any]  # of (outputs, target, …), as a loss is
+Score: TypeAlias = Callable[..., Any]  # of (outputs, target, …), like a loss
 
 ROWS_AT_ONCE = 4096  # of the validation data that go through the model together
 
@@ -29,10 +29,10 @@ class Validation:
 
     @torch.no_grad()
     def __call__(self, model: nn.Module) -> float:
-        """The score of a model.
+        """The score of a model in evaluation mode.
 
-        The model sees the examples in pieces and in evaluation mode, the score all at once: a
-        ranking within a label cannot be had from pieces.
+        The model sees the examples in pieces, the score all at once: a ranking within a label
+        cannot be computed from pieces.
         """
         starts = range(0, len(self.examples), ROWS_AT_ONCE)
         was_training = model.training
@@ -43,26 +43,21 @@ class Validation:
             model.train(was_training)
         return float(self.score(torch.cat(pieces), *self.examples.columns[1:]))
 
-    def is_better(self, score: float, best: float) -> bool:
-        return score > best if self.higher_is_better else score < best
-
 
 @dataclass
 class Best:
     """The best score so far, its weights, and how many scores have come since."""
 
     score: float = math.nan
-    iteration: int = -1
+    step: int | None = None
     weights: dict[str, Tensor] = field(default_factory=dict)
     waited: int = 0
 
-    def see(
-        self, score: float, iteration: int, model: nn.Module, validation: Validation, keep: bool
-    ) -> None:
-        """Take in a score; `keep` a copy of the weights where it is the best."""
-        if self.iteration >= 0 and not validation.is_better(score, self.score):
+    def update(self, score: float, step: int, higher: bool, weights: dict[str, Tensor]) -> None:
+        """Take in a score; `weights` are copied if it is the best, and none need be given."""
+        better = score > self.score if higher else score < self.score
+        if self.step is not None and not better:
             self.waited += 1
             return
-        self.score, self.iteration, self.waited = score, iteration, 0
-        if keep:
-            self.weights = {name: t.detach().clone() for name, t in model.state_dict().items()}
+        self.score, self.step, self.waited = score, step, 0
+        self.weights = {name: tensor.detach().clone() for name, tensor in weights.items()}

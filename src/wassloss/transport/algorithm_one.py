@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from wassloss.transport.conditions import initial_potential
 from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.options import SolveOptions
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
+from wassloss.transport.solver import Solver
 
 
 @dataclass(frozen=True)
-class AlgorithmOne:
+class AlgorithmOne(Solver):
     """`iterations` matrix scalings from `u = 1`, in the log domain, with the paper's gradient.
 
     One iteration is `u ← h ⊘ K (y ⊘ Kᵀu)` (with the paper's exponents when relaxed), where
@@ -25,11 +28,21 @@ class AlgorithmOne:
     No data-dependent control flow: the loop traces under `torch.compile`.
     """
 
+    traceable: ClassVar[bool] = True
+
     iterations: int
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         return not problem.objective.exact
+
+    @classmethod
+    def preferred(cls, problem: Problem, options: SolveOptions) -> bool:
+        return options.scaling_iterations is not None
+
+    @classmethod
+    def from_options(cls, options: SolveOptions) -> AlgorithmOne:
+        return cls(options.scaling_iterations or 1)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         equations, objective = KernelConditions.of(problem), problem.objective

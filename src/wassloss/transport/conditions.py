@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from wassloss.transport.costs import Costs
 from wassloss.transport.objective import Objective
+from wassloss.transport.precision import negligible_exponent
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -51,16 +53,22 @@ class OptimalityConditions(ABC):
         }
 
     @abstractmethod
-    def largest_cost(self) -> float:
-        """The largest cost of the problem."""
-
-    @abstractmethod
     def column_log_sum(self, f: Tensor) -> Tensor:
         """`log Σ_i exp(α_i + (f_i − M_ij)/ε)`, the paper's `log Kᵀu`, `(batch, support)`."""
 
     @abstractmethod
     def _row_log_sum(self, g: Tensor) -> Tensor:
         """`log Σ_j exp(β_j + (g_j − M_ij)/ε)`, the paper's `log Kv`, `(batch, labels)`."""
+
+    def parts_in(self, rows: Tensor) -> dict[str, Any]:
+        """The tensors of some examples, by name."""
+        return {
+            "log_h": self.log_h[rows],
+            "log_y": self.log_y[rows],
+            "alpha": self.alpha[rows],
+            "beta": self.beta[rows],
+            "least_mass": self.least_mass[rows],
+        }
 
     @property
     def present(self) -> Tensor:
@@ -111,22 +119,15 @@ class OptimalityConditions(ABC):
 class DenseConditions(OptimalityConditions):
     """Sums taken term by term over the costs of each example, as Newton's method needs them."""
 
-    cost: Tensor  # (batch, support, labels)
+    costs: Costs
 
     @classmethod
     def of(cls, problem: Problem) -> DenseConditions:
-        return cls(**cls.parts_of(problem), cost=problem.cost())
+        return cls(**cls.parts_of(problem), costs=problem.costs.gathered())
 
     def __getitem__(self, rows: Tensor) -> DenseConditions:
         epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
-        log_h, log_y = self.log_h[rows], self.log_y[rows]
-        shared = self.cost.stride(0) == 0  # one cost, seen by every example: keep it so
-        cost = self.cost[:1].expand(len(log_h), -1, -1) if shared else self.cost[rows]
-        alpha, beta, least_mass = self.alpha[rows], self.beta[rows], self.least_mass[rows]
-        return DenseConditions(log_h, log_y, alpha, beta, least_mass, epsilon, self.objective, cost)
-
-    def largest_cost(self) -> float:
-        return float(self.cost.max())
+        return replace(self, **self.parts_in(rows), epsilon=epsilon, costs=self.costs[rows])
 
     def f_and_conditional(self, g: Tensor) -> tuple[Tensor, Tensor]:
         """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
@@ -147,22 +148,13 @@ class DenseConditions(OptimalityConditions):
 
     def _scaled_cost(self) -> Tensor:
         epsilon = self.epsilon.unsqueeze(2) if isinstance(self.epsilon, Tensor) else self.epsilon
-        return self.cost / epsilon
+        return self.costs.block() / epsilon
 
 
 def distance_of_marginals(mass: Tensor, wanted: Tensor, scale: Tensor) -> Tensor:
     """The ℓ1 distance of two marginals `(batch, support)` beside `scale`, both `(batch,)`."""
     distance: Tensor = torch.linalg.vector_norm(mass - wanted, 1, dim=1)
     return distance / scale
-
-
-def negligible_exponent(dtype: torch.dtype) -> float:
-    """The logarithm of a term that adds nothing beside the largest of its sum.
-
-    A denormal operand costs a CPU tens of cycles. A term of sqrt(tiny) stays a normal number when
-    multiplied by a mass: smaller ones are raised to that.
-    """
-    return 0.5 * math.log(torch.finfo(dtype).tiny)
 
 
 def log_sum_exp(x: Tensor, dim: int) -> Tensor:
@@ -180,10 +172,7 @@ def conclude(
     log_sum = equations.column_log_sum(f)
     error = equations.error(equations.column_mass(log_sum, g), g)
     converged = error <= tol
-    status = Status.CONVERGED
-    if not bool(converged.all()):
-        reach, dtype = equations.largest_cost() + problem.largest_shift(), problem.log_h.dtype
-        status = unfinished(reach, problem.objective.epsilon, dtype, tol)
+    status = Status.of(problem, converged, tol)
     plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
     value = equations.dual(f, g, plan_mass)
     # The error all but overlooks targets of little mass; their potential follows from f. What that
@@ -191,28 +180,6 @@ def conclude(
     little = problem.log_y.exp() <= math.sqrt(tol) * equations.least_mass.unsqueeze(1)
     g = torch.where(little, equations.g_of(log_sum), g)
     return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
-
-
-def unfinished(reach: float, epsilon: float, dtype: torch.dtype, tol: float) -> Status:
-    """Why a solve in `dtype` did not reach `tol`; see `rounding_of`."""
-    if tol < rounding_of(reach, epsilon, dtype):
-        return Status.PRECISION_EXHAUSTED
-    return Status.ITERATIONS_EXHAUSTED
-
-
-def rounding_of(reach: float, epsilon: float, dtype: torch.dtype) -> float:
-    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`.
-
-    Potentials are of the size of the largest cost and `Problem.shift`, and are rounded likewise.
-    """
-    if epsilon * torch.finfo(dtype).max < 1:  # 1/ε is no number of the dtype
-        return math.inf
-    return 0.5 * torch.finfo(dtype).eps * reach / epsilon
-
-
-def default_tolerance(dtype: torch.dtype) -> float:
-    """Well under what training notices, well above what rounding allows at everyday `epsilon`."""
-    return 1e-8 if dtype == torch.float64 else 1e-5
 
 
 def initial_potential(equations: OptimalityConditions, start: Tensor | None) -> Tensor:

@@ -22,27 +22,21 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.conditions import log_sum_exp
+from wassloss.transport.costs import Costs
+from wassloss.transport.precision import (
+    LARGEST_EXPONENT,
+    LARGEST_PLAIN_EXPONENT,
+    LEAST_LOG_FACTOR,
+)
 from wassloss.transport.problem import Problem
 
-# Each sum has a term of at least e^{−max M/ε} beside its largest factor, so below these exponents
-# whatever underflows is less than 1e-46 of the sum (1e-11 in single precision).
-LARGEST_EXPONENT = {torch.float64: 600.0, torch.float32: 60.0}
-# The logarithm of a factor beside the largest of its row that is not made smaller: no sum within
-# the range above feels it, and its products stay clear of denormal numbers, which are slow.
-LEAST_LOG_FACTOR = {torch.float64: -690.0, torch.float32: -85.0}
-# Below these, products need not be scaled by their row's largest factor. A plain update gives
-# potentials (in units of ε) that differ by at most `max M/ε` beyond what the masses' logarithms
-# do, and those are kept above `LEAST_LOG_MASS`: both together stay clear of the 708 (87 in single
-# precision) where exponentials end. Longer steps may leave that range; see `LogIterations.restore`.
-LARGEST_PLAIN_EXPONENT = {torch.float64: 300.0, torch.float32: 30.0}
-LEAST_LOG_MASS = {torch.float64: -350.0, torch.float32: -45.0}
 # Elements of a temporary block of terms: bounds the memory of the log domain.
 LARGEST_TEMPORARY = 2**24
 
@@ -67,9 +61,9 @@ class KernelSums(Protocol):
 
 @dataclass(frozen=True)
 class BlockLogSums:
-    """Term by term over `cost (batch, support, labels)`; at any `M/ε`."""
+    """Term by term over a block of costs per example, or one for all; at any `M/ε`."""
 
-    cost: Tensor
+    costs: Costs
     epsilon: float
 
     def over_support(
@@ -83,17 +77,18 @@ class BlockLogSums:
         return _into(out, self._sums(log_u.unsqueeze(1), dim=2))
 
     def _sums(self, exponent: Tensor, dim: int) -> Tensor:
-        at_once = max(1, LARGEST_TEMPORARY // max(1, self.cost.shape[1] * self.cost.shape[2]))
+        block = self.costs.block()
+        at_once = max(1, LARGEST_TEMPORARY // max(1, block.shape[1] * block.shape[2]))
+        given = exponent.split(at_once)
+        blocks = (block,) * len(given) if self.costs.shared else block.split(at_once)
         parts = [
             log_sum_exp(torch.sub(x, cost, alpha=1 / self.epsilon), dim)
-            for x, cost in zip(exponent.split(at_once), self.cost.split(at_once), strict=True)
+            for x, cost in zip(given, blocks, strict=True)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def __getitem__(self, rows: Tensor) -> BlockLogSums:
-        shared = self.cost.stride(0) == 0  # one cost, seen by every example: keep it so
-        left = int(rows.sum()) if rows.dtype == torch.bool else len(rows)
-        return replace(self, cost=self.cost[:1].expand(left, -1, -1) if shared else self.cost[rows])
+        return replace(self, costs=self.costs[rows])
 
 
 class KernelProducts(ABC):
@@ -265,31 +260,30 @@ def kernel_sums_of(
     With `cut`, kernels that are beyond the range of products are cut off at its end: whoever asks
     for that has to look at `neglected` in the end.
     """
-    epsilon = problem.objective.epsilon
-    # Looking at the range would break a trace; and there is no double precision on mps.
+    epsilon, costs = problem.objective.epsilon, problem.costs
+    # The range is unknown in a trace; and there is no double precision on mps.
     if not _checks.can_read_values() or (
         problem.log_h.device.type == "mps" and dtype == torch.float64
     ):
-        return BlockLogSums(problem.cost(), epsilon)
-    axes = axis_costs(problem)
-    if axes is not None:
+        return BlockLogSums(costs.gathered(), epsilon)
+    if costs.axes is None and not shares_kernel(problem):
+        return BlockLogSums(costs.gathered(), epsilon)
+    if costs.axes is None and costs.shared:
+        costs = costs.gathered()
+    exponent = costs.largest / epsilon
+    within = cut or exponent <= LARGEST_EXPONENT[dtype]
+    if costs.axes is not None:
         support = None if _is_everything(problem) else problem.support.expand_as(problem.log_y)
-        exponent = sum(float(axis.max()) for axis in axes) / epsilon
-        if not cut and not exponent <= LARGEST_EXPONENT[dtype]:
-            wide = problem.log_h.dtype
-            return AxisLogSums(tuple(axis.to(wide) / -epsilon for axis in axes), support)
-        kernels = tuple(_kernel(axis, epsilon, dtype) for axis in axes)
+        if not within:
+            exponents = tuple(axis.to(problem.dtype) / -epsilon for axis in costs.axes)
+            return AxisLogSums(exponents, support)
+        kernels = tuple(_kernel(axis, epsilon, dtype) for axis in costs.axes)
         return AxisProducts(kernels, _plain(problem, exponent, dtype), support)
-    if not shares_kernel(problem):
-        return BlockLogSums(problem.cost(), epsilon)
-    shared = problem.columns is not None or problem.support.shape[0] == 1
-    cost = problem.shared_cost() if shared else problem.costs_of(_all_labels(problem))
-    exponent = problem.largest_shared_cost / epsilon
-    if not cut and not exponent <= LARGEST_EXPONENT[dtype]:
-        return BlockLogSums(problem.cost(), epsilon)
-    kernel = _kernel(cost, epsilon, dtype)
-    plain = _plain(problem, exponent, dtype)
-    return Products(kernel, plain, None if shared else problem.support)
+    if not within:
+        return BlockLogSums(costs.gathered(), epsilon)
+    of_all = costs.block()[0] if costs.shared else costs.of_labels(_all_labels(problem))
+    kernel, plain = _kernel(of_all, epsilon, dtype), _plain(problem, exponent, dtype)
+    return Products(kernel, plain, None if costs.shared else problem.support)
 
 
 def _plain(problem: Problem, exponent: float, dtype: torch.dtype) -> bool:
@@ -313,26 +307,13 @@ def neglected(sums: KernelSums, log_u: Tensor, log_v: Tensor) -> Tensor:
     return worst[0] + worst[1]
 
 
-def axis_costs(problem: Problem) -> tuple[Tensor, ...] | None:
-    """The costs along each axis, in double precision, where summing by axes is worth it."""
-    axes = problem.metric.axis_costs()
-    if axes is None or problem.columns is not None:
-        return None
-    if problem.log_y.shape[1] <= sum(len(axis) for axis in axes):
-        return None  # the target's own columns are less work
-    return tuple(problem.checked(axis.detach().double()) for axis in axes)
-
-
 def shares_kernel(problem: Problem) -> bool:
     """Whether one kernel serves the whole batch, and takes no more memory than blocks would."""
-    if problem.columns is not None:
-        return problem.columns.stride(0) == 0 or problem.batch == 1
-    table = problem.metric.known_costs
-    if problem.support.shape[0] == 1 or table is None:
-        return problem.support.shape[0] == 1
-    largest = cast(float, problem.metric.largest_known_cost)
-    within = largest / problem.objective.epsilon <= LARGEST_EXPONENT[torch.float64]
-    return within and len(table) <= problem.log_y.numel()
+    costs = problem.costs
+    if costs.shared or costs.table is None:
+        return costs.shared
+    within = costs.largest / problem.objective.epsilon <= LARGEST_EXPONENT[torch.float64]
+    return within and len(costs.table) <= problem.log_y.numel()
 
 
 def _kernel(cost: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
@@ -342,7 +323,7 @@ def _kernel(cost: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
 
 
 def _is_everything(problem: Problem) -> bool:
-    return problem.support.shape[0] == 1 and torch.equal(problem.support[0], _all_labels(problem))
+    return problem.costs.shared and torch.equal(problem.support[0], _all_labels(problem))
 
 
 def _all_labels(problem: Problem) -> Tensor:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.kernels.threads import spread
+from wassloss.transport.options import SolveOptions
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
+from wassloss.transport.solver import Solver
 
 # A label with less of the mass than this is left out: the rest cannot tell in double precision.
 SMALLEST_SHARE = 1e-15
@@ -23,7 +25,7 @@ Answer = tuple[Array, float, Array, NDArray[np.bool_], bool]  # plan, cost, g, s
 
 
 @dataclass(frozen=True)
-class NetworkSimplex:
+class NetworkSimplex(Solver):
     """The linear program `min <T, M>`, restricted to the labels that carry mass.
 
     The solver runs in double precision on the CPU and releases Python's lock, so examples are
@@ -33,9 +35,14 @@ class NetworkSimplex:
 
     max_iterations: int = 10_000_000
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         return problem.objective.exact
+
+    @classmethod
+    def from_options(cls, options: SolveOptions) -> NetworkSimplex:
+        given = options.max_iterations
+        return cls() if given is None else cls(given)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         cost = problem.cost()
@@ -82,6 +89,11 @@ class NetworkSimplex:
         plan[np.ix_(columns, rows)] = part.T
         g[columns] = log["v"] * unit
         return plan, float((part * active).sum()), g, columns, log["warning"] is None
+
+
+def simplex_plan(problem: Problem) -> Tensor:
+    """An optimal plan on the support, for closed forms that find the value without one."""
+    return NetworkSimplex().solve(problem).support_plan()
 
 
 def _power_of_two(value: float) -> float:

@@ -9,7 +9,7 @@ from wassloss._checks import check_count, check_number
 from wassloss.transport.objective import Objective
 
 if TYPE_CHECKING:
-    from wassloss.transport.dispatch import Solver
+    from wassloss.transport.solver import Solver
 
 
 @dataclass(frozen=True)

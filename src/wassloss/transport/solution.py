@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
@@ -12,7 +13,11 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.objective import NO_LOG_MASS, Regularizer
-from wassloss.transport.problem import Problem, smallest_mass
+from wassloss.transport.precision import rounding_error, smallest_mass
+from wassloss.transport.problem import Problem
+
+# A plan on the support, or a function that finds it.
+Plan = Tensor | Callable[[Problem], Tensor]
 
 
 class ConvergenceWarning(UserWarning):
@@ -26,7 +31,7 @@ class Status(Enum):
     EXACT = "Exact: a closed form or a linear program, no iterations to trust."
     FIXED_ITERATIONS = (
         "A fixed number of iterations was asked for; `error` says how far from the optimum they "
-        "ended. Leave `iterations` out to solve to a tolerance."
+        "ended. Leave `scaling_iterations` out to solve to a tolerance."
     )
     ITERATIONS_EXHAUSTED = (
         "`max_iterations` was reached before `tol`. Raise `max_iterations` or `epsilon`, or loosen "
@@ -36,6 +41,14 @@ class Status(Enum):
         "Rounding keeps the error above `tol`: it is below what this dtype resolves at this "
         "`epsilon`. Use float64, raise `epsilon`, or loosen `tol`."
     )
+
+    @classmethod
+    def of(cls, problem: Problem, converged: Tensor, tol: float) -> Status:
+        """How a solve to `tol` ended, given which examples converged; the host waits for that."""
+        if bool(converged.all()):
+            return cls.CONVERGED
+        rounding = rounding_error(problem.reach(), problem.objective.epsilon, problem.dtype)
+        return cls.PRECISION_EXHAUSTED if tol < rounding else cls.ITERATIONS_EXHAUSTED
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,8 @@ class Solution:
         status: how the solve ended; `status.value` is advice.
         slope_f: the potential gradients are taken from. `f` itself, except after a fixed number
             of relaxed iterations, where the paper takes it from the plan's marginal.
-        exact_plan: the plan on the support `(batch, support, labels)`, kept by exact solvers.
+        exact_plan: the plan on the support `(batch, support, labels)` of an exact solver, or a
+            function that finds it where the value does not need it.
         fine_f, fine_g: the potentials as they were found, where that took a wider dtype than the
             problem's: a plan is `exp` of them over `epsilon`, and feels what they lose by rounding.
         fine: all of it in a wider dtype, where the problem's cannot divide by `epsilon` or `gamma`:
@@ -71,14 +85,14 @@ class Solution:
     converged: Tensor
     status: Status
     slope_f: Tensor | None = None
-    exact_plan: Tensor | None = None
+    exact_plan: Plan | None = None
     fine_f: Tensor | None = None
     fine_g: Tensor | None = None
     fine: Solution | None = None
 
     @classmethod
     def exact(
-        cls, problem: Problem, value: Tensor, f: Tensor, g: Tensor, plan: Tensor | None = None
+        cls, problem: Problem, value: Tensor, f: Tensor, g: Tensor, plan: Plan | None = None
     ) -> Solution:
         """A solution that needed no iterations."""
         zero = torch.zeros_like(value)
@@ -98,21 +112,14 @@ class Solution:
 
     def support_plan(self) -> Tensor:
         """The plan on the target's support, `(batch, support, labels)`."""
-        if self.exact_plan is not None:
-            return self.exact_plan
         problem, objective = self.problem, self.problem.objective
-        if objective.exact and objective.free_target:
-            from wassloss.transport.closed_forms.nearest import nearest_plan
-
-            return nearest_plan(problem)
-        if objective.exact:  # a closed form finds the value without the plan
-            from wassloss.transport.network_simplex import NetworkSimplex
-
-            return NetworkSimplex().solve(problem).support_plan()
-        dtype, (f, g) = problem.log_h.dtype, self._finest()
+        if self.exact_plan is not None:
+            found = self.exact_plan
+            return found if isinstance(found, Tensor) else found(problem)
+        dtype, (f, g) = problem.dtype, self._finest()
         problem = problem.to(f.dtype)
         alpha, beta = objective.log_reference(problem.log_h, problem.log_y)
-        exponent = g.unsqueeze(2) + f.unsqueeze(1) - problem.cost()
+        exponent = g.unsqueeze(2) + f.unsqueeze(1) - problem.costs.block()
         plan = (exponent / objective.epsilon + alpha.unsqueeze(1) + beta.unsqueeze(2)).exp()
         return plan.to(dtype)
 
@@ -146,7 +153,7 @@ class Solution:
         problem, objective = self.problem, self.problem.objective
         if objective.exact or objective.regularizer is not Regularizer.PRODUCT:
             return torch.zeros_like(self.g)
-        exponent = (self.f.unsqueeze(1) - problem.cost()) / objective.epsilon
+        exponent = (self.f.unsqueeze(1) - problem.costs.block()) / objective.epsilon
         ratio = (exponent + problem.log_h.unsqueeze(1)).exp().sum(2)  # Tᵀ1 ⊘ y, also where y is 0
         return objective.epsilon * (problem.masses()[0] - ratio)
 
@@ -177,7 +184,7 @@ class Solution:
         other = (
             (g / epsilon + beta).unsqueeze(2) if side == 0 else (f / epsilon + alpha).unsqueeze(1)
         )
-        log_sum = (other - problem.cost() / epsilon).logsumexp(1 + side)
+        log_sum = (other - problem.costs.block() / epsilon).logsumexp(1 + side)
         own = (alpha, beta)[side]
         least = math.log(smallest_mass(log_mass.dtype))
         strength = objective.damping(epsilon, side) * epsilon
@@ -198,7 +205,7 @@ class Solution:
 
     def to(self, problem: Problem) -> Solution:
         """The same solution in the dtype of `problem`."""
-        dtype = problem.log_h.dtype
+        dtype = problem.dtype
         cast: dict[str, Any] = {
             field.name: part.to(dtype)
             for field in fields(self)

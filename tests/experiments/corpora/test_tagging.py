@@ -19,6 +19,7 @@ from experiments.corpora.lookup import find
 from experiments.corpora.tagging import TagSample, tag_ids, yfcc_tags
 from experiments.corpora.tagging.metadata import MALFORMED, photos
 from experiments.corpora.tagging.sampling import scramble
+from experiments.corpora.tagging.streams import line_blocks
 from experiments.corpora.tagging.tag_ids import TagIds
 from experiments.corpora.tagging.vocabulary import candidates, most_frequent
 from scripts.make_yfcc_metadata import metadata_lines, write_metadata
@@ -26,7 +27,6 @@ from tests.data.places import needs
 from tests.experiments.corpora import tag_pipeline
 from tests.experiments.corpora.tag_pipeline import CATEGORIES, NET, TABLE, WORDS, small_run
 from wassloss.data import read, write
-from wassloss.data._streams import line_blocks
 from wassloss.data.ragged import to_lists
 
 LINES = 6000

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from wassloss.ground import Ordinal
+from wassloss.transport.network_simplex import simplex_plan
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
+from wassloss.transport.solver import Solver
 
 
 @dataclass(frozen=True)
-class LineArea:
+class LineArea(Solver):
     """Exact transport on a line at `power=1`: the area between the two cumulative sums, O(K)."""
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    traceable: ClassVar[bool] = True
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         metric = problem.metric
         return problem.objective.exact and isinstance(metric, Ordinal) and metric.power == 1
 
@@ -33,11 +38,11 @@ class LineArea:
         f = torch.empty_like(f_sorted)
         f[:, order] = f_sorted
         value = (gap * crossing.abs()).sum(1)
-        return Solution.exact(problem, value, f, -problem.on_support(f))
+        return Solution.exact(problem, value, f, -problem.on_support(f), simplex_plan)
 
 
 @dataclass(frozen=True)
-class LineQuantiles:
+class LineQuantiles(Solver):
     """Exact transport on a line at `power ≥ 1`: equal quantiles are matched, O(K log K).
 
     Walk through the sorted breakpoints of both cumulative sums: between two of them a fixed pair
@@ -45,8 +50,10 @@ class LineQuantiles:
     `f_i + g_j = M_ij` along the walk gives the potentials; a convex cost makes them feasible.
     """
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    traceable: ClassVar[bool] = True
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         metric = problem.metric
         return problem.objective.exact and isinstance(metric, Ordinal) and metric.power >= 1
 
@@ -65,7 +72,7 @@ class LineQuantiles:
         metric = problem.metric
         distance = (position[i] - target.gather(1, j)).abs()
         # (batch, steps + 1)
-        cost = problem.checked((distance / metric.scale) ** metric.power)
+        cost = problem.costs.checked((distance / metric.scale) ** metric.power)
         edges = _after_zero(torch.cat([breaks, cdf_h[:, -1:]], 1))
         value = (edges.diff(dim=1).clamp(min=0) * cost).sum(1)
 
@@ -77,7 +84,7 @@ class LineQuantiles:
         f = torch.empty_like(f_sorted)
         f[:, order] = f_sorted
         g = torch.empty_like(g_sorted).scatter_(1, target_order, g_sorted)
-        return Solution.exact(problem, value, f, g)
+        return Solution.exact(problem, value, f, g, simplex_plan)
 
 
 def _positions(problem: Problem) -> Tensor:

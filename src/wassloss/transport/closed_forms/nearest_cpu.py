@@ -7,7 +7,7 @@ each example's costs are read in place, twice, and only those of labels that its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from wassloss._checks import has_memory
 from wassloss.kernels.launch import WORTH_PASSING, as_array
 from wassloss.kernels.threads import spread
 from wassloss.transport.closed_forms.nearest import Nearest
-from wassloss.transport.newton.cpu import compiles_for, rows_of_costs, terms_of
+from wassloss.transport.newton.cpu import compiles_for, terms_of
 from wassloss.transport.problem import Problem
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 class NearestCPU(Nearest):
     """`Nearest`, compiled. Needs Numba, as :class:`~wassloss.transport.NewtonCPU` does."""
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    reads_table: ClassVar[bool] = True
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         return Nearest.applies(problem) and compiles_for(problem)
 
     def potential(self, problem: Problem) -> Tensor:
@@ -39,7 +41,8 @@ class NearestCPU(Nearest):
 
         log_h, f = problem.log_h, torch.empty_like(problem.log_h)
         terms = terms_of(problem.objective, log_h.dtype, tol=0, max_iterations=0, staged=False)
-        cost, rows = rows_of_costs(problem)
+        cost, rows = problem.costs.rows()
+        rows = rows.expand_as(problem.log_y)
         h_, y_, cost_, rows_, f_ = map(as_array, (log_h, problem.log_y, cost, rows, f))
         (batch, support), labels, dtype = rows.shape, cost.shape[1], h_.dtype
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,18 +11,21 @@ from torch import Tensor
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
+from wassloss.transport.solver import Solver
 
 
 @dataclass(frozen=True)
-class OneHot:
+class OneHot(Solver):
     """All of `h` goes to the one target κ: `W = Σ_i h_i M_iκ`, for any `epsilon` and regulariser.
 
     The regulariser adds its value at that plan: `ε Σ h log h` for ``"plan"``, nothing for
     ``"product"`` when the mass is 1.
     """
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    traceable: ClassVar[bool] = True
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         return problem.log_y.shape[1] == 1 and problem.objective.balanced
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from wassloss.ground import Tree
+from wassloss.transport.network_simplex import simplex_plan
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
+from wassloss.transport.solver import Solver
 
 
 @dataclass(frozen=True)
-class TreeFlow:
+class TreeFlow(Solver):
     """Exact transport in a tree at `power=1`: `Σ_edges length · |h − y below it|`, O(nodes).
 
     In preorder a subtree is an interval, so the mass below every edge is a difference of two
     prefix sums, and so is the sum over a label's ancestors that its potential needs.
     """
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    traceable: ClassVar[bool] = True
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         metric = problem.metric
         return problem.objective.exact and isinstance(metric, Tree) and metric.power == 1
 
@@ -42,4 +47,4 @@ class TreeFlow:
         total = entering.index_add(1, tree.subtree_end, -toll).cumsum(1)
         f = total[:, tree.label_position]
         value = (length * below.abs()).sum(1)
-        return Solution.exact(problem, value, f, -problem.on_support(f))
+        return Solution.exact(problem, value, f, -problem.on_support(f), simplex_plan)

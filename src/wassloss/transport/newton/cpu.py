@@ -8,7 +8,7 @@ reads the costs once, and the rest stays in the cache.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,9 +17,9 @@ from wassloss._checks import has_memory
 from wassloss.kernels import newton_constants as newton
 from wassloss.kernels.launch import WORTH_SOLVING, as_array, numba_available
 from wassloss.kernels.threads import spread
-from wassloss.transport.conditions import default_tolerance, negligible_exponent, unfinished
 from wassloss.transport.newton.solver import Newton
 from wassloss.transport.objective import NO_LOG_MASS, Objective, Regularizer
+from wassloss.transport.precision import negligible_exponent
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -42,8 +42,10 @@ class NewtonCPU(Newton):
     spread over as many threads as torch uses.
     """
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    reads_table: ClassVar[bool] = True
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         return compiles_for(problem) and not problem.objective.exact
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
@@ -51,10 +53,11 @@ class NewtonCPU(Newton):
             return super().solve(problem, start)
         from wassloss.kernels.numba.newton import maximize, new_scratch
 
-        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
+        tol = self.tolerance(problem)
         log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
         terms = terms_of(objective, log_h.dtype, tol, self.max_iterations, staged=start is None)
-        cost, rows = rows_of_costs(problem)
+        cost, rows = problem.costs.rows()
+        rows = rows.expand_as(log_y)
         f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
         g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
@@ -68,10 +71,7 @@ class NewtonCPU(Newton):
         most_threads = 1 + batch * support * labels // WORTH_SOLVING
         spread(work, batch, lambda: new_scratch(support, labels, dtype), most_threads)
         converged = error <= tol
-        status = Status.CONVERGED
-        if not bool(converged.all()):
-            reach = float(problem.cost().max()) + problem.largest_shift()
-            status = unfinished(reach, objective.epsilon, log_h.dtype, tol)
+        status = Status.of(problem, converged, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
@@ -113,14 +113,3 @@ def terms_of(
         ridge=newton.RIDGE,
         longest_step=newton.LONGEST_STEP,
     )
-
-
-def rows_of_costs(problem: Problem) -> tuple[Tensor, Tensor]:
-    """Costs `(any number, labels)`, and which of them belongs to each target `(batch, support)`."""
-    shape, table = problem.log_y.shape, problem.metric.known_costs_in(problem.log_h.dtype)
-    if problem.columns is None and table is not None:
-        return table, problem.support.expand(shape)
-    columns = problem.cost()
-    if columns.stride(0) == 0:
-        return columns[0], torch.arange(shape[1]).expand(shape)
-    return columns.flatten(0, 1), torch.arange(shape.numel()).view(shape)

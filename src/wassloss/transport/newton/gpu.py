@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,34 +21,32 @@ from wassloss.kernels.launch import (
     shape_of_program,
     triton_available,
 )
-from wassloss.transport.conditions import default_tolerance, unfinished
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
+from wassloss.transport.solver import IterativeSolver
 
 
 @dataclass(frozen=True)
-class NewtonGPU:
+class NewtonGPU(IterativeSolver):
     """`Newton`, fused into one kernel; for supports of up to `LARGEST_SUPPORT` labels."""
 
-    tol: float | None = None
-    max_iterations: int = 1000
+    reads_table: ClassVar[bool] = True
 
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
         return fits and not problem.objective.exact and triton_available(problem.log_h.device)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
+        tol = self.tolerance(problem)
         f, g, value, error, n_iterations, converged = launch(
             problem, start, tol, self.max_iterations
         )
-        status = Status.CONVERGED
         # The one time the host waits for the GPU, which it cannot while a graph is captured.
-        if _checks.can_read_values() and not bool(converged.all()):
-            reach = float(problem.cost().max()) + problem.largest_shift()
-            status = unfinished(reach, problem.objective.epsilon, problem.log_h.dtype, tol)
+        status = (
+            Status.of(problem, converged, tol) if _checks.can_read_values() else Status.CONVERGED
+        )
         return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 
@@ -63,8 +62,11 @@ def launch(
     log_h, log_y = problem.log_h.contiguous(), problem.log_y.contiguous()
     support, objective = problem.support.contiguous(), problem.objective
     (batch, labels), size = log_h.shape, log_y.shape[1]
-    cost, tabulated = _costs(problem)
-    strides = labels, cost.stride(-2), 0 if tabulated else cost.stride(0)
+    costs, table = problem.costs, problem.costs.table
+    cost = costs.block() if table is None else table
+    cost = cost if cost.stride(-1) == 1 else cost.contiguous()
+    own_block = table is None and not costs.shared
+    strides = labels, cost.stride(-2), cost.stride(0) if own_block else 0
     tile, num_warps, unrolled = shape_of_program(batch, labels, size, log_h.dtype)
     f, g = torch.empty_like(log_h), torch.empty_like(log_y)
     value, error = log_h.new_empty(batch), log_h.new_empty(batch)
@@ -77,7 +79,7 @@ def launch(
             *read,
             *written,
             *strides,
-            0 if support.shape[0] == 1 else size,
+            0 if costs.shared else size,
             max_iterations,
             objective.epsilon,
             *objective.gamma,
@@ -88,7 +90,7 @@ def launch(
             TILE=tile,
             ALIGNED=math.gcd(*strides, 16 // cost.element_size()),
             UNROLLED=unrolled,
-            TABLE=tabulated,
+            TABLE=table is not None,
             WARM=start is not None,
             PRODUCT=objective.regularizer is Regularizer.PRODUCT,
             RELAXED_A=not math.isinf(objective.gamma[0]),
@@ -97,12 +99,3 @@ def launch(
             enable_fp_fusion=True,
         )
     return written
-
-
-def _costs(problem: Problem) -> tuple[Tensor, bool]:
-    """A table of all costs `(labels, labels)`, if there is one; else the target's columns."""
-    table = problem.metric.known_costs
-    if problem.columns is None and table is not None:
-        return table.contiguous(), True
-    columns = problem.cost()
-    return columns if columns.stride(-1) == 1 else columns.contiguous(), False

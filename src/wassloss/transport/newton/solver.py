@@ -30,18 +30,20 @@ from wassloss.kernels.newton_constants import (
     STAGE_TOLERANCE,
     SUFFICIENT_INCREASE,
 )
-from wassloss.transport.conditions import (
-    DenseConditions,
-    conclude,
-    default_tolerance,
-    initial_potential,
-)
+from wassloss.transport.conditions import DenseConditions, conclude, initial_potential
+from wassloss.transport.options import SolveOptions
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
+from wassloss.transport.solver import IterativeSolver
+
+# A Newton step solves a system the size of the support: beyond this, many cheap steps win; sooner
+# where the support is shared, because then a cheap step is a matrix product (see kernel_sums.py).
+LARGEST_NEWTON_SUPPORT = 512
+LARGEST_SHARED_NEWTON_SUPPORT = 128
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(IterativeSolver):
     """Damped Newton steps on the semi-dual, with `ε` lowered in stages to stay near the optimum.
 
     A step is kept if it raises the dual objective enough; a refused step is shortened, and one
@@ -50,15 +52,14 @@ class Newton:
     converge.
     """
 
-    tol: float | None = None
-    max_iterations: int = 1000
-
-    @staticmethod
-    def applies(problem: Problem) -> bool:
-        return not problem.objective.exact
+    @classmethod
+    def preferred(cls, problem: Problem, options: SolveOptions) -> bool:
+        shared = problem.costs.shared
+        largest = LARGEST_SHARED_NEWTON_SUPPORT if shared else LARGEST_NEWTON_SUPPORT
+        return problem.log_y.shape[1] <= largest and cls.applies(problem)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
+        tol = self.tolerance(problem)
         whole = DenseConditions.of(problem)
         g = initial_potential(whole, start)
         n_iterations = torch.full((problem.batch,), self.max_iterations, device=g.device)
@@ -66,7 +67,7 @@ class Newton:
         last = problem.objective.epsilon
         epsilon = g.new_full((problem.batch, 1), last)
         if start is None:
-            reach = whole.cost.amax((1, 2)) + problem.shift()
+            reach = whole.costs.block().amax((1, 2)) + problem.shift()
             epsilon = (reach / FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
 
         active = torch.arange(problem.batch, device=g.device)

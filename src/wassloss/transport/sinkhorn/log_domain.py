@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from wassloss.transport.kernel_conditions import KernelConditions
-from wassloss.transport.kernel_sums import LEAST_LOG_MASS, KernelProducts, neglected
+from wassloss.transport.kernel_sums import KernelProducts, neglected
+from wassloss.transport.precision import LEAST_LOG_MASS
 from wassloss.transport.sinkhorn.relaxation import OverRelaxation
 
 # The log-scaling of padding: no sum feels it, and unlike −inf it can be subtracted from itself.

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from wassloss.transport.conditions import conclude, default_tolerance, initial_potential
-from wassloss.transport.kernel_conditions import (
-    CutTooShortError,
-    KernelConditions,
-    largest_cost,
-    solved_by_products,
-)
-from wassloss.transport.kernel_sums import LARGEST_PLAIN_EXPONENT
+from wassloss.transport.conditions import conclude, initial_potential
+from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.precision import can_widen, products_fit_single
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn.converged import ConvergedExamples
 from wassloss.transport.sinkhorn.log_domain import LogIterations, repeated
+from wassloss.transport.sinkhorn.products import (
+    CutTooShortError,
+    ProductSolver,
+    solved_by_products,
+)
 from wassloss.transport.sinkhorn.scaling import ScalingIterations
 from wassloss.transport.solution import Solution, Status
 
@@ -56,7 +56,7 @@ PACE = {
 
 
 @dataclass(frozen=True)
-class Sinkhorn:
+class Sinkhorn(ProductSolver):
     """Alternate `f ← f(g)` and `g ← g(f)`, each step lengthened by a factor `1 ≤ ω < 2`.
 
     Balanced or relaxed, the two updates differ only in the damping of Proposition 4.2. How far to
@@ -64,19 +64,12 @@ class Sinkhorn:
     looked at, and the examples within `tol` leave.
     """
 
-    tol: float | None = None
-    max_iterations: int = 10_000
-
-    @staticmethod
-    def applies(problem: Problem) -> bool:
-        return not problem.objective.exact
-
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
-        if problem.log_h.dtype == torch.float64 or problem.log_h.device.type == "mps":
+        tol = self.tolerance(problem)
+        if not can_widen(problem.log_h):
             return self._solve(problem, start, tol, self.max_iterations)
         used: Tensor | int = 0
-        if fits_single_precision(problem, tol):
+        if products_fit_single(problem.reach(), problem.objective.epsilon, tol):
             budget = min(self.max_iterations, SINGLE_ITERATIONS)
             single = self._solve(problem, start, tol, budget)
             if single.status is Status.CONVERGED or budget == self.max_iterations:
@@ -134,18 +127,3 @@ class Sinkhorn:
                 if equations.cut and iteration in LOOKS and bool((walk.neglected() > tol).any()):
                     raise CutTooShortError
             stride = pace.first_stride if iteration < pace.stride_from else STRIDE
-
-
-def fits_single_precision(problem: Problem, tol: float) -> bool:
-    """Whether single precision has the range and the digits for a problem.
-
-    Potentials are of the size of `max M/ε` in their own unit, and rounding them, their sum and
-    the two logarithms of an iteration changes masses by that times the unit roundoff each. Half
-    the tolerance is left for what is not rounding. Users may have allowed products of less
-    precision still, for networks.
-    """
-    exponent = (largest_cost(problem) + problem.largest_shift()) / problem.objective.epsilon
-    rounding = 4 * torch.finfo(torch.float32).eps / 2 * exponent
-    exact_products = torch.get_float32_matmul_precision() == "highest"
-    within = exponent <= LARGEST_PLAIN_EXPONENT[torch.float32]
-    return exact_products and within and rounding <= tol / 2

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss.transport.conditions import conclude, default_tolerance
-from wassloss.transport.kernel_conditions import KernelConditions, solved_by_products
+from wassloss.transport.conditions import conclude
+from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.precision import can_widen, products_fit_single
 from wassloss.transport.problem import Problem
-from wassloss.transport.sinkhorn.solver import fits_single_precision
+from wassloss.transport.sinkhorn.products import ProductSolver, solved_by_products
 from wassloss.transport.solution import Solution
 
 STRIDE = 5  # iterations between looks at the error
@@ -19,7 +20,7 @@ LEAST_LOG_SCALING = {torch.float64: -300.0, torch.float32: -60.0}
 
 
 @dataclass(frozen=True)
-class Symmetric:
+class Symmetric(ProductSolver):
     """`log u ← ½ (log u + log h − log K u)`, which only needs some tens of iterations.
 
     By symmetry both scalings of `T = diag(u) K diag(u)` are one. Sinkhorn's update alone would
@@ -29,19 +30,15 @@ class Symmetric:
     of vectors, trees and lines make it so; for other costs the rate may be worse, never above 1.
     """
 
-    tol: float | None = None
-    max_iterations: int = 10_000
-
-    @staticmethod
-    def applies(problem: Problem) -> bool:
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
         square = problem.log_h.shape == problem.log_y.shape
         return square and problem.objective.balanced and not problem.objective.exact
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         """Solve; the target's masses are taken to be the prediction's, label by label."""
-        tol = self.tol if self.tol is not None else default_tolerance(problem.log_h.dtype)
-        widest = problem.log_h.dtype == torch.float64 or problem.log_h.device.type == "mps"
-        if widest or fits_single_precision(problem, tol):
+        tol, epsilon = self.tolerance(problem), problem.objective.epsilon
+        if not can_widen(problem.log_h) or products_fit_single(problem.reach(), epsilon, tol):
             return self._solve(problem, tol)
         return self._solve(problem.to(torch.float64), tol).to(problem)
 

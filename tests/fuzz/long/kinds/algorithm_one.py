@@ -54,7 +54,7 @@ def fixed_iterations(rng: Generator) -> Tally:
         gamma = (unit * float(10 ** rng.uniform(-2, 2)), unit * float(10 ** rng.uniform(-2, 2)))
     keywords: dict[str, Any] = {
         "epsilon": draw_epsilon(rng, unit),
-        "iterations": int(rng.integers(1, 13)),
+        "scaling_iterations": int(rng.integers(1, 13)),
         "regularizer": pick(rng, ["plan", "product"]),
     }
     note(metric=metric, dtype=x.dtype, target=targets.form, gamma=gamma, **keywords)
@@ -86,7 +86,7 @@ def fixed_iterations(rng: Generator) -> Tally:
         product=keywords["regularizer"] == "product",
     )
     with np.errstate(all="ignore"):
-        value, slope, size, blur = _run(p, keywords["iterations"])
+        value, slope, size, blur = _run(p, keywords["scaling_iterations"])
     slack = slack_of(size, precision, unit)
     for way, outcome in found.items():
         values, gradient = map(as_array, outcome.answer)

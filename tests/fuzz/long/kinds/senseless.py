@@ -17,7 +17,15 @@ from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import WrongAnswerError, run
 
 CALLS = 24
-NAMES = ["epsilon", "gamma", "tol", "max_iterations", "iterations", "regularizer", "debiased"]
+NAMES = [
+    "epsilon",
+    "gamma",
+    "tol",
+    "max_iterations",
+    "scaling_iterations",
+    "regularizer",
+    "debiased",
+]
 ODD: list[Any] = [
     *["", "plan", "Plan", None, True, (), (1.0, 2.0), [1.0], {}, 1j, math.nan, math.inf, 5e-324],
     *[-1, 0, 2**70, -(2**70), 1.5, -0.0, b"1", torch.tensor(1.0), torch.tensor([1.0, 2.0])],
@@ -54,8 +62,8 @@ def _one(rng: Generator) -> Tally:
             metric = pick(rng, [h, labels, None, "ordinal", [], *matrices])
         else:
             keywords[pick(rng, NAMES)] = pick(rng, ODD)
-    if isinstance(keywords.get("iterations"), int):
-        keywords["iterations"] %= 50  # which is a matter of time, not of sense
+    if isinstance(keywords.get("scaling_iterations"), int):
+        keywords["scaling_iterations"] %= 50  # which is a matter of time, not of sense
     note(h=h, y=y, metric=metric, **keywords)
     found = run(lambda: wl.wasserstein(h, y, metric, **keywords))
     if found.answer is not None and not found.doubtful and not found.answer.isfinite().all():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,20 +11,6 @@ from io import BufferedIOBase, BufferedReader
 from typing import Any
 
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
-
-
-def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is gzip or bzip2, which its first bytes say."""
-    with open(path, "rb") as file:
-        start = file.read(4)
-    return any(start.startswith(magic) for magic in _OPENERS)
-
-
-@contextmanager
-def open_bytes(path: str | os.PathLike[str]) -> Iterator[BufferedIOBase]:
-    """A file opened for reading, unpacked on the way; one line says if it is cut short."""
-    with open(path, "rb") as raw, unpacked(raw) as file:
-        yield file
 
 
 @contextmanager

@@ -1,0 +1,163 @@
+"""Two versions of wassloss on the same work: is anything slower than it was?
+
+    git worktree add build/before v0.1.0
+    python benchmarks/versions_of_ours.py build/before/src src [--device cuda]
+
+Each version runs in processes of its own, in turns, so that a machine that slows down slows both.
+Figures are microseconds, the median over all processes; the last column is the second version's
+time divided by the first's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+
+ROUNDS = 5  # processes of each version
+BUDGET = 0.4  # seconds for one case in one process
+
+
+def cases(device: str) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Names and steps: each computes a loss and its gradient, launched from Python or replayed."""
+    import torch
+
+    import wassloss as wl
+
+    torch.manual_seed(0)
+
+    def metric(labels: int, dimensions: int = 2) -> wl.ground.GroundMetric:
+        return wl.ground.Embedding(torch.randn(labels, dimensions), scale="median")
+
+    def sparse(batch: int, labels: int, support: int) -> wl.SparseTarget:
+        indices = torch.rand(batch, labels).argsort(1)[:, :support].contiguous()
+        return wl.SparseTarget(
+            indices.to(device), torch.full((batch, support), 1 / support).to(device)
+        )
+
+    def step(
+        loss_fn: torch.nn.Module, batch: int, labels: int, target: object
+    ) -> Callable[[], object]:
+        loss_fn = loss_fn.to(device)
+        logits = torch.randn(batch, labels).to(device).requires_grad_()
+        return lambda: torch.autograd.grad(loss_fn(logits, target), logits)[0]
+
+    few = wl.WassersteinLoss(wl.ground.Ordinal(10), kl_weight=0.1)
+    yield "class ids, K=10 B=32", step(few, 32, 10, torch.randint(10, (32,)).to(device))
+    for batch in (100, 1024):
+        loss_fn = wl.WassersteinLoss(metric(1000), epsilon=0.02, kl_weight=0.1)
+        yield (
+            f"class ids, K=1000 B={batch}",
+            step(loss_fn, batch, 1000, torch.randint(1000, (batch,)).to(device)),
+        )
+        for support in (5, 20):
+            target = sparse(batch, 1000, support)
+            yield f"{support} labels, K=1000 B={batch}", step(loss_fn, batch, 1000, target)
+    nearest = wl.NearestWassersteinLoss(metric(1000), kl_weight=0.1)
+    yield "nearest, 5 labels, K=1000 B=100", step(nearest, 100, 1000, sparse(100, 1000, 5))
+    relaxed = wl.RelaxedWassersteinLoss(metric(1000), epsilon=0.05)
+    yield "relaxed, 5 labels, K=1000 B=100", step(relaxed, 100, 1000, sparse(100, 1000, 5))
+    dense = torch.rand(100, 1000).softmax(1).to(device)
+    yield (
+        "dense, K=1000 B=100 ε=0.1",
+        step(wl.WassersteinLoss(metric(1000, 50), epsilon=0.1), 100, 1000, dense),
+    )
+    if device == "cuda":
+        large = wl.WassersteinLoss(metric(100_000, 50), epsilon=0.02, kl_weight=0.1)
+        yield (
+            "class ids, K=100 000 B=256",
+            step(large, 256, 100_000, torch.randint(100_000, (256,)).to(device)),
+        )
+        indices = torch.randint(100_000, (256, 5)).to(device)
+        target = wl.SparseTarget(indices, torch.full((256, 5), 0.2).to(device))
+        yield "5 labels, K=100 000 B=256", step(large, 256, 100_000, target)
+
+
+def replayed(step: Callable[[], object]) -> Callable[[], object]:
+    """The step as a CUDA graph."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def seconds(step: Callable[[], object], device: str) -> float:
+    import torch
+
+    def once(times: int) -> float:
+        begin = time.perf_counter()
+        for _ in range(times):
+            step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / times
+
+    once(3)
+    each = once(3)
+    times = max(1, int(BUDGET / 10 / max(each, 1e-7)))
+    return median(once(times) for _ in range(10))
+
+
+def measure(device: str) -> dict[str, float]:
+    """Microseconds of each case, and of `import wassloss` with a loss."""
+    begin = time.perf_counter()
+    import wassloss as wl
+
+    _ = wl.WassersteinLoss
+    found = {"import": 1e6 * (time.perf_counter() - begin)}
+    for name, step in cases(device):
+        found[name] = 1e6 * seconds(step, device)
+        if device == "cuda" and "dense" not in name and "relaxed" not in name:
+            found[f"{name}, in a graph"] = 1e6 * seconds(replayed(step), device)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "sources", nargs="*", help="directories that hold the package, the older one first"
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    chosen = parser.parse_args()
+    if not chosen.sources:
+        json.dump(measure(chosen.device), sys.stdout)
+        return
+    found: dict[str, list[dict[str, float]]] = {source: [] for source in chosen.sources}
+    for _ in range(chosen.rounds):
+        for source in chosen.sources:
+            path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+            command = [sys.executable, "-W", "ignore", __file__, "--device", chosen.device]
+            done = subprocess.run(
+                command,
+                env={**os.environ, "PYTHONPATH": path},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                sys.exit(done.stderr)
+            found[source].append(json.loads(done.stdout))
+    first, *others = chosen.sources
+    for name in found[first][0]:
+        before, *after = (median(run[name] for run in found[source]) for source in (first, *others))
+        ratios = "".join(f"{t:12.1f} {t / before:6.2f}" for t in after)
+        print(f"{name:45}{before:12.1f}{ratios}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Targets as labels and weights, from lists of labels or from any other form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss import SparseTarget
+
+
+def from_lists(
+    counts: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any] | None = None
+) -> SparseTarget:
+    """Lists of labels, laid end to end, as a sparse target.
+
+    Args:
+        counts: how many labels each example has, `(n,)`.
+        labels: label ids, those of the first example first, `(sum of counts,)`.
+        weights: one per label; without them, the labels of an example share a mass of 1 equally,
+            as the paper normalises tags.
+
+    >>> from_lists(np.array([1, 2]), np.array([7, 3, 4])).weights
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
+    if weights is None:
+        weights = np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
+    filled = np.arange(max(1, int(counts.max(initial=0)))) < np.asarray(counts)[:, None]
+    indices = np.zeros(filled.shape, dtype=np.int64)  # (n, width)
+    masses = np.zeros(filled.shape, dtype=weights.dtype)
+    indices[filled], masses[filled] = labels, weights
+    return SparseTarget(torch.from_numpy(indices), torch.from_numpy(masses))
+
+
+def as_sparse(target: Tensor | SparseTarget) -> SparseTarget:
+    """Class ids `(n,)`, dense weights `(n, labels)` or a sparse target, as a sparse target."""
+    if isinstance(target, SparseTarget):
+        return target
+    if target.dim() == 1:
+        return SparseTarget(target.unsqueeze(1), torch.ones(len(target), 1))
+    return SparseTarget(torch.arange(target.shape[1]).expand_as(target), target)

@@ -1,0 +1,95 @@
+"""The precision policy: how many digits a solve has, how many it needs, and when to take more.
+
+Everything that depends on the floating-point format is decided here. Compiled kernels are handed
+the numbers that they need.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import torch
+from torch import Tensor
+
+# A sum over the kernel as a matrix product: each sum has a term of at least e^{−max M/ε} next to
+# its largest factor, so below these exponents whatever underflows is less than 1e-46 of the sum
+# (1e-11 in single precision).
+LARGEST_EXPONENT = {torch.float64: 600.0, torch.float32: 60.0}
+# Factors whose logarithm is further below the largest of their row are raised to this: no sum
+# within the range above feels it, and products stay clear of denormal numbers, which are slow.
+LEAST_LOG_FACTOR = {torch.float64: -690.0, torch.float32: -85.0}
+# Below these exponents, factors need not be scaled by the largest of their row. A plain update
+# gives potentials (in units of ε) that differ by at most `max M/ε` beyond what the logarithms of
+# the masses do, and those are kept above `LEAST_LOG_MASS`: both together stay clear of the 708 (87
+# in single precision) where exponentials end.
+LARGEST_PLAIN_EXPONENT = {torch.float64: 300.0, torch.float32: 30.0}
+LEAST_LOG_MASS = {torch.float64: -350.0, torch.float32: -45.0}
+
+
+def default_tolerance(dtype: torch.dtype) -> float:
+    """Well below what training notices, well above what rounding allows at everyday `epsilon`."""
+    return 1e-8 if dtype == torch.float64 else 1e-5
+
+
+def smallest_mass(dtype: torch.dtype) -> float:
+    """What a mass of zero is raised to where its label has to stay in the problem.
+
+    Around the smallest normal number a mass is zero to every sum it enters, while the logarithm of
+    a true zero would only bring infinities.
+    """
+    return math.e * torch.finfo(dtype).tiny
+
+
+@cache
+def lowest_log_mass(dtype: torch.dtype) -> float:
+    """The logarithm of `smallest_mass`."""
+    return math.log(smallest_mass(dtype))
+
+
+def negligible_exponent(dtype: torch.dtype) -> float:
+    """The logarithm of a term that adds nothing to a sum whose largest term is 1.
+
+    A denormal operand costs a CPU tens of cycles. A term of sqrt(tiny) stays a normal number when
+    multiplied by a mass: smaller ones are raised to that.
+    """
+    return 0.5 * math.log(torch.finfo(dtype).tiny)
+
+
+def rounding_error(reach: float, epsilon: float, dtype: torch.dtype) -> float:
+    """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`.
+
+    Args:
+        reach: the size of the potentials, which are rounded too; see `Problem.reach`.
+        epsilon: the entropic strength.
+        dtype: the format.
+    """
+    if epsilon * torch.finfo(dtype).max < 1:  # 1/ε overflows
+        return math.inf
+    return 0.5 * torch.finfo(dtype).eps * reach / epsilon
+
+
+def can_widen(x: Tensor) -> bool:
+    """Whether there is a wider dtype to go to: not from float64, and not on mps."""
+    return x.dtype != torch.float64 and x.device.type != "mps"
+
+
+def strengths_need_double(strengths: tuple[float, ...], dtype: torch.dtype) -> bool:
+    """Whether dividing by a strength (`epsilon`, `gamma`) overflows in single precision."""
+    smallest = 1 / torch.finfo(dtype).max
+    return dtype == torch.float32 and any(0 < strength < smallest for strength in strengths)
+
+
+def products_fit_single(reach: float, epsilon: float, tol: float) -> bool:
+    """Whether products in single precision have the range and the digits for a problem.
+
+    Potentials are of size `reach/ε` in their own unit, and rounding them, their sum and the two
+    logarithms of an iteration changes masses by that times the unit roundoff each. Half the
+    tolerance is left for what is not rounding. Users may have allowed products of even less
+    precision, for networks; then the answer is no.
+    """
+    exponent = reach / epsilon
+    rounding = 4 * torch.finfo(torch.float32).eps / 2 * exponent
+    exact_products = torch.get_float32_matmul_precision() == "highest"
+    within = exponent <= LARGEST_PLAIN_EXPONENT[torch.float32]
+    return exact_products and within and rounding <= tol / 2

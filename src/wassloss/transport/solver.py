@@ -1,0 +1,120 @@
+"""What a solver is: how to answer a problem, and what the dispatcher has to know about it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from wassloss import _checks
+from wassloss.transport.options import SolveOptions
+from wassloss.transport.precision import can_widen, default_tolerance, rounding_error
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution, Status
+
+
+class Solver(ABC):
+    """An algorithm with its budget.
+
+    To add one, write a subclass and put it in the list of `dispatch.py`.
+
+    Attributes:
+        traceable: no control flow depends on data, so `torch.compile` can trace `solve`.
+        reads_table: reads costs from the metric's table in place, so they need not be gathered.
+        meets_free_target: answers problems whose target is free (`γ_b = 0`), and only those.
+    """
+
+    traceable: ClassVar[bool] = False
+    reads_table: ClassVar[bool] = False
+    meets_free_target: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def applies(cls, problem: Problem) -> bool:
+        """Whether the answer to a problem would be right."""
+
+    @classmethod
+    def preferred(cls, problem: Problem, options: SolveOptions) -> bool:
+        """Whether to choose this solver where no better one comes first."""
+        return cls.applies(problem)
+
+    @classmethod
+    def from_options(cls, options: SolveOptions) -> Solver:
+        """The solver with the budget of a loss."""
+        return cls()
+
+    @abstractmethod
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        """Answer a problem in its own dtype, starting from target potentials if given."""
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether a problem may be handed to this solver."""
+        return self.applies(problem) and problem.objective.free_target == self.meets_free_target
+
+    def elements_per_example(self, problem: Problem) -> int:
+        """Numbers in memory per example, in units of the problem's dtype."""
+        return problem.log_y.shape[1] * problem.log_h.shape[1]
+
+    def with_costs(self, problem: Problem) -> Problem:
+        """The problem with its costs as this solver wants them."""
+        in_place = self.reads_table and problem.costs.table is not None
+        return problem if in_place else problem.gathered()
+
+    def answer(self, problem: Problem, start: Tensor | None) -> Solution:
+        """Solve with the costs at hand; the dispatcher calls this, one piece of a batch a time."""
+        return self.solve(self.with_costs(problem), start).to(problem)
+
+
+@dataclass(frozen=True)
+class IterativeSolver(Solver):
+    """A solver that iterates until the marginal error is within `tol`.
+
+    Where rounding alone would keep the error above `tol`, `answer` solves in double precision.
+    """
+
+    tol: float | None = None
+    max_iterations: int = 1000
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        return not problem.objective.exact
+
+    @classmethod
+    def from_options(cls, options: SolveOptions) -> Solver:
+        given = options.max_iterations
+        return cls(options.tol, cls.max_iterations if given is None else given)
+
+    def tolerance(self, problem: Problem) -> float:
+        """`tol`, or the default of the problem's dtype."""
+        return default_tolerance(problem.dtype) if self.tol is None else self.tol
+
+    def answer(self, problem: Problem, start: Tensor | None) -> Solution:
+        solver = replace(self, tol=self.tolerance(problem))
+        given = self.with_costs(problem)
+        if not _needs_double(given, solver.tolerance(problem)):
+            solution = solver.solve(given, start)
+            if not _left_the_range(solution):
+                return solution.to(problem)
+        wide = problem.to(torch.float64)  # and its costs as the metric has them
+        return solver.solve(self.with_costs(wide), start).to(problem)
+
+
+def _needs_double(problem: Problem, tol: float) -> bool:
+    """Whether rounding alone would keep the error above `tol` in the problem's own dtype."""
+    if not can_widen(problem.log_h):
+        return False
+    return rounding_error(problem.reach(), problem.objective.epsilon, problem.dtype) > tol
+
+
+def _left_the_range(solution: Solution) -> bool:
+    """Whether single precision failed to hold a mass on the way, `h e^{−f/γ}` with a small `γ`."""
+    if (
+        solution.status is Status.CONVERGED
+        or not can_widen(solution.f)
+        or not _checks.can_read_values()
+    ):
+        return False
+    return not bool(solution.value.isfinite().all())
