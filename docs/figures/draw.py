@@ -22,20 +22,19 @@ INK, RED, PALE = "#333333", "#c1272d", "#f6efe6"
 
 # From what is imported by all to what imports all: (name, what it is, left, top, width)
 ROOMS = [
-    ("ground", "labels → distances and costs", 0, 0, 4.6),
-    ("targets, recipe", "what users write, checked", 5.0, 0, 4.6),
+    ("ground", "labels → distances and costs", 0, 0, 3.0),
+    ("targets", "class ids, dense, sparse", 3.3, 0, 3.0),
+    ("kernels", "compiled passes on arrays", 6.6, 0, 3.0),
     ("transport", "problem · solver · solution", 0, 1.05, 4.6),
-    ("fused", "logits → loss and gradient\nin one kernel", 5.0, 1.05, 4.6),
-    ("functional", "per-example losses", 0, 2.1, 4.6),
-    ("losses", "modules: weights, reduction", 5.0, 2.1, 4.6),
-    ("models", "small networks", 0, 3.15, 3.0),
-    ("scores", "how bad, how well ranked", 3.3, 3.15, 3.0),
-    ("data", "records, files", 6.6, 3.15, 3.0),
-    ("training", "one loop, checkpoints", 0, 4.2, 4.6),
-    ("estimators", "scikit-learn's interface", 5.0, 4.2, 4.6),
-    ("runs", "a run and its directory", 0, 5.25, 4.6),
-    ("report", "runs on one page", 5.0, 5.25, 4.6),
-    ("cli", "the command line", 0, 6.3, 9.6),
+    ("losses", "logits → loss and gradient", 5.0, 1.05, 4.6),
+    ("scores", "how bad, how well ranked", 0, 2.1, 3.0),
+    ("models", "small networks", 3.3, 2.1, 3.0),
+    ("data", "files → data sets", 6.6, 2.1, 3.0),
+    ("training", "one loop, checkpoints", 0, 3.15, 3.0),
+    ("estimators", "scikit-learn's interface", 3.3, 3.15, 3.0),
+    ("runs", "what a run leaves behind", 6.6, 3.15, 3.0),
+    ("plots, report", "results on one page", 0, 4.2, 4.6),
+    ("demo, cli", "the command line", 5.0, 4.2, 4.6),
 ]
 PATH = [
     ("logits, target", "(batch, labels)"),
@@ -85,12 +84,12 @@ def blank(width: float, height: float) -> tuple[Any, Axes]:
 
 
 def draw_rooms() -> Any:
-    figure, axes = blank(11.2, 7.2)
+    figure, axes = blank(11.2, 5.1)
     for name, text, x, y, width in ROOMS:
         box(axes, x, y, width, 0.85, name, text)
     arrow = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2}
-    axes.annotate("", (10.1, 0.1), (10.1, 7.1), arrowprops=arrow)
-    axes.text(10.3, 3.6, "imports point up", rotation=90, va="center", color=INK)
+    axes.annotate("", (10.1, 0.1), (10.1, 5.0), arrowprops=arrow)
+    axes.text(10.3, 2.6, "imports point up", rotation=90, va="center", color=INK)
     return figure
 
 

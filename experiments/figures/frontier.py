@@ -1,9 +1,9 @@
-"""What a user would otherwise pick, tuned alike: mean top-k cost against AUC.
+"""What a user would otherwise pick, tuned equally: mean top-k cost against AUC.
 
 Each family of losses has as many trials. Three choices are made of each on validation data: the
 least mean top-k cost; the least one whose AUC is not below that of the chosen KL model by more than
-0.002; and the least such one where labels may be ranked by the model's logits less a regression of
-each label's cost, which is subtracted after training, from any model alike. Choices are trained
+0.002; and the least such one where labels may be ranked by the model's logits minus a regression of
+each label's cost, which is subtracted from any model after training. Choices are trained
 again with several seeds and scored on test data.
 """
 
@@ -54,7 +54,7 @@ class Settings:
     Attributes:
         sets: names of data sets; those whose files are not there are left out.
         families: of losses; see `families.py`.
-        without: families that a set is spared, for they would take too long there.
+        without: families left out for a set, because they would take too long.
         own_budget: of sets that need other learning rates and weight penalties.
         less: weights of the regressed cost, over the typical distance.
         most: training examples of a set; None for all.

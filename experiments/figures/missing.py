@@ -1,6 +1,6 @@
 """Incomplete tags: how gracefully does each loss degrade when tags are left out at random?
 
-Tags are left out of the training part and of the validation part alike, for whoever has incomplete
+Tags are left out of the training part and of the validation part, because whoever has incomplete
 tags has no complete ones to tune with; the test part keeps all of its tags. Losses are tuned anew
 at every rate: the strengths that suit complete tags need not suit incomplete ones, and a loss must
 not be blamed for strengths that nobody would have chosen. Every seed leaves out other tags.

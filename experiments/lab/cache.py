@@ -1,4 +1,4 @@
-"""Parts of an experiment that are finished stay finished: a run that was killed goes on."""
+"""Finished parts of an experiment are kept, so that an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Cache:
 
     Args:
         folder: where they are kept; None to keep nothing.
-        key: what the parts depend on, as JSON can hold it; parts of another key are computed anew.
-        say: what is told about progress.
+        key: what the parts depend on, as JSON; parts with another key are computed again.
+        say: called with a line about progress.
 
     Attributes:
-        seconds: what each part took, when it was computed.
+        seconds: that each part took when it was computed.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Cache:
         self.seconds: dict[str, float] = {}
 
     def part(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` gives, as JSON gives it back; computed once."""
+        """The result of `compute` after a round trip through JSON; computed once."""
         kept = self._kept(name)
         if kept is None:
             self.say(name)
@@ -50,7 +50,7 @@ class Cache:
         return kept["found"]
 
     def clear(self) -> None:
-        """Remove what was kept, once the whole is written."""
+        """Remove the kept parts, once the whole result is written."""
         if self.folder is not None and self.folder.is_dir():
             for name in self.seconds:
                 self._path(name).unlink(missing_ok=True)

@@ -47,15 +47,15 @@ class Experiment:
 
     Attributes:
         name: what the command line calls it.
-        title: a line for people.
+        title: one line for readers.
         claim: what is tested.
         figure: where it is in the paper.
         quick: settings (a frozen dataclass) for minutes on a small machine.
         full: settings of the paper's own sizes.
-        compute: from settings to numbers, with finished parts kept; knows nothing of figures.
+        compute: from settings to numbers, caching finished parts; independent of figures.
         draw: from the JSON to figures by name.
         verdict: from the JSON to conclusions.
-        html: from the JSON to a piece of the page beside figures, if any.
+        html: from the JSON to a part of the page next to the figures, if any.
     """
 
     name: str

@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.lab.trials import Trial
 
-MOST_STRENGTHS = 4  # that a loss has
+MOST_STRENGTHS = 4  # of one loss
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Family:
 
     Attributes:
         title: for a legend.
-        ours: whether it is a Wasserstein loss; otherwise a rival.
+        ours: whether it is a Wasserstein loss; otherwise a baseline.
         base: the trial without strengths.
         draw: from numbers between 0 and 1 to a trial with strengths, in units of the typical
             distance and cost; None where there are none.
@@ -81,7 +81,7 @@ def gradient_size(trial: Trial) -> float:
 
 
 def learning_rates(span: tuple[float, float], count: int) -> list[float]:
-    """Evenly on a log scale, both ends included; the middle where it is one."""
+    """Evenly on a log scale, both ends included; the middle if there is only one."""
     if count == 1:
         return [float(np.sqrt(span[0] * span[1]))]
     return [float(rate) for rate in np.geomspace(*span, count)]
@@ -167,7 +167,7 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
-# Those that need labels on a line.
+# Families that need ordered labels.
 ORDERED: dict[str, Family] = {
     "squared_emd": Family("squared EMD + α KL", False, Trial("squared_emd", 0.0), _with_kl),
 }

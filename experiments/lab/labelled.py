@@ -27,15 +27,15 @@ from wassloss.scores import top_k_cost
 VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
 SPLIT_SEED = 0
 PARTS = ("train", "validation", "test")
-RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)  # beside features of mean square 1
+RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)  # for features of mean square 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """Examples: features `(n, features)` and what is true of them.
+    """Examples: features `(n, features)` and their targets.
 
     Attributes:
-        groups: of examples that are variants of each other; what an interval counts as one.
+        groups: examples of one group are variants of each other; intervals count them as one.
     """
 
     features: Tensor
@@ -78,7 +78,7 @@ class LabelledSet:
 
     @cached_property
     def regressed_costs(self) -> dict[str, Tensor]:
-        """What a regression on the training part says of every label's cost, on the other parts.
+        """Every label's cost on the other parts, predicted by a regression on the training part.
 
         Its ridge is the one whose ranking costs least on validation data.
         """
@@ -99,24 +99,24 @@ class LabelledSet:
         return {name: best.costs(getattr(self, name).features) for name in ("validation", "test")}
 
     def with_target(self, target: SparseTarget) -> LabelledSet:
-        """The same with other labels to train on."""
+        """The same data with other training labels."""
         return replace(self, train=replace(self.train, target=target).to(self.device))
 
     def reduced(self, seed: int = 0) -> LabelledSet:
-        """The same with one tag of each cluster of near-synonyms, in the training part."""
+        """The same data with one tag per cluster of near-synonyms in the training part."""
         cpu = self.train.to(torch.device("cpu")).target
         return self.with_target(reduce_redundancy(cpu, self.metric.to(device="cpu"), seed=seed))
 
 
 def as_labelled(data: Dataset, device: torch.device, most: int | None = None) -> LabelledSet:
-    """A record in the form experiments use.
+    """A data set in the form that experiments use.
 
     Features are centred and divided by one number, so that their mean square is 1 in the training
     part: learning rates then mean much the same for all sets.
 
     Args:
         data: with a metric, a test part and, if it has one, a validation part.
-        device: where to.
+        device: to put it on.
         most: training examples to keep, the first ones; None for all.
     """
     metric = data.metric
@@ -153,7 +153,7 @@ def as_labelled(data: Dataset, device: torch.device, most: int | None = None) ->
 
 
 def _trimmed(target: SparseTarget) -> SparseTarget:
-    """Without columns of padding that no example of the part needs."""
+    """Without padding columns that no example of the part needs."""
     order = target.weights.argsort(dim=1, descending=True, stable=True)
     width = max(1, int((target.weights > 0).sum(1).max()))
     order = order[:, :width]
@@ -204,7 +204,7 @@ def load_labelled(name: str, device: torch.device, most: int | None = None) -> L
 def each_set(
     names: Sequence[str], cache: Cache, compute: Callable[[str], dict[str, Any]]
 ) -> dict[str, Any]:
-    """What is computed of each set, as a part by its name; sets that are not there are left out."""
+    """Compute something for each data set, cached by name; sets without files are skipped."""
     found = {name: _or_none(name, cache, compute) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -217,7 +217,7 @@ def each_version(
     most: int | None,
     seed: int,
 ) -> dict[str, Any]:
-    """What is computed of a set's ``"original"`` tags, and of its ``"reduced"`` ones."""
+    """Compute something for a set's ``"original"`` and for its ``"reduced"`` tags."""
     data = load_labelled(name, best_device(), most)
     made = {"original": lambda: data, "reduced": lambda: data.reduced(seed)}
     return {version: compute(made[version]()) for version in versions}
@@ -232,5 +232,5 @@ def _or_none(name: str, cache: Cache, compute: Callable[[str], dict[str, Any]]) 
 
 
 def best_device() -> torch.device:
-    """The GPU where there is one."""
+    """The GPU if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

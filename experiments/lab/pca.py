@@ -10,7 +10,7 @@ from wassloss.data import Dataset
 
 
 def compressed(data: Dataset, features: int | None) -> Dataset:
-    """The same with so many features, those of most variance; None for all, as they are."""
+    """The same data with principal components as features; None keeps them as they are."""
     if features is None or features >= data.features.shape[1]:
         return data
     train = data.part("train").features.double()

@@ -49,7 +49,7 @@ def candidates(
     seed: int,
     looks: Sequence[int] | None = None,
 ) -> list[list[Candidate]]:
-    """Every trial at every look, scored on validation data; `looks` as in `train_trials`."""
+    """Every trial at every evaluation, scored on validation data; `looks` as in `train_trials`."""
     found = train_trials(data, trials, [seed] * len(trials), iterations, looks=looks)
     return [
         [
@@ -76,10 +76,10 @@ def search(
     seed: int,
     less: Sequence[float] = (),
 ) -> dict[str, list[Candidate]]:
-    """As many trials of each family, at every look.
+    """The same number of trials of each family, at every evaluation.
 
-    Each model that ranks labels by their probability also ranks them less the regressed cost,
-    `less` times over the typical distance; such candidates have `trial.less`.
+    Each model that ranks labels by their probability also ranks them with the regressed cost
+    subtracted, `less` times over the typical distance; such candidates have `trial.less`.
     """
     typical = data.metric.median_cost()
     drawn = {
@@ -99,7 +99,7 @@ def search(
 
 
 def choose(found: Sequence[Candidate], least_auc: float = -np.inf) -> Candidate:
-    """The least cost among those with enough AUC; the most AUC where none has."""
+    """The least cost among those with enough AUC; the most AUC if none has enough."""
     enough = [candidate for candidate in found if candidate.auc >= least_auc]
     if not enough:
         return max(found, key=lambda candidate: candidate.auc)
@@ -107,7 +107,7 @@ def choose(found: Sequence[Candidate], least_auc: float = -np.inf) -> Candidate:
 
 
 def front(found: Sequence[Candidate]) -> list[Candidate]:
-    """Those that no other beats in both cost and AUC, by cost."""
+    """The candidates that no other beats in both cost and AUC, sorted by cost."""
     best, kept = -np.inf, []
     for candidate in sorted(found, key=lambda c: (c.cost, -c.auc)):
         if candidate.auc > best:
@@ -148,7 +148,7 @@ def difference(
         own: scores, one object for each seed, with a number for each example.
         other: those of the same seeds on the same examples.
         name: which score.
-        groups: of the examples, variants of one another.
+        groups: examples of one group are variants of each other.
     """
     gaps = [getattr(a, name) - getattr(b, name) for a, b in zip(own, other, strict=True)]
     return asdict(paired_difference(gaps, groups))

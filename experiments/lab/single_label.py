@@ -1,4 +1,4 @@
-"""One true label an example: how far from it is the first guess, for each family of losses?
+"""One true label per example: how far from it is the first guess of each family of losses?
 
 What `ordinal` and `hierarchy` share. Every family has as many trials; the one whose first guess is
 nearest on validation data is trained again with several seeds and scored on test data. Distances
@@ -32,19 +32,19 @@ SCORES = ("distance", "right", "far")
 
 @dataclass(frozen=True)
 class SingleLabelSettings:
-    """Sizes of a comparison; every family has as many trials."""
+    """Sizes of an experiment; every family has the same number of trials."""
 
     families: tuple[str, ...] = ("kl", "decoded", "softened", "expected", "plan")
     budget: Budget = field(default_factory=Budget)
     iterations: int = 3000
     seeds: int = 10
-    far: int = 2  # from how many steps on a mistake is a grave one
+    far: int = 2  # a mistake of this many steps or more is a grave one
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Guesses:
-    """First guesses of one model, a number an example.
+    """First guesses of one model, one number per example.
 
     Attributes:
         distance: from the true label, in steps.
@@ -64,7 +64,7 @@ class Guesses:
 
     @classmethod
     def joined(cls, parts: Sequence[Guesses]) -> Guesses:
-        """Of several parts of the examples, each guessed by a model of its own."""
+        """Guesses for several parts of the examples, each by its own model."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in SCORES))
 
     def summary(self) -> dict[str, float]:
@@ -132,7 +132,7 @@ def summarize(
 
 
 def draw_differences(result: Result, step: str, sizes: str) -> Figure:
-    """Each family less KL: distance, accuracy, grave mistakes, with their intervals."""
+    """Each family minus KL: distance, accuracy, grave mistakes, with their intervals."""
     found, settings = result["found"], result["settings"]
     others = [family for family in found["scores"] if family != "kl"]
     kl = {name: _mean(found, "kl", name) for name in SCORES}
@@ -168,7 +168,7 @@ def draw_differences(result: Result, step: str, sizes: str) -> Figure:
 
 
 def verdicts(result: Result, step: str) -> list[Verdict]:
-    """Against KL, against every rival, and what it costs in accuracy.
+    """Against KL, against every baseline, and what it costs in accuracy.
 
     Of several Wasserstein losses the one that speaks for them is picked by validation distance.
     """

@@ -1,4 +1,4 @@
-"""How figures look: colours that colour-blind readers tell apart, and the sizes behind them."""
+"""How figures look: colours that colour-blind readers can distinguish, sizes in a footer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette; each colour goes with a marker of its own, for print without colours.
+# Okabe and Ito's palette; each colour has its own marker, for print without colours.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 

@@ -1,4 +1,4 @@
-"""Small models are trained faster by one thread than by several that wait for each other."""
+"""One thread for small models: several would mostly wait for each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch on one thread, and as before afterwards."""
+    """Use one torch thread inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

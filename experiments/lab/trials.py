@@ -1,7 +1,7 @@
-"""Trials: a loss with its strengths, a learning rate, a weight penalty; trained and scored alike.
+"""Trials: a loss with its strengths, a learning rate, a weight penalty; all trained equally.
 
-All trials of a set are linear models that are trained together and scored on the way, so that
-stopping early is one more strength to choose, for every loss alike.
+All trials of a set are linear models that are trained together and scored during training, so
+that stopping early is one more strength to choose, for every loss.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wassloss.losses.baselines import (
 from wassloss.models import LinearSoftmax
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
 
-EVALUATIONS = 10  # looks on the way of a run: where it may stop early
+EVALUATIONS = 10  # per run: where it may stop early
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Trial:
         return balanced
 
     def ranking(self, logits: Tensor, data: LabelledSet, on: str) -> Tensor:
-        """What labels are ranked by, the more the better."""
+        """Scores to rank labels by; higher is better."""
         if self.decode == "cost":
             return -(logits.softmax(1) @ data.metric.cost().to(logits.dtype))
         return logits - self.less * data.regressed_costs[on] if self.less else logits
@@ -138,7 +138,7 @@ class OfProbabilities(PerExampleLoss):
 
 @dataclass(frozen=True)
 class Scores:
-    """Of one model on some examples, one number an example.
+    """Scores of one model, one number per example.
 
     Attributes:
         curve: top-k cost for k = 1, 2, …, `(n, k)`.
@@ -168,9 +168,9 @@ class Scores:
 
 @torch.no_grad()
 def scores_of(rankings: Sequence[Tensor], data: LabelledSet, on: str) -> list[Scores]:
-    """How good each of some rankings of the labels is, on a part of the data."""
+    """Score several rankings of the labels on a part of the data."""
     part, count = getattr(data, on), len(rankings)
-    # All at once, for a GPU hardly notices one.
+    # All at once, because one ranking alone does not fill a GPU.
     logits = torch.cat(list(rankings))
     target = SparseTarget(
         part.target.indices.repeat(count, 1), part.target.weights.repeat(count, 1)
@@ -186,14 +186,14 @@ def scores_of(rankings: Sequence[Tensor], data: LabelledSet, on: str) -> list[Sc
 
 @torch.no_grad()
 def score(trial: Trial, model: nn.Module, data: LabelledSet, on: str) -> Scores:
-    """How good a model's ranking of the labels is, on a part of the data."""
+    """Score a model's ranking of the labels on a part of the data."""
     logits: Tensor = model(getattr(data, on).features)
     return scores_of([trial.ranking(logits, data, on)], data, on)[0]
 
 
 @dataclass(frozen=True)
 class Look:
-    """A model on the way, scored."""
+    """Scores of a model during training."""
 
     iteration: int
     scores: Scores
@@ -210,18 +210,18 @@ def train_trials(
     momentum: float = 0.7,
     batch_size: int = 100,
 ) -> list[list[Look]]:
-    """Train a linear model for each trial and score it on the way.
+    """Train a linear model for each trial and score it during training.
 
     Args:
         data: what to train on and to score on.
-        trials: one a model.
-        seeds: of the order of the examples, one a model.
+        trials: one per model.
+        seeds: of the order of the examples, one per model.
         iterations: steps to take.
         on: the part to score on.
         looks: for each model the iteration at which it is scored; by default each is scored ten
             times on the way. A model goes on after its look, which changes nothing for the others.
-        momentum: of the steps; the paper's.
-        batch_size: examples in a step; the paper's.
+        momentum: of SGD; by default the paper's.
+        batch_size: examples per step; by default the paper's.
     """
     every = max(1, iterations // EVALUATIONS)
     if looks is not None:
@@ -283,18 +283,18 @@ def _trained(
 
 
 def _graphable(trial: Trial) -> bool:
-    """Whether a CUDA graph can hold the loss: its loops must not end on what they find."""
+    """Whether a CUDA graph can hold the loss: its loops must not depend on data."""
     return trial.loss not in ("debiased",)
 
 
 def _of_loss(trial: Trial) -> Trial:
-    """What trials with the same loss have in common."""
+    """The trial without learning rate and penalty, which is equal for equal losses."""
     return replace(trial.of_model(), rate=0.0, penalty=0.0)
 
 
 def _model(data: LabelledSet) -> LinearSoftmax:
     model = LinearSoftmax(data.train.features.shape[1], data.metric.size)
-    # What a random start leaves in the weights of rare labels costs every loss some AUC.
+    # A random start persists in the weights of rare labels and costs every loss some AUC.
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     return model.to(data.device)

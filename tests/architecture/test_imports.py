@@ -15,6 +15,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 ROOMS = (
     "_files",
     "_sealed",
+    "_sealed",
+    "_precision",
     "_checks",
     "_precision",
     "ground",
@@ -27,6 +29,7 @@ ROOMS = (
     "data",
     "training",
     "estimators",
+    "runs",
     "runs",
     "plots",
     "report",
@@ -49,7 +52,7 @@ def imported_modules(path: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import in line {node.lineno}"
             module = node.module or ""
-            # `from wassloss import ground` imports a room, `from wassloss.ground import Tree` names.
+            # `from wassloss import ground` imports a room, `from wassloss.ground import Tree` not.
             names = [f"{module}.{a.name}" if module == "wassloss" else module for a in node.names]
         else:
             continue

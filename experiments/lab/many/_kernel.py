@@ -2,11 +2,9 @@
 
 Every inner loop runs along the batch, which is longer than there are labels and lies in memory
 without gaps: it becomes vector instructions, and a maximum or sum over labels needs none across a
-vector. Each loop touches few arrays, for a compiler that cannot tell whether they overlap looks at
-all pairs first, and gives up on many. Numba's arrays are not handed on from loop to loop either:
-to count who holds them costs more than a row.
-
-Numba's cache on disk watches this file and no other: after a change of `vectorized.py`, touch it.
+vector. Each loop touches few arrays, because a compiler that cannot rule out overlap checks all
+pairs first, and gives up if there are many. Nor are Numba's arrays passed from loop to loop:
+counting their references costs more than a row.
 """
 
 from __future__ import annotations
