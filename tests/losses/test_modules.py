@@ -12,7 +12,8 @@ from torch.nn.functional import cross_entropy, kl_div, one_hot
 
 import wassloss as wl
 from wassloss.ground import Discrete, Embedding, Matrix, Ordinal
-from wassloss.losses import modules, relaxed_wasserstein_loss, wasserstein_loss
+from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
+from wassloss.losses.modules import LARGEST_TABLE
 
 K = 5
 F64 = torch.float64
@@ -224,7 +225,7 @@ def test_a_module_takes_a_plain_matrix() -> None:
 
 
 def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
-    size = modules.LARGEST_TABLE
+    size = LARGEST_TABLE
     positions = torch.arange(size + 1.0)
     logits, ids = torch.randn(2, size + 1), torch.tensor([5, size - 1])
     large = wl.WassersteinLoss(Ordinal(positions), epsilon=1.0, reduction="none")
