@@ -14,18 +14,18 @@ from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_mass
 from tests.oracles import INF, convex
 from wassloss.ground import Grid, GroundMetric
 from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Regularizer, Sinkhorn
-from wassloss.transport import kernel_sums as module
 from wassloss.transport.conditions import DenseConditions
 from wassloss.transport.kernel_conditions import KernelConditions
 from wassloss.transport.kernel_sums import (
-    LARGEST_EXPONENT,
     AxisLogSums,
     AxisProducts,
     BlockLogSums,
     KernelSums,
     Products,
     kernel_sums_of,
+    log_domain,
 )
+from wassloss.transport.precision import LARGEST_EXPONENT
 
 F32, F64 = torch.float32, torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -196,7 +196,7 @@ def test_large_blocks_are_summed_in_parts(monkeypatch):
         problem = dense_problem(epsilon=1e-3, metric=metric)
         log_v, sums = problem.log_y.clone(), kernel_sums_of(problem)
         whole = sums.over_support(log_v), sums.over_labels(problem.log_h)
-        monkeypatch.setattr(module, "LARGEST_TEMPORARY", 1000)
+        monkeypatch.setattr(log_domain, "LARGEST_TEMPORARY", 1000)
         parts = sums.over_support(log_v), sums.over_labels(problem.log_h)
         monkeypatch.undo()
         for a, b in zip(whole, parts, strict=True):

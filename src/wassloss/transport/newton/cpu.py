@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import has_memory
-from wassloss.kernels import newton_constants as newton
 from wassloss.kernels.launch import WORTH_SOLVING, as_array, numba_available
 from wassloss.kernels.threads import spread
 from wassloss.transport.newton.solver import Newton
@@ -103,13 +102,4 @@ def terms_of(
         max_iterations=max_iterations,
         staged=staged,
         fixed=fixed,
-        first_exponent=newton.FIRST_EXPONENT,
-        stage_factor=newton.STAGE_FACTOR,
-        stage_tolerance=newton.STAGE_TOLERANCE,
-        last_stage_tolerance=newton.LAST_STAGE_TOLERANCE,
-        sufficient_increase=newton.SUFFICIENT_INCREASE,
-        shrink=newton.SHRINK,
-        smallest_step=newton.SMALLEST_STEP,
-        ridge=newton.RIDGE,
-        longest_step=newton.LONGEST_STEP,
     )

@@ -79,9 +79,9 @@ class ScalingIterations:
 
     def _find_u(self) -> None:
         """The best `u` for the present `v`, and its sums."""
-        self._products.product_over_support(self._v, out=self._u)
+        self._products.product(self._v, self._u, over_labels=False)
         torch.div(self._of_u, self._damped(self._u, 0), out=self._u)
-        self._products.product_over_labels(self._u, out=self._sums)
+        self._products.product(self._u, self._sums, over_labels=True)
 
     def _damped(self, sums: Tensor, side: int) -> Tensor:
         damping = self._damping[side]
