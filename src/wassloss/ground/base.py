@@ -25,7 +25,7 @@ from wassloss.ground._cost import (
     overflow,
 )
 from wassloss.ground._labels import check_labels, find_label
-from wassloss.ground._spread import blocks, max_distance, median_distance
+from wassloss.ground._summaries import blocks, max_distance, median_distance
 from wassloss.ground.axioms import AxiomReport, axiom_report
 
 if TYPE_CHECKING:

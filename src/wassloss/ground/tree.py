@@ -15,7 +15,7 @@ from wassloss.ground._cost import Scale
 from wassloss.ground._paths import tree_of_paths
 from wassloss.ground._preorder import Preorder, preorder
 from wassloss.ground._range_minimum import minimum_table, range_minimum
-from wassloss.ground._spread import blocks
+from wassloss.ground._summaries import blocks
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:

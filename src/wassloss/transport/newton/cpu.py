@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from wassloss.kernels.launch import WORTH_SOLVING, as_array, has_memory, numba_available
+from wassloss._checks import has_memory
+from wassloss.kernels.launch import WORTH_SOLVING, as_array, numba_available
 from wassloss.kernels.threads import spread
 from wassloss.transport.newton.solver import Newton
 from wassloss.transport.objective import NO_LOG_MASS, Objective, Regularizer
