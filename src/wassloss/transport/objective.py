@@ -31,6 +31,8 @@ from enum import Enum
 import torch
 from torch import Tensor
 
+from wassloss.kernels.newton_constants import NO_LOG_MASS
+
 # Stands for the log of no mass in a relaxed plan: beyond any difference of costs over ε.
 NO_LOG_MASS = -1e9
 

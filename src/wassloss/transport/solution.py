@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.transport.objective import NO_LOG_MASS, Regularizer
+from wassloss.kernels.newton_constants import NO_LOG_MASS
+from wassloss.transport.objective import Regularizer
 from wassloss.transport.precision import rounding_error, smallest_mass
 from wassloss.transport.problem import Problem
 

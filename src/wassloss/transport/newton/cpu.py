@@ -15,9 +15,10 @@ from torch import Tensor
 
 from wassloss._checks import has_memory
 from wassloss.kernels.launch import WORTH_SOLVING, as_array, numba_available
+from wassloss.kernels.newton_constants import NO_LOG_MASS
 from wassloss.kernels.threads import spread
 from wassloss.transport.newton.solver import Newton
-from wassloss.transport.objective import NO_LOG_MASS, Objective, Regularizer
+from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.precision import negligible_exponent
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
