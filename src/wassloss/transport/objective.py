@@ -33,9 +33,6 @@ from torch import Tensor
 
 from wassloss.kernels.newton_constants import NO_LOG_MASS
 
-# Stands for the log of no mass in a relaxed plan: beyond any difference of costs over ε.
-NO_LOG_MASS = -1e9
-
 
 class Regularizer(str, Enum):
     """Which entropy smooths the plan: see the table at the top of this module."""
