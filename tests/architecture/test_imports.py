@@ -19,9 +19,9 @@ ROOMS = (
     "_precision",
     "_checks",
     "_precision",
+    "kernels",
     "ground",
     "targets",
-    "kernels",
     "transport",
     "losses",
     "scores",
@@ -52,7 +52,7 @@ def imported_modules(path: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import in line {node.lineno}"
             module = node.module or ""
-            # `from wassloss import ground` imports a room, `from wassloss.ground import Tree` names.
+            # `from wassloss import ground` imports a room, `from wassloss.ground import Tree` not.
             names = [f"{module}.{a.name}" if module == "wassloss" else module for a in node.names]
         else:
             continue

@@ -10,7 +10,7 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok
-from wassloss.runs.reading import inputs_for
+from wassloss.runs.judging import inputs_for
 
 QUICK = ("--steps", 40, "--batch-size", 20)
 

@@ -39,6 +39,29 @@ def test_equals_logistic_regression_for_high_kl_weight() -> None:
     )
 
 
+def test_class_weights_are_sample_weights() -> None:
+    weights = {grade: 1.0 + grade for grade in range(10)}
+    by_class = wl.WassersteinClassifier("ordinal", class_weight=weights).fit(X, Y)
+    by_sample = wl.WassersteinClassifier("ordinal").fit(X, Y, sample_weight=1.0 + Y)
+    np.testing.assert_array_equal(proba(by_class), proba(by_sample))
+    doubled = by_class.fit(X, Y, sample_weight=np.full(len(X), 2.0))
+    np.testing.assert_allclose(proba(doubled), proba(by_sample), atol=1e-9)
+
+
+def test_balanced_classes_count_the_same() -> None:
+    x, y = np.zeros((90, 1)), np.repeat([0, 1, 2], [60, 20, 10])
+    balanced = wl.WassersteinClassifier(class_weight="balanced", kl_weight=100.0).fit(x, y)
+    np.testing.assert_allclose(balanced.predict_proba(x[:1]), 1 / 3, atol=1e-3)
+
+
+def test_wrong_class_weights() -> None:
+    balanced = wl.WassersteinClassifier(class_weight="balanced")
+    with pytest.raises(ValueError, match="class_weight must be a dictionary for partial_fit"):
+        balanced.partial_fit(X, Y, classes=range(10))
+    with pytest.raises(ValueError, match="class_weight must be None where y is a matrix"):
+        balanced.fit(X, np.eye(10)[Y])
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_mistakes_are_milder_than_those_of_logistic_regression(seed: int) -> None:
     (x, y), (x_new, y_new) = ordered(300, seed), ordered(2000, seed + 100)

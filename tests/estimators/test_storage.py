@@ -27,6 +27,7 @@ METRIC = wl.ground.Ordinal(3, labels=["virginica", "setosa", "versicolor"])
         ({"metric": np.ones((3, 3)) - np.eye(3), "standardize": False, "tol": 1e-3}, Y),
         ({"hidden_layer_sizes": (5, 4), "max_iter": 2, "random_state": 0}, np.eye(3)[Y]),
         ({"classes": np.array([0, 1, 2, 3])}, Y),
+        ({"class_weight": {0: 2.0, 1: 1.0, 2: 1.0}}, Y),
         ({}, Y > 0),
     ],
 )

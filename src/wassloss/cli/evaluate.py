@@ -14,7 +14,7 @@ from wassloss.cli._runs import opened_run
 from wassloss.cli._tables import console, score_table
 from wassloss.data._parts import part_name
 from wassloss.runs.evaluation import evaluate as score
-from wassloss.runs.reading import inputs_for
+from wassloss.runs.judging import inputs_for
 
 EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 

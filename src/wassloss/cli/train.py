@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,7 +26,16 @@ EXAMPLE = (
     "Example: wassloss train clipart --kl-weight 0.1 --validation 0.2 --patience 5 --out runs/w"
 )
 _D = Settings("clipart")  # whose defaults are the command's
-_DATA, _LOSS, _MODEL, _STEPS = "Data and labels", "Loss", "Model", "Training"
+
+
+def _panel(title: str) -> Callable[..., Any]:
+    def option(text: str | None = None, *names: str) -> Any:
+        return typer.Option(*names, help=text, rich_help_panel=title)
+
+    return option
+
+
+_data, _loss, _model, _training = map(_panel, ("Data and labels", "Loss", "Model", "Training"))
 
 
 def train(
@@ -43,144 +53,95 @@ def train(
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with the run in --out, with its own settings; bit for bit."
+            "--resume", help="Continue the run in --out, with its own settings; bit for bit."
         ),
     ] = False,
     metric: Annotated[
         str | None,
-        typer.Option(
-            help="A file of `wassloss metric build`, ordinal or discrete; by default the one that "
-            "comes with the data.",
-            rich_help_panel=_DATA,
+        _data(
+            "A file of `wassloss metric build`, ordinal or discrete; by default the one that comes "
+            "with the data."
         ),
     ] = None,
-    power: Annotated[
-        float | None, typer.Option(help="Of the cost, (d / scale) ** power.", rich_help_panel=_DATA)
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(help="Of the cost: a number, max or median.", rich_help_panel=_DATA),
-    ] = None,
+    power: Annotated[float | None, _data("Of the cost, (d / scale) ** power.")] = None,
+    scale: Annotated[str | None, _data("Of the cost: a number, max or median.")] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            help="The labels in their order, separated by commas, or a file with one a line; by "
-            "default the values that occur.",
-            rich_help_panel=_DATA,
+        _data(
+            "The labels in their order, separated by commas, or a file with one per line; by "
+            "default the values that occur."
         ),
     ] = None,
     label_column: Annotated[
         str | None,
-        typer.Option(
-            help="Of a table; by default label. Of a CSV file without a header its position, from "
-            "0; by default the last.",
-            rich_help_panel=_DATA,
+        _data(
+            "Of a table; by default label. Of a CSV file without a header its position, from 0; by "
+            "default the last."
         ),
     ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream", help="Read a Parquet file in batches, too.", rich_help_panel=_DATA
-        ),
-    ] = False,
+    stream: Annotated[bool, _data("Read a Parquet file in batches, too.", "--stream")] = False,
     standardize: Annotated[
-        bool,
-        typer.Option(
-            "--standardize",
-            help="Bring each feature to mean 0 and variance 1.",
-            rich_help_panel=_DATA,
-        ),
+        bool, _data("Bring each feature to mean 0 and variance 1.", "--standardize")
     ] = False,
     validation: Annotated[
         float,
-        typer.Option(
-            help="Share of the training examples to hold out, unless the data have a part "
-            "validation.",
-            rich_help_panel=_DATA,
+        _data(
+            "Share of the training examples to hold out, unless the data have a part validation."
         ),
     ] = _D.validation,
     loss: Annotated[
         Literal["wasserstein", "kl"],
-        typer.Option(
-            help="wasserstein: W + kl-weight KL. kl: cross-entropy alone, the baseline.",
-            rich_help_panel=_LOSS,
-        ),
+        _loss("wasserstein: W + kl-weight KL. kl: cross-entropy alone, the baseline."),
     ] = "wasserstein",
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            help="Entropic strength, in units of the cost; 0 is exact. By default a fifth of the "
-            "median cost.",
-            rich_help_panel=_LOSS,
+        _loss(
+            "Entropic strength, in units of the cost; 0 is exact. By default a fifth of the median "
+            "cost."
         ),
     ] = None,
-    kl_weight: Annotated[
-        float,
-        typer.Option(help="α in W + α KL, in units of the cost.", rich_help_panel=_LOSS),
-    ] = _D.kl_weight,
-    regularizer: Annotated[
-        Literal["plan", "product"],
-        typer.Option(help="plan is the paper's.", rich_help_panel=_LOSS),
-    ] = "plan",
+    kl_weight: Annotated[float, _loss("α in W + α KL, in units of the cost.")] = _D.kl_weight,
+    regularizer: Annotated[Literal["plan", "product"], _loss("plan is the paper's.")] = "plan",
     hidden_layer_sizes: Annotated[
-        str | None,
-        typer.Option(
-            help="Widths of hidden layers, such as 256,128; none for a linear model.",
-            rich_help_panel=_MODEL,
-        ),
+        str | None, _model("Widths of hidden layers, such as 256,128; none for a linear model.")
     ] = None,
-    dropout: Annotated[
-        float, typer.Option(help="Of the hidden layers.", rich_help_panel=_MODEL)
-    ] = _D.dropout,
-    optimizer: Annotated[
-        Literal["adam", "adamw", "sgd"], typer.Option(rich_help_panel=_STEPS)
-    ] = "adam",
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(help="By default 0.01, or 0.1 for sgd.", rich_help_panel=_STEPS),
-    ] = None,
-    momentum: Annotated[float, typer.Option(help="Of sgd.", rich_help_panel=_STEPS)] = _D.momentum,
+    dropout: Annotated[float, _model("Of the hidden layers.")] = _D.dropout,
+    optimizer: Annotated[Literal["adam", "adamw", "sgd"], _training()] = "adam",
+    learning_rate: Annotated[float | None, _training("By default 0.01, or 0.1 for sgd.")] = None,
+    momentum: Annotated[float, _training("Of sgd.")] = _D.momentum,
     weight_decay: Annotated[
-        float,
-        typer.Option(help="As in torch: minimise the loss + ½ w Σ‖θ‖².", rich_help_panel=_STEPS),
+        float, _training("As in torch: minimise the loss + ½ w Σ‖θ‖².")
     ] = _D.weight_decay,
     schedule: Annotated[
-        Literal["constant", "cosine"],
-        typer.Option(help="Of the learning rate.", rich_help_panel=_STEPS),
+        Literal["constant", "cosine"], _training("Of the learning rate.")
     ] = "constant",
     warmup_steps: Annotated[
-        int,
-        typer.Option(help="Over which the learning rate rises first.", rich_help_panel=_STEPS),
+        int, _training("Over which the learning rate rises first.")
     ] = _D.warmup_steps,
-    steps: Annotated[int, typer.Option(help="Steps to take.", rich_help_panel=_STEPS)] = _D.steps,
-    batch_size: Annotated[int, typer.Option(rich_help_panel=_STEPS)] = _D.batch_size,
-    seed: Annotated[int, typer.Option(rich_help_panel=_STEPS)] = _D.seed,
+    steps: Annotated[int, _training("Steps to take.")] = _D.steps,
+    batch_size: Annotated[int, _training()] = _D.batch_size,
+    seed: Annotated[int, _training()] = _D.seed,
     patience: Annotated[
         int | None,
-        typer.Option(
-            help="Stop after so many validation scores in a row that are no better, and keep the "
-            "best weights.",
-            rich_help_panel=_STEPS,
+        _training(
+            "Stop after this many validation scores in a row without a better one, and keep the "
+            "best weights."
         ),
     ] = None,
     score: Annotated[
         Literal["top1_cost", "top5_cost", "auc", "accuracy", "loss"],
-        typer.Option(help="What patience watches.", rich_help_panel=_STEPS),
+        _training("What patience watches."),
     ] = "top1_cost",
     evaluate_every: Annotated[
-        int, typer.Option(help="Steps between validation scores.", rich_help_panel=_STEPS)
+        int, _training("Steps between validation scores.")
     ] = _D.evaluate_every,
-    log_every: Annotated[
-        int, typer.Option(help="Steps between lines of the log.", rich_help_panel=_STEPS)
-    ] = _D.log_every,
-    checkpoint_every: Annotated[
-        int, typer.Option(help="Steps between checkpoints.", rich_help_panel=_STEPS)
-    ] = _D.checkpoint_every,
+    log_every: Annotated[int, _training("Steps between lines of the log.")] = _D.log_every,
+    checkpoint_every: Annotated[int, _training("Steps between checkpoints.")] = _D.checkpoint_every,
     device: Annotated[
         str, typer.Option(help="cpu, cuda, cuda:1, mps; auto takes a GPU where there is one.")
     ] = "auto",
 ) -> None:
-    """Train a model and leave all that came of it in a directory."""
+    """Train a model, and keep it with everything about its training in a directory."""
     given = dict(context.params)
     for name in ("out", "resume", "device"):
         given.pop(name)

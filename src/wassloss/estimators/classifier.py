@@ -197,12 +197,12 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return p[:, self._labels.places]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Logits `(n, labels)`; for two classes that of the second minus the first's, `(n,)`."""
+        """Logits `(n, labels)`; for two classes, the second minus the first, `(n,)`."""
         logits: NDArray[np.float64] = self._outputs(X).numpy()[:, self._labels.places]
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """One class for each example, by the rule of `decision`; also where `y` was a matrix."""
+        """One class per example, by the rule of `decision`, also if `y` was a matrix."""
         check_decision(self.decision)
         if self.decision == "least_cost":
             p = self._outputs(X).softmax(1).numpy()
@@ -212,7 +212,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return classes
 
     def predict_top(self, X: Any, k: int) -> NDArray[Any]:
-        """`k` classes for each example, best first, `(n, k)`.
+        """`k` classes per example, best first, `(n, k)`.
 
         By the rule of `decision`: the most probable ones, or a set with a small expected cost to
         the nearest of them.
@@ -225,9 +225,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return classes
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; for a matrix `y`, how often the answer is a label of the row's top weight.
+        """Accuracy; for a matrix `y`, how often the answer has the row's largest weight.
 
-        For an indicator that is any of its labels. For how bad the mistakes are, see
+        For an indicator, that is any of its labels. For how bad mistakes are, see
         :mod:`wassloss.scores`.
         """
         predicted = self.predict(X)
@@ -273,7 +273,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return self._plan()
 
     def _first_classes(self, y: Any, classes: Any) -> NDArray[Any] | None:
-        """The classes of a first batch, which need not hold all of them."""
+        """All classes, given a first batch, which may lack some."""
         if is_matrix(y):
             return None
         if classes is not None:

@@ -146,7 +146,7 @@ def labels_of_columns(
 
 
 def names_all_classes(metric: Metric, classes: Classes) -> bool:
-    """Whether the classes are known before any data are seen."""
+    """Whether the classes are known without the data."""
     if classes is not None:
         return True
     return metric is not None and not isinstance(metric, str)

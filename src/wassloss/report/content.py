@@ -19,7 +19,7 @@ from wassloss.report.mass import MassByDistance, mass_by_distance
 from wassloss.runs import TrainedRun
 from wassloss.runs.evaluation import ExampleScores, evaluate, nearest_true, run_difference
 from wassloss.runs.inputs import Inputs
-from wassloss.runs.reading import inputs_for
+from wassloss.runs.judging import inputs_for
 from wassloss.scores import top_labels
 from wassloss.scores._inputs import read_labels
 from wassloss.scores.differences import Difference

@@ -22,7 +22,7 @@ class Columns(NamedTuple):
 
 
 def columns_for(run: TrainedRun, source: str, label_column: str | None, labelled: bool) -> Columns:
-    """The columns of a file that a run takes: by name, or by position where one has no names.
+    """The columns of a file that a run takes: by name, or by position if either has no names.
 
     Args:
         run: the run.
@@ -52,7 +52,7 @@ def columns_for(run: TrainedRun, source: str, label_column: str | None, labelled
 
 
 def _position(run: TrainedRun, width: int, labelled: bool) -> str | None:
-    """Where the label stands in a file without a header: as in training, or else the last."""
+    """The label's position in a file without a header: as in training, or else the last."""
     if not labelled and width == run.features:
         return None
     return run.settings.label_column if _by_position(run) else "-1"

@@ -39,7 +39,7 @@ class ExampleScores:
 
     Attributes:
         curve: top-k cost for k = 1, 2, …, `(examples, k)`.
-        values: the other scores by name, `(examples,)`; NaN where an example has none.
+        values: the other scores by name, `(examples,)`; NaN if an example has none.
     """
 
     curve: NDArray[np.float64]
@@ -49,19 +49,19 @@ class ExampleScores:
         return len(self.curve)
 
     def mean(self, name: str) -> float:
-        """Over the examples that have the score; NaN where none has."""
+        """Over the examples that have the score; NaN if none has."""
         own = self.values[name]
         known = own[~np.isnan(own)]
         return float(known.mean()) if len(known) else float("nan")
 
     def standard_error(self, name: str) -> float:
-        """Of the mean, for examples drawn independently."""
+        """Of the mean, for independent examples."""
         own = self.values[name]
         known = own[~np.isnan(own)]
         return float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        """Means and their standard errors; None where there is none."""
+        """Means and their standard errors, or None."""
         return {
             "examples": len(self),
             "scores": {name: _number(self.mean(name)) for name in self.values},
@@ -88,7 +88,7 @@ def evaluate(
 
     Args:
         run: the run.
-        batches: of (features, target), its labels in the run's order.
+        batches: of (features, target), with labels in the run's order.
         metric: whose distances to charge; by default the run's own.
     """
     chosen = run.metric if metric is None else metric

@@ -1,4 +1,4 @@
-"""Features alone, of rows that may lack labels: what there is to predict for."""
+"""Features to predict for, of rows that may lack labels."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _PARQUET = (".parquet", ".pq")
 def features_to_predict(
     run: TrainedRun, source: str, part: str | None = None, label_column: str | None = None
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """The numbers of some rows and their features as a run takes them, for all rows in turn.
+    """Row numbers and features as a run takes them, a piece at a time.
 
-    Parquet is read a piece at a time: a folder need not fit into memory. Its rows are numbered
-    through all files, which come in the order of their names.
+    Parquet is also read a piece at a time, so a folder need not fit into memory. Rows are numbered
+    across its files, in the order of their names.
 
     Args:
         run: which columns are wanted.
-        source: a file, a folder of Parquet files, or a data set that ships.
+        source: a file, a folder of Parquet files, or a built-in data set.
         part: of the data; by default all rows.
-        label_column: of a table, which is no feature; by default as in training.
+        label_column: of a table, not a feature; by default as in training.
     """
     rows = rows_at_once(run.metric.size)
     if source in BUILT_IN:
@@ -86,7 +86,7 @@ def _from_parquet(
 
 
 def padded_features(features: Tensor, width: int, source: str) -> Tensor:
-    """As wide as a model takes them: an SVMlight file does not say how many features there are."""
+    """Padded to the model's width: an SVMlight file does not say how many features it has."""
     missing = width - features.shape[1]
     if missing > 0 and Path(source).suffix.lower() in (".svm", ".svmlight", ".libsvm"):
         return torch.nn.functional.pad(features, (0, missing))

@@ -6,15 +6,17 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 
+from wassloss._precision import narrowed
 from wassloss.data import Dataset, ParquetStream
 from wassloss.data._parts import KNOWN_PARTS, part_name
 from wassloss.data.streaming import Batch
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
-from wassloss.runs.streams import SinglePrecision
 from wassloss.targets import SparseTarget
 
 
@@ -23,14 +25,14 @@ class Inputs:
     """Data and metric of a run, their labels in the same order.
 
     Attributes:
-        metric: with the labels' names, where they are known.
-        data: in memory; None where they are streamed.
-        stream_paths: the folder or file to stream from; None where data are in memory.
-        parts: what the data can be asked for.
+        metric: with the labels' names, if they are known.
+        data: in memory; None if they are streamed.
+        stream_paths: the folder or file to stream from; None if data are in memory.
+        parts: names of the parts of the data.
         features: how many an example has.
-        feature_names: what they are called, where the data say.
+        feature_names: their names, if the data have any.
         label_column: of a table that is streamed.
-        own: whether these are the data that a run was trained on, as they were then.
+        own: whether these are the data that a run was trained on, unchanged since.
     """
 
     metric: GroundMetric
@@ -53,7 +55,7 @@ class Inputs:
         return SinglePrecision(self._stream(part, rank=rank, world_size=world_size))
 
     def held_out(self) -> str:
-        """The part that tells most about a model: ``"test"``, or else ``"validation"``."""
+        """The part to judge a model by: ``"test"``, or else ``"validation"``."""
         for name in ("test", "validation"):
             if name in self.parts:
                 return name
@@ -79,7 +81,7 @@ class Inputs:
             yield rows.features, rows.target
 
     def in_memory(self, part: str) -> Batch:
-        """A part as one batch, also where data are streamed: for scores while training."""
+        """A part as one batch, also if data are streamed, for scores while training."""
         if self.data is not None:
             chosen = self.data.part(part)
             return chosen.features, chosen.target
@@ -88,7 +90,7 @@ class Inputs:
         return next(iter(SinglePrecision(stream)))
 
     def fingerprint(self) -> str:
-        """What changes with the training examples; for streams, the stream's own state tells."""
+        """What changes with the training examples; for streams, see the stream's own state."""
         if self.data is None:
             return "streamed"
         chosen = self.data.part("train") if "train" in self.parts else self.data
@@ -125,6 +127,23 @@ class Inputs:
             feature_names=self.feature_names,
             prefetch=2 if shuffle else 0,
         )
+
+
+class SinglePrecision:
+    """A stream whose features come in the precision of the models, whatever that of the files."""
+
+    def __init__(self, stream: ParquetStream) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Iterator[Batch]:
+        for features, target in self.stream:
+            yield narrowed("features", features, torch.float32, shuffled=True), target
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.stream.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.stream.load_state_dict(state)
 
 
 def check_trainable(parts: Iterable[str]) -> None:

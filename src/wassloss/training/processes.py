@@ -1,4 +1,4 @@
-"""Devices and processes: which Fabric a run is given when the user names none."""
+"""Devices and processes: the Fabric of a run if the user passes none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def default_fabric(model: nn.Module) -> Fabric:
-    """On the kind of device the model is on, in the processes that `torchrun` started, if any."""
+    """On the model's kind of device, in the processes that `torchrun` started, if any."""
     try:
         from lightning_fabric import Fabric
     except ImportError as error:
@@ -35,8 +35,8 @@ def default_fabric(model: nn.Module) -> Fabric:
     nodes = int(os.environ["WORLD_SIZE"]) // local
     fabric = Fabric(accelerator=accelerator, devices=local, num_nodes=nodes, strategy="ddp")
     fabric.launch()
-    # Fabric closes groups of NCCL at exit; those of gloo have threads too, which would now and then
-    # abort a process that ends before them.
+    # Fabric closes NCCL's groups at exit, but gloo's have threads too, which now and then abort a
+    # process that ends before them.
     atexit.register(_close_group)
     return fabric
 
@@ -57,7 +57,7 @@ def gather(fabric: Fabric, value: T) -> list[T]:
 
 @contextmanager
 def own_random_numbers(device: torch.device, seed: int, rank: int) -> Iterator[None]:
-    """Random numbers of this process's own, which leave the caller's where they were."""
+    """Seed random numbers for this process, and restore the caller's afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed + rank)
@@ -73,7 +73,7 @@ def random_state(device: torch.device) -> dict[str, torch.Tensor]:
 
 
 def set_random_state(state: dict[str, torch.Tensor], device: torch.device) -> None:
-    """Put torch's generators back; a run may go on on another kind of device."""
+    """Restore torch's generators; a run may be resumed on another kind of device."""
     torch.set_rng_state(state["cpu"])
     if device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"], device)
