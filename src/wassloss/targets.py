@@ -48,6 +48,10 @@ class SparseTarget:
         """With NaN for the examples that a check marked so; see :mod:`wassloss._checks`."""
         return self if marks is None else SparseTarget(self.indices, marked(self.weights, marks))
 
+    def normalized(self) -> SparseTarget:
+        """With weights that sum to 1 in every example."""
+        return SparseTarget(self.indices, self.weights / self.weights.sum(-1, keepdim=True))
+
     def to(self, dtype: torch.dtype) -> SparseTarget:
         """With weights of another dtype."""
         if self.weights.dtype == dtype:

@@ -46,7 +46,6 @@ def pairs() -> dict[str, Pair]:
                 x, y, METRIC, normalize_target=True, epsilon=0.1, **kw
             ),
         ),
-        "Accuracy": (a.Accuracy, scores.accuracy),
         "PrecisionAtK": (
             lambda: a.PrecisionAtK(2),
             lambda x, y, **kw: scores.precision_at_k(x, y, 2, **kw),
@@ -141,7 +140,7 @@ def test_in_a_collection_with_others() -> None:
             "one": accumulators.TopKCost(METRIC, 1),
             "three": accumulators.TopKCost(METRIC, 3),
             "auc": accumulators.RankingAUC(),
-            "right": accumulators.Accuracy(),
+            "right": accumulators.PrecisionAtK(),
         }
     )
     for rows in torch.arange(23).chunk(3):
@@ -185,9 +184,13 @@ def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: accumulators.PrecisionAtK(0), ValueError, "k must be at least 1"),
         (lambda: accumulators.RankingAUC("macro"), ValueError, "per must be"),
         (lambda: accumulators.ExpectedDistance(METRIC, charge="x"), ValueError, "charge must be"),
-        (lambda: accumulators.Accuracy().update([[1.0]], [0]), TypeError, "scores must be a tens"),
         (
-            lambda: accumulators.Accuracy().update(torch.ones(2, 3), [0, 1], [1.0]),
+            lambda: accumulators.PrecisionAtK().update([[1.0]], [0]),
+            TypeError,
+            "scores must be a tens",
+        ),
+        (
+            lambda: accumulators.PrecisionAtK().update(torch.ones(2, 3), [0, 1], [1.0]),
             ValueError,
             r"sample_weight must have shape \(2,\)",
         ),

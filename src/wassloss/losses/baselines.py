@@ -335,8 +335,7 @@ def _nearest(y: SparseTarget, cost: Tensor) -> Tensor:
 
 def _shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
     """The target's labels and what part of its mass each has."""
-    read = _masses(target, labels, logits)
-    return SparseTarget(read.indices, read.weights / read.weights.sum(1, keepdim=True))
+    return _masses(target, labels, logits).normalized()
 
 
 def _masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:

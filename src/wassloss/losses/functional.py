@@ -276,8 +276,7 @@ def loss_of_logits(
             return found
     rows, sparse, counts = _checked("logits", rows, read, spec)
     if spec.normalize_target:
-        total = sparse.weights.sum(1, keepdim=True)
-        sparse = SparseTarget(sparse.indices, sparse.weights / total)
+        sparse = sparse.normalized()
     else:
         mass = sparse.weights.detach().sum(1)
         tolerance = inputs.mass_tolerance(rows.dtype, dtype_of(target))

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from wassloss.losses.spec import TransportKeywords
 
 __all__ = [
-    "Accuracy",
     "ExpectedDistance",
     "MeanWasserstein",
     "PrecisionAtK",
@@ -177,13 +176,6 @@ class MeanWasserstein(_GroundScore):
             normalize_target=self.normalize_target,
             **self.keywords,
         )
-
-
-class Accuracy(_MeanScore):
-    """:func:`wassloss.scores.accuracy`."""
-
-    def _values(self, scores: Tensor, target: AnyTarget) -> Tensor:
-        return _each(functions.accuracy, scores, target)
 
 
 class _HitsAtK(_MeanScore):

@@ -130,7 +130,7 @@ def expected_distance(
     costs = metric.cost_between(top(x, 1), truth.indices).to(
         common_dtype(x, metric)
     )  # (batch, support)
-    values = (costs * _shares(truth)).sum(1)
+    values = (costs * truth.normalized().weights).sum(1)
     return given_back(reduced(values, sample_weight, reduction), scores)
 
 
@@ -179,8 +179,7 @@ def mean_wasserstein(
 
 
 def _normalized(target: AnyTarget, h: Tensor) -> Target:
-    truth = read_labels(target, h)
-    shares = SparseTarget(truth.indices, _shares(truth))
+    shares = read_labels(target, h).normalized()
     # Where every label is listed, as a matrix: solvers are faster on a support that is shared.
     return dense_weights(shares, h.shape[1]) if shares.indices.shape == h.shape else shares
 
@@ -194,7 +193,3 @@ def _nearest_true(guesses: Tensor, truth: SparseTarget, metric: GroundMetric) ->
         costs = metric.cost_between(guesses[rows, :, None], truth.indices[rows, None])
         nearest.append(costs.masked_fill(padding[rows], torch.inf).amin(2))
     return torch.cat(nearest)
-
-
-def _shares(truth: SparseTarget) -> Tensor:
-    return truth.weights / truth.weights.sum(1, keepdim=True)
