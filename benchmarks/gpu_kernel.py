@@ -21,8 +21,9 @@ from output import write
 from problems import Case, Work
 
 import wassloss as wl
-from wassloss.transport import Newton, Objective, Problem
+from wassloss.transport import Newton, Problem
 from wassloss.transport.newton.gpu import launch
+from wassloss.transport.objective import Objective
 
 REPEATS = 15
 CASES = [

@@ -12,8 +12,10 @@ import torch
 import wassloss as wl
 from wassloss.ground import Matrix, Ordinal
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
-from wassloss.transport import AlgorithmOne, NetworkSimplex, Newton
+from wassloss.transport import Newton
+from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.closed_forms import LineArea
+from wassloss.transport.network_simplex import NetworkSimplex
 
 METRIC = Ordinal(4)
 LOGITS = torch.zeros(2, 4)

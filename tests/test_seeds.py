@@ -10,6 +10,7 @@ import torch
 
 import wassloss as wl
 from wassloss import data
+from wassloss.runs.settings import Settings
 
 SET = data.Dataset(torch.rand(10, 2), torch.arange(10) % 3)
 
@@ -22,7 +23,7 @@ def stream(seed: Any, folder: Path) -> Any:
 
 TAKING: dict[str, Callable[[Any, Path], Any]] = {
     "TrainingPlan": lambda seed, folder: wl.TrainingPlan(seed=seed),
-    "Settings": lambda seed, folder: wl.runs.Settings("clipart", seed=seed),
+    "Settings": lambda seed, folder: Settings("clipart", seed=seed),
     "Dataset.split": lambda seed, folder: SET.split({"train": 0.5}, seed),
     "ParquetStream": stream,
 }

@@ -10,9 +10,10 @@ import numpy as np
 
 from wassloss.data import clipart
 from wassloss.report import Comparison, build_report, write_report
-from wassloss.runs import Settings, fit
 from wassloss.runs.directory import CONFIG, clear
 from wassloss.runs.evaluation import MEANING, ExampleScores, run_difference
+from wassloss.runs.fitting import fit
+from wassloss.runs.settings import Settings
 from wassloss.runs.trained import open_run
 from wassloss.training.directory_lock import owned
 

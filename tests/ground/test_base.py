@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from wassloss.ground import Discrete, Graph, Grid, Matrix, Ordinal, as_ground_metric
+from wassloss.ground import Discrete, Graph, Grid, Matrix, Ordinal
 from wassloss.ground._cost import cost_of
+from wassloss.ground.matrix import as_ground_metric
 
 
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0, 2.0])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from wassloss.ground import Cost, Matrix, Ordinal, as_ground_metric, load
+from wassloss.ground import Cost, Matrix, Ordinal, load
 from wassloss.ground.inspection import inspect
+from wassloss.ground.matrix import as_ground_metric
 
 K = 7
 LABELS = [f"label {i}" for i in range(K)]

@@ -7,7 +7,8 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import pairwise_distances
 from torch import Tensor
 
-from wassloss.ground import Matrix, as_ground_metric
+from wassloss.ground import Matrix
+from wassloss.ground.matrix import as_ground_metric
 
 KINDS = ("normal", "clusters", "duplicates", "one far away", "wide range", "integers")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

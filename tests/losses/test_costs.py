@@ -16,8 +16,9 @@ from wassloss.ground import Cost
 from wassloss.kernels import launch
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
-from wassloss.transport import NetworkSimplex, Newton, Sinkhorn
+from wassloss.transport import Newton, Sinkhorn
 from wassloss.transport.closed_forms import Nearest, NearestCPU
+from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import NewtonCPU
 
 K, BATCH = 6, 4

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
-from wassloss.models import MLP, LinearSoftmax, LogMass, MeasureModel, build
+from wassloss.models import MLP, LinearSoftmax, LogMass, MeasureModel
+from wassloss.models.config import build
 
 MODELS: list[Any] = [
     LinearSoftmax(4, 3),

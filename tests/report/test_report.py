@@ -17,8 +17,9 @@ from wassloss import plots
 from wassloss._sealed import sealed
 from wassloss.report import build_report, render, write_report
 from wassloss.report.mass import mass_by_distance
-from wassloss.runs import Settings, fit
 from wassloss.runs.evaluation import ExampleScores, run_difference
+from wassloss.runs.fitting import fit
+from wassloss.runs.settings import Settings
 from wassloss.runs.trained import open_run
 from wassloss.scores.differences import paired_difference
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import wassloss as wl
 from tests.training.problems import grades
-from wassloss.runs import Settings
+from wassloss.runs.settings import Settings
 
 NAMES = ("a", "b", "c", "d", "e")
 

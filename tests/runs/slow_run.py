@@ -4,7 +4,8 @@ import sys
 
 import torch
 
-from wassloss.runs import Settings, fit
+from wassloss.runs.fitting import fit
+from wassloss.runs.settings import Settings
 
 
 def main(data: str, metric: str, out: str, steps: str, resume: str) -> None:

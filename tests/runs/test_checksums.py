@@ -13,7 +13,7 @@ import pytest
 import wassloss as wl
 from tests.runs.files import NAMES, data_file, settings
 from tests.training.problems import same
-from wassloss.runs import fit
+from wassloss.runs.fitting import fit
 from wassloss.runs.trained import open_run
 from wassloss.training import load_checkpoint, read_log
 

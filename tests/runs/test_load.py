@@ -12,7 +12,9 @@ import torch
 import wassloss as wl
 from tests.training.problems import grades, linear, same, wasserstein
 from wassloss.data import DataWarning
-from wassloss.runs import Settings, TrainedRun, fit
+from wassloss.runs import TrainedRun
+from wassloss.runs.fitting import fit
+from wassloss.runs.settings import Settings
 from wassloss.training import TrainingPlan, load_model, train
 
 pytest.importorskip("lightning_fabric")

@@ -17,7 +17,8 @@ import pytest
 import wassloss as wl
 from tests.runs.files import data_file, settings
 from tests.training.problems import linear, same, tags, wasserstein
-from wassloss.runs import Settings, fit
+from wassloss.runs.fitting import fit
+from wassloss.runs.settings import Settings
 from wassloss.runs.trained import open_run
 from wassloss.training import DirectoryInUseError, TrainingPlan, train
 from wassloss.training.directory_lock import owned

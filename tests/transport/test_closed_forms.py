@@ -23,8 +23,9 @@ from tests.oracles import linear_program
 from tests.transport.certificates import assert_dual_certificate
 from wassloss import SparseTarget
 from wassloss.ground import Discrete, GroundMetric, Matrix, Ordinal, Tree
-from wassloss.transport import NetworkSimplex, Newton, Sinkhorn, Solution, Status
+from wassloss.transport import Newton, Sinkhorn, Solution, Status
 from wassloss.transport.closed_forms import LineArea, LineQuantiles, OneHot, TreeFlow, ZeroOne
+from wassloss.transport.network_simplex import NetworkSimplex
 
 F64 = torch.float64
 POWERS = [1.0, 1.5, 2.0, 3.0]

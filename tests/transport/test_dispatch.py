@@ -13,23 +13,14 @@ from tests.oracles import INF
 from wassloss import ConvergenceWarning, SparseTarget
 from wassloss.ground import Discrete, Grid, GroundMetric, Ordinal, Tree
 from wassloss.kernels import launch
-from wassloss.transport import (
-    AlgorithmOne,
-    NetworkSimplex,
-    Newton,
-    Objective,
-    Problem,
-    Sinkhorn,
-    Solution,
-    SolveOptions,
-    Solver,
-    Status,
-    choose_solver,
-    solve_problem,
-)
+from wassloss.transport import Newton, Problem, Sinkhorn, Solution, SolveOptions, Solver, Status
 from wassloss.transport import dispatch as dispatcher
+from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.closed_forms import LineArea, LineQuantiles, OneHot, TreeFlow, ZeroOne
+from wassloss.transport.dispatch import choose_solver, solve_problem
+from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import NewtonCPU
+from wassloss.transport.objective import Objective
 
 F32, F64 = torch.float32, torch.float64
 TREE = Tree([-1, 0, 0, 1, 1, 2, 2])

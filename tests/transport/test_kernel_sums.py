@@ -13,7 +13,8 @@ import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_masses, random_metric
 from tests.oracles import INF, convex
 from wassloss.ground import Grid, GroundMetric
-from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Regularizer, Sinkhorn
+from wassloss.transport import Newton, Problem, Sinkhorn
+from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.conditions import DenseConditions
 from wassloss.transport.kernel_conditions import KernelConditions
 from wassloss.transport.kernel_sums import (
@@ -25,6 +26,7 @@ from wassloss.transport.kernel_sums import (
     kernel_sums_of,
     log_domain,
 )
+from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.precision import LARGEST_EXPONENT
 
 F32, F64 = torch.float32, torch.float64

@@ -11,8 +11,10 @@ import wassloss as wl
 from tests.generators import is_finite, random_masses, random_metric
 from tests.oracles import INF
 from wassloss.kernels.launch import numba_available
-from wassloss.transport import Objective, Problem, Regularizer, choose_solver
+from wassloss.transport import Problem
 from wassloss.transport.closed_forms import Nearest, NearestCPU
+from wassloss.transport.dispatch import choose_solver
+from wassloss.transport.objective import Objective, Regularizer
 
 pytestmark = pytest.mark.skipif(
     not numba_available(), reason="needs Numba: pip install wassloss[fast]"

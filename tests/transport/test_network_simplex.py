@@ -10,7 +10,8 @@ from tests.generators import Case, assignments, exact_cases, is_finite, random_m
 from tests.oracles import linear_program
 from tests.transport.certificates import assert_dual_certificate, assert_primal_certificate
 from wassloss import ConvergenceWarning, SparseTarget
-from wassloss.transport import NetworkSimplex, Status
+from wassloss.transport import Status
+from wassloss.transport.network_simplex import NetworkSimplex
 
 F64 = torch.float64
 

@@ -22,8 +22,10 @@ from tests.generators import (
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
 from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
-from wassloss.transport import Newton, Objective, Problem, Sinkhorn, Status, choose_solver
+from wassloss.transport import Newton, Problem, Sinkhorn, Status
+from wassloss.transport.dispatch import choose_solver
 from wassloss.transport.newton.cpu import NewtonCPU
+from wassloss.transport.objective import Objective
 
 F32, F64 = torch.float32, torch.float64
 TIGHT = 1e-12

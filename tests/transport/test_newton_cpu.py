@@ -25,8 +25,9 @@ from tests.generators import (
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
 from wassloss.kernels.launch import numba_available
-from wassloss.transport import Newton, Objective, Problem, Status
+from wassloss.transport import Newton, Problem, Status
 from wassloss.transport.newton.cpu import NewtonCPU
+from wassloss.transport.objective import Objective
 
 pytestmark = pytest.mark.skipif(
     not numba_available(), reason="needs Numba: pip install wassloss[fast]"

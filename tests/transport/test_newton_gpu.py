@@ -17,9 +17,10 @@ from tests.generators import (
 )
 from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.kernels.launch import LARGEST_SUPPORT, MOST_UNROLLED, triton_available
-from wassloss.transport import Newton, Objective, Problem, Regularizer, Solution, Status
+from wassloss.transport import Newton, Problem, Solution, Status
 from wassloss.transport.conditions import DenseConditions, conclude
 from wassloss.transport.newton.gpu import NewtonGPU
+from wassloss.transport.objective import Objective, Regularizer
 
 pytestmark = quiet
 

@@ -9,7 +9,7 @@ import torch
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_masses, random_metric
 from tests.oracles import INF
-from wassloss.transport import Objective, Regularizer
+from wassloss.transport.objective import Objective, Regularizer
 
 F64 = torch.float64
 

@@ -9,9 +9,11 @@ import torch
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
 from wassloss import ConvergenceWarning
-from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Sinkhorn, Status
+from wassloss.transport import Newton, Problem, Sinkhorn, Status
 from wassloss.transport import dispatch as dispatcher
+from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.objective import Objective
 from wassloss.transport.sinkhorn import solver as module
 from wassloss.transport.sinkhorn.log_domain import LogIterations
 from wassloss.transport.sinkhorn.relaxation import LARGEST, OverRelaxation

@@ -18,7 +18,9 @@ from tests.generators import (
 from tests.oracles import INF, derivative
 from wassloss import SparseTarget
 from wassloss.ground import Discrete, Matrix, Ordinal, Tree
-from wassloss.transport import AlgorithmOne, NetworkSimplex, Newton, Status
+from wassloss.transport import Newton, Status
+from wassloss.transport.algorithm_one import AlgorithmOne
+from wassloss.transport.network_simplex import NetworkSimplex
 
 F64 = torch.float64
 K = 5

@@ -13,7 +13,9 @@ from tests.oracles import convex
 from wassloss import ConvergenceWarning, SparseTarget
 from wassloss.ground import Embedding, Grid, GroundMetric, Matrix, Ordinal
 from wassloss.losses import wasserstein_loss
-from wassloss.transport import Newton, Objective, Problem, Regularizer, solve_problem
+from wassloss.transport import Newton, Problem
+from wassloss.transport.dispatch import solve_problem
+from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.sinkhorn import Symmetric
 
 F32, F64 = torch.float32, torch.float64

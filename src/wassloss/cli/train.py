@@ -17,9 +17,9 @@ from wassloss.cli._errors import usage
 from wassloss.cli._options import cost_scale, label_list, widths
 from wassloss.cli._tables import console, score_table
 from wassloss.data import DataWarning
-from wassloss.runs import Settings, fit
 from wassloss.runs.directory import CONFIG, read_config
-from wassloss.runs.fitting import is_first_process
+from wassloss.runs.fitting import fit, is_first_process
+from wassloss.runs.settings import Settings
 from wassloss.training.checkpoints import newest_checkpoint
 
 EXAMPLE = (

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground import Discrete, GroundMetric, Ordinal, as_ground_metric
+from wassloss.ground import Discrete, GroundMetric, Ordinal
+from wassloss.ground.matrix import as_ground_metric
 
 Metric = GroundMetric | Tensor | NDArray[Any] | str | None
 Classes = NDArray[Any] | Sequence[Any] | None

@@ -30,7 +30,7 @@ from wassloss.estimators.standardization import model_features
 from wassloss.ground import GroundMetric
 from wassloss.ground._saving import to_arrays
 from wassloss.ground.storage import from_arrays
-from wassloss.models import build
+from wassloss.models.config import build
 from wassloss.training.run import describe
 
 _FORMAT = 2

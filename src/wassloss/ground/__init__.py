@@ -5,20 +5,18 @@
 Ordinal(10, power=2, scale=9)
 """
 
-from wassloss.ground.axioms import AxiomReport
 from wassloss.ground.base import GroundMetric
 from wassloss.ground.cost import Cost
 from wassloss.ground.discrete import Discrete
 from wassloss.ground.embedding import Embedding
 from wassloss.ground.graph import Graph
 from wassloss.ground.grid import Grid
-from wassloss.ground.matrix import Matrix, as_ground_metric
+from wassloss.ground.matrix import Matrix
 from wassloss.ground.ordinal import Ordinal
 from wassloss.ground.storage import load
 from wassloss.ground.tree import Tree
 
 __all__ = [
-    "AxiomReport",
     "Cost",
     "Discrete",
     "Embedding",
@@ -28,6 +26,5 @@ __all__ = [
     "Matrix",
     "Ordinal",
     "Tree",
-    "as_ground_metric",
     "load",
 ]

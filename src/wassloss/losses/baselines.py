@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_number, check_strength
-from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 

@@ -50,7 +50,8 @@ from wassloss.targets import (
     read_form,
     read_target,
 )
-from wassloss.transport import Problem, Solution, choose_solver, solve_problem
+from wassloss.transport import Problem, Solution
+from wassloss.transport.dispatch import choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_strength
-from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.ground import GroundMetric
 from wassloss.ground._summaries import default_epsilon, typical_cost
+from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
 from wassloss.losses.spec import LossSpec

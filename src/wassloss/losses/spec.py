@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_choice, check_flag, check_number, check_strength
-from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.transport import Objective, Regularizer, SolveOptions, Solver
+from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import as_ground_metric
+from wassloss.transport import SolveOptions, Solver
+from wassloss.transport.objective import Objective, Regularizer
 
 
 class SolverKeywords(TypedDict, total=False):

@@ -9,7 +9,8 @@ from wassloss import _checks
 from wassloss.losses.autograd import check_reverse_mode, with_gradient
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget
-from wassloss.transport import Problem, choose_solver, solve_problem
+from wassloss.transport import Problem
+from wassloss.transport.dispatch import choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
 from wassloss.transport.sinkhorn import Symmetric
 

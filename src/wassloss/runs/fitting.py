@@ -39,9 +39,10 @@ from wassloss.runs.inputs import Inputs, check_trainable, warn_of_unused
 from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun, read_model
-from wassloss.training import TrainingResult, train
+from wassloss.training import train
 from wassloss.training.checkpoints import has_checkpoints
 from wassloss.training.directory_lock import check_not_in_use, owned
+from wassloss.training.loop import TrainingResult
 from wassloss.training.plan import FREE_ON_RESUME
 from wassloss.training.run import versions
 

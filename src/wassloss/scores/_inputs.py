@@ -20,7 +20,8 @@ from wassloss._checks import (
     first_row,
     real_array,
 )
-from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import as_ground_metric
 from wassloss.targets import SparseTarget, Target, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import scores as functions
-from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import as_ground_metric
 from wassloss.scores._inputs import (
     AnyTarget,
     Charge,

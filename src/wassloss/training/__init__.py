@@ -11,7 +11,7 @@ from wassloss.training.checkpoints import CheckpointError, load_checkpoint
 from wassloss.training.directory_lock import DirectoryInUseError
 from wassloss.training.lbfgs import train_full_batch
 from wassloss.training.log import read_log
-from wassloss.training.loop import TrainingResult, train
+from wassloss.training.loop import train
 from wassloss.training.meter import DivergedError
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.run import load_model
@@ -21,7 +21,6 @@ __all__ = [
     "DirectoryInUseError",
     "DivergedError",
     "TrainingPlan",
-    "TrainingResult",
     "load_checkpoint",
     "load_model",
     "read_log",

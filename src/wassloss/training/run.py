@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from wassloss.models import build
+from wassloss.models.config import build
 from wassloss.training.batches import Batches
 from wassloss.training.checkpoints import Checkpoint, CheckpointError, newest_checkpoint
 from wassloss.training.meter import LossMeter

@@ -1,0 +1,73 @@
+"""Every public name, listed: one that is added, renamed or lost is seen here."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import wassloss
+
+NAMES = {
+    "wassloss": """
+        ConvergenceWarning NearestWassersteinLoss RelaxedWassersteinLoss Solution SparseTarget
+        TrainingPlan WassersteinClassifier WassersteinLoss WassersteinMeasureRegressor load solve
+        train wasserstein
+        data estimators ground losses models runs scores training transport
+    """,
+    "wassloss.data": """
+        DataWarning Dataset ParquetStream WordVectors clipart embed_labels get read
+        read_word_vectors write
+    """,
+    "wassloss.estimators": "FitWarning WassersteinClassifier WassersteinMeasureRegressor",
+    "wassloss.ground": """
+        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree load
+    """,
+    "wassloss.losses": """
+        NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss baselines
+        relaxed_wasserstein_loss solve wasserstein wasserstein_loss
+    """,
+    "wassloss.losses.baselines": """
+        ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss SoftenedKLLoss
+        SquaredEMDLoss WeightedSum
+    """,
+    "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",
+    "wassloss.runs": "TrainedRun load",
+    "wassloss.scores": """
+        accuracy expected_distance least_cost_label least_cost_labels mean_wasserstein
+        paired_difference precision_at_k ranking_auc recall_at_k top_k_cost top_labels
+    """,
+    "wassloss.scores.accumulators": """
+        ExpectedDistance MeanWasserstein PrecisionAtK RankingAUC RecallAtK TopKCost
+    """,
+    "wassloss.training": """
+        CheckpointError DirectoryInUseError DivergedError TrainingPlan load_checkpoint load_model
+        read_log train train_full_batch
+    """,
+    "wassloss.transport": """
+        ConvergenceWarning Newton Problem Sinkhorn Solution SolveOptions Solver Status
+    """,
+}
+NEEDS = {"wassloss.scores.accumulators": "torchmetrics"}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_public_names(module: str) -> None:
+    if module in NEEDS:
+        pytest.importorskip(NEEDS[module])
+    found = importlib.import_module(module)
+    assert sorted(found.__all__) == sorted(NAMES[module].split())
+    for name in found.__all__:
+        assert getattr(found, name) is not None
+
+
+def test_rooms_that_the_package_offers_are_listed() -> None:
+    rooms = {name for name in wassloss.__all__ if f"wassloss.{name}" in NAMES}
+    assert rooms == set(NAMES["wassloss"].split()[-9:])
+
+
+def test_there_are_about_eighty() -> None:
+    """Of names that a room and the package both offer, one counts; modules do not."""
+    modules = {name.rsplit(".", maxsplit=1)[-1] for name in NAMES}
+    names = {name: None for listed in NAMES.values() for name in listed.split()}
+    assert len(names.keys() - modules) <= 80
