@@ -16,7 +16,7 @@ if not CUDA:
         pytest.skip("needs triton to be imported in here first", allow_module_level=True)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TRITON_INTERPRET", "1")  # read where functions are defined, and run
-        import wassloss.ground._euclidean_triton
+        import wassloss.kernels.triton.euclidean
         import wassloss.kernels.triton.loss  # noqa: F401
 
 # The interpreter computes with NumPy, which has something to say about every infinity.

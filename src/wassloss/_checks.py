@@ -31,6 +31,15 @@ def can_read_values() -> bool:
     return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
+def has_memory(x: Tensor) -> bool:
+    """Whether NumPy can see the numbers: inside the transforms of `torch.func` it cannot."""
+    try:
+        x.data_ptr()
+    except RuntimeError:
+        return False
+    return True
+
+
 def marked(x: Tensor, marks: Tensor | None) -> Tensor:
     """`x (batch, …)` with NaN in the examples marked so; unchanged if there are no marks."""
     if marks is None:

@@ -11,7 +11,7 @@ dense weights               floats, the shape of the logits
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -48,6 +48,12 @@ class SparseTarget:
         """With NaN for the examples that a check marked so; see :mod:`wassloss._checks`."""
         return self if marks is None else SparseTarget(self.indices, marked(self.weights, marks))
 
+    def to(self, dtype: torch.dtype) -> SparseTarget:
+        """With weights of another dtype."""
+        if self.weights.dtype == dtype:
+            return self
+        return SparseTarget(self.indices, self.weights.to(dtype))
+
 
 Target = Tensor | SparseTarget
 
@@ -78,6 +84,35 @@ def take_rows(target: Target, rows: Tensor) -> Target:
     return target[rows]
 
 
+class ReadTarget(NamedTuple):
+    """A target of any form, as labels and weights. Only its form is checked, not its values.
+
+    Class ids stay a vector without weights, which compiled kernels take as it is.
+    """
+
+    indices: Tensor  # int64 (batch, support), or (1, support) if shared; class ids: (batch,)
+    weights: Tensor | None  # (batch, support), in the user's dtype; None for class ids
+
+    def checked(
+        self,
+        labels: int,
+        dtype: torch.dtype,
+        ignore_index: int | None = None,
+        allow_empty: bool = False,
+    ) -> tuple[SparseTarget, Tensor | None]:
+        """The target with its values checked; arguments and results as in :func:`read_target`."""
+        if self.weights is None:
+            return _checked_class_ids(self.indices.unsqueeze(1), labels, dtype, ignore_index)
+        weights, indices = self.weights, self.indices
+        if len(indices) == len(weights):  # as users wrote them: padding may have any label
+            padding = (weights == 0) & ((indices < 0) | (indices >= labels))
+            indices = indices.masked_fill(padding, 0)
+        marks = _check(weights.detach(), indices, labels, allow_empty)
+        if marks is not None:  # keep lookups in range, whatever is marked
+            indices = indices.clamp(0, labels - 1)
+        return SparseTarget(indices, weights).marked(marks).to(dtype), None
+
+
 def read_target(
     target: Target,
     labels: int,
@@ -86,7 +121,7 @@ def read_target(
     ignore_index: int | None = None,
     allow_empty: bool = False,
 ) -> tuple[SparseTarget, Tensor | None]:
-    """Read a target of any form.
+    """Read a target of any form, and check its values.
 
     Args:
         target: see the table above; dense weights have their label dimension last here.
@@ -100,26 +135,27 @@ def read_target(
         Labels and weights, `(batch, support)` or, shared, `(1, support)` labels; and a mask
         `(batch,)` of the examples that count, or None where all do.
     """
+    read = read_form(target, labels, batch_shape, like)
+    return read.checked(labels, like.dtype, ignore_index, allow_empty)
+
+
+def read_form(target: Target, labels: int, batch_shape: torch.Size, like: Tensor) -> ReadTarget:
+    """Arrange a target of any form as labels and weights; arguments as in :func:`read_target`."""
     if isinstance(target, SparseTarget):
-        read = _from_sparse(target, labels, batch_shape, like)
-    elif not isinstance(target, Tensor):
+        return _from_sparse(target, batch_shape, like)
+    if not isinstance(target, Tensor):
         raise TypeError(
             "target must be a tensor of class ids or weights, or a SparseTarget, got "
             f"{type(target).__name__}"
         )
-    elif target.layout != torch.strided:
-        read = _from_torch_sparse(target, (batch_shape.numel(), labels), like)
-    elif is_dense(target):
-        read = _from_dense(target, batch_shape, labels, like)
-    else:
-        return _from_class_ids(target, batch_shape, labels, like, ignore_index)
-    read = _checked(read, labels, allow_empty)
-    return SparseTarget(read.indices, read.weights.to(like.dtype)), None
+    if target.layout != torch.strided:
+        return _from_torch_sparse(target, (batch_shape.numel(), labels), like)
+    if target.is_floating_point():
+        return _from_dense(target, batch_shape, labels, like)
+    return _from_class_ids(target, batch_shape, labels, like)
 
 
-def _from_class_ids(
-    ids: Tensor, batch_shape: torch.Size, labels: int, like: Tensor, ignore_index: int | None
-) -> tuple[SparseTarget, Tensor | None]:
+def _from_class_ids(ids: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -> ReadTarget:
     if ids.dtype == torch.bool or ids.is_complex():
         raise TypeError(
             f"target must be integer class ids or floating weights, got {ids.dtype}"
@@ -131,27 +167,33 @@ def _from_class_ids(
             f"{tuple(ids.shape)}{_hint(ids, batch_shape, labels)}"
         )
     _check_device(ids, like)
-    flat = ids.reshape(-1, 1).long()
+    return ReadTarget(ids.flatten().long(), None)
+
+
+def _checked_class_ids(
+    ids: Tensor, labels: int, dtype: torch.dtype, ignore_index: int | None
+) -> tuple[SparseTarget, Tensor | None]:
+    """Class ids `(batch, 1)` as labels of weight 1, and which of them count."""
     counts: Tensor | None = None
     if ignore_index is not None:
-        ignored = flat == ignore_index
-        flat, counts = flat.masked_fill(ignored, 0), ~ignored.squeeze(1)
-    marks = _check_class_ids(flat, labels, ignore_index)
+        ignored = ids == ignore_index
+        ids, counts = ids.masked_fill(ignored, 0), ~ignored.squeeze(1)
+    marks = _check_class_ids(ids, labels, ignore_index)
     if marks is None:
         if counts is not None and counts.all():
             counts = None
     else:
-        flat = flat.clamp(0, labels - 1)  # whatever is marked, no look-up goes astray
-    return SparseTarget(flat, torch.ones_like(flat, dtype=like.dtype)).marked(marks), counts
+        ids = ids.clamp(0, labels - 1)  # keep lookups in range, whatever is marked
+    return SparseTarget(ids, torch.ones_like(ids, dtype=dtype)).marked(marks), counts
 
 
-def _no_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> Tensor:
+def _invalid_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> Tensor:
     return ((ids < 0) | (ids >= labels)).squeeze(1)
 
 
-@traceable("check_class_ids(Tensor ids, int labels, int? ignore_index)", _no_class_ids)
+@traceable("check_class_ids(Tensor ids, int labels, int? ignore_index)", _invalid_class_ids)
 def _check_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> None:
-    row = first_row(_no_class_ids(ids, labels, ignore_index).unsqueeze(1))
+    row = first_row(_invalid_class_ids(ids, labels, ignore_index).unsqueeze(1))
     if row is not None:
         ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index})"
         raise ValueError(
@@ -166,19 +208,19 @@ def _hint(ids: Tensor, batch_shape: torch.Size, labels: int) -> str:
     return "; for weights over labels, convert them: target.float()"
 
 
-def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -> SparseTarget:
+def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -> ReadTarget:
     check_shape(y, (*batch_shape, labels), batch_shape)
     _check_device(y, like)
     y = y.reshape(-1, labels)
     everything = torch.arange(labels, device=y.device).unsqueeze(0)  # shared by all examples
     if y.requires_grad or not _checks.can_read_values():
         # Labels of zero weight have a gradient too; and traced shapes must not depend on data.
-        return SparseTarget(everything, y)
+        return ReadTarget(everything, y)
     support = int((y != 0).sum(1).max()) if len(y) else 0
     if 2 * support > labels:
-        return SparseTarget(everything, y)
+        return ReadTarget(everything, y)
     rows, columns = y.nonzero(as_tuple=True)
-    return padded(rows, columns, y[rows, columns], len(y))
+    return _form(padded(rows, columns, y[rows, columns], len(y)))
 
 
 def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -> None:
@@ -190,13 +232,17 @@ def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -
         )
 
 
-def _from_torch_sparse(y: Tensor, shape: tuple[int, int], like: Tensor) -> SparseTarget:
+def _from_torch_sparse(y: Tensor, shape: tuple[int, int], like: Tensor) -> ReadTarget:
     if y.shape != shape:
         raise ValueError(f"target must be a sparse matrix of shape {shape}, got {tuple(y.shape)}")
     _check_device(y, like)
     coo = y.to_sparse_coo().coalesce()
     rows, columns = coo.indices()
-    return padded(rows, columns, coo.values(), shape[0])
+    return _form(padded(rows, columns, coo.values(), shape[0]))
+
+
+def _form(target: SparseTarget) -> ReadTarget:
+    return ReadTarget(target.indices, target.weights)
 
 
 def padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseTarget:
@@ -208,9 +254,7 @@ def padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseT
     return SparseTarget(indices, values.new_zeros(batch, width).index_put((rows, place), values))
 
 
-def _from_sparse(
-    target: SparseTarget, labels: int, batch_shape: torch.Size, like: Tensor
-) -> SparseTarget:
+def _from_sparse(target: SparseTarget, batch_shape: torch.Size, like: Tensor) -> ReadTarget:
     indices, weights = target.indices, target.weights
     if not (isinstance(indices, Tensor) and isinstance(weights, Tensor)):
         raise TypeError(
@@ -237,18 +281,7 @@ def _from_sparse(
     _check_device(indices, like)
     _check_device(weights, like)
     flat = (batch_shape.numel(), indices.shape[-1])
-    indices, weights = indices.reshape(flat).long(), weights.reshape(flat)
-    padding = (weights == 0) & ((indices < 0) | (indices >= labels))
-    return SparseTarget(indices.masked_fill(padding, 0), weights)
-
-
-def _checked(target: SparseTarget, labels: int, allow_empty: bool) -> SparseTarget:
-    """The target as it is, if it makes sense."""
-    indices = target.indices
-    marks = _check(target.weights.detach(), indices, labels, allow_empty)
-    if marks is not None:  # whatever is marked, no look-up goes astray
-        indices = indices.clamp(0, labels - 1)
-    return SparseTarget(indices, target.weights).marked(marks)
+    return ReadTarget(indices.reshape(flat).long(), weights.reshape(flat))
 
 
 def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tensor, Tensor]:
@@ -259,7 +292,7 @@ def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tenso
     return unknown, (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
 
 
-def _senseless(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> Tensor:
+def _invalid(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> Tensor:
     unknown, twice = _named_wrongly(indices.expand_as(weights), weights, labels)
     wrong = invalid_masses(weights, "target")
     if allow_empty:
@@ -267,7 +300,7 @@ def _senseless(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool)
     return wrong | unknown.any(1) | twice.any(1)
 
 
-@traceable("check_target(Tensor weights, Tensor indices, int labels, bool allow_empty)", _senseless)
+@traceable("check_target(Tensor weights, Tensor indices, int labels, bool allow_empty)", _invalid)
 def _check(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> None:
     if not len(weights):
         return

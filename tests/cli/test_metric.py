@@ -8,8 +8,8 @@ import pytest
 import wassloss as wl
 from tests.cli.commands import failed, ok
 from wassloss.ground import load
+from wassloss.ground._summaries import default_epsilon
 from wassloss.ground.inspection import inspect
-from wassloss.losses.modules import default_epsilon
 
 WORDS = ("cat", "kitten", "car", "truck")
 VECTORS = np.array([[3.0, 0.1], [4.0, 1.0], [0.0, 2.0], [0.3, 3.0]], dtype=np.float32)

@@ -61,7 +61,7 @@ def test_costs_that_vanish() -> None:
         with pytest.raises(ValueError, match=VANISH):
             make(TINY)
     assert Ordinal([3, 3, 3]).max_cost() == 0  # as the distances are
-    assert wl.WassersteinLoss(Ordinal([3, 3, 3])).recipe.objective.epsilon == 0.2
+    assert wl.WassersteinLoss(Ordinal([3, 3, 3])).spec.objective.epsilon == 0.2
 
 
 def test_a_scale_that_costs_cannot_be_divided_by() -> None:

@@ -13,11 +13,9 @@ from wassloss.kernels import launch
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 from wassloss.losses import functional
 from wassloss.losses import fused as loss
-from wassloss.losses import fused_cpu as cpu
-from wassloss.losses import fused_gpu as gpu
-from wassloss.losses.rule import Fused
-from wassloss.losses.spec import LossSpec, Recipe
-from wassloss.targets import SparseTarget
+from wassloss.losses.fused import FusedResult, NumbaKernels, TritonKernels
+from wassloss.losses.spec import LossSpec
+from wassloss.targets import SparseTarget, read_form
 
 pytestmark = quiet
 F32, F64 = torch.float32, torch.float64
@@ -25,7 +23,9 @@ LABELS, BATCH = 37, 4
 
 each_dtype = pytest.mark.parametrize("dtype", [F32, F64])
 each_regularizer = pytest.mark.parametrize("regularizer", ["plan", "product"])
-each_kernels = pytest.mark.parametrize("kernels", [cpu, gpu], ids=["numba", "triton"])
+each_kernels = pytest.mark.parametrize(
+    "kernels", [NumbaKernels, TritonKernels], ids=["numba", "triton"]
+)
 tables = pytest.mark.parametrize("tabulated", [True, False], ids=["table", "columns"])
 
 
@@ -35,7 +35,7 @@ def use(monkeypatch: pytest.MonkeyPatch):
 
     def choose(kernels) -> torch.device:
         monkeypatch.setattr(loss, "_kernels", lambda *_: kernels)
-        return DEVICE if kernels is gpu else torch.device("cpu")
+        return DEVICE if kernels is TritonKernels else torch.device("cpu")
 
     return choose
 
@@ -83,20 +83,21 @@ def compare(use, kernels, metric, logits, target, *, expect_fused=True, **keywor
     torch.testing.assert_close(gradient.double(), expected[1], rtol=tolerance, atol=tolerance)
 
 
-def run(kernels, metric, logits, target, *, normalize_target=False, **keywords) -> Fused | None:
+def run(
+    kernels, metric, logits, target, *, normalize_target=False, **keywords
+) -> FusedResult | None:
     """What the kernels say, with their status."""
-    device = DEVICE if kernels is gpu else torch.device("cpu")
-    kl_weight, ignore = keywords.pop("kl_weight", 0.0), keywords.pop("ignore_index", -100)
-    recipe = Recipe.checked(**keywords)
+    device = DEVICE if kernels is TritonKernels else torch.device("cpu")
     logits, target = logits.to(device), moved(target, device)
+    spec = LossSpec.checked(metric.to(device), normalize_target=normalize_target, **keywords)
+    read = read_form(target, metric.size, logits.shape[:-1], logits)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loss, "_kernels", lambda *_: kernels)
-        spec = LossSpec(metric.to(device), recipe, kl_weight, normalize_target, ignore)
-        fused = loss.fused_loss(logits, target, logits.shape[:-1], spec)
+        fused = loss.fused_loss(logits, read, spec)
     if fused is None:
         return None
     assert fused.worst() == int(fused.status.max())
-    return Fused(*(part.cpu() for part in fused[:3]))
+    return FusedResult(*(part.cpu() for part in fused[:3]))
 
 
 def table_of(metric, tabulated: bool):
@@ -393,9 +394,9 @@ def test_the_unusual_is_left_to_the_composed_functions(keywords):
         pytest.skip("needs numba")
     logits, target, metric = some_logits(F64), few_labels(F64), random_metric(LABELS)
     for given, expected in (({}, True), (keywords, False)):
-        recipe = Recipe.checked(epsilon=0.1, **given)
-        spec = LossSpec(metric, recipe)
-        fused = loss.fused_loss(logits, target, logits.shape[:1], spec)
+        spec = LossSpec.checked(metric, epsilon=0.1, **given)
+        read = read_form(target, metric.size, logits.shape[:1], logits)
+        fused = loss.fused_loss(logits, read, spec)
         assert (fused is not None) == expected
 
 
@@ -404,7 +405,7 @@ def test_class_weights_and_sample_weights(use, ignored):
     weight, ids = torch.rand(LABELS, dtype=F64), torch.tensor([3, ignored, 7, 9])
     logits, share = some_logits(F64), torch.rand(BATCH, dtype=F64)
     results = []
-    for kernels in (cpu, None):
+    for kernels in (NumbaKernels, None):
         use(kernels)
         loss_fn = wl.WassersteinLoss(
             random_metric(LABELS), weight=weight, kl_weight=0.1, ignore_index=ignored
@@ -452,7 +453,7 @@ def test_a_reduced_loss_has_the_gradient_of_its_parts(use, reduction, ignored):
         ids[1] = -100
     logits = some_logits(F64).requires_grad_()
     results = []
-    for kernels in (cpu, None):
+    for kernels in (NumbaKernels, None):
         use(kernels)
         loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.2, reduction=reduction)
         whole = loss_fn(logits, ids)
@@ -470,7 +471,7 @@ def test_a_reduced_loss_has_the_gradient_of_its_parts(use, reduction, ignored):
 
 
 def test_gradients_of_a_reduced_loss_add_up_in_place(use):
-    use(cpu)
+    use(NumbaKernels)
     metric, ids, logits = random_metric(LABELS), torch.tensor([3, 11, 7, 9]), some_logits(F64)
     logits.requires_grad_()
     whole = wl.WassersteinLoss(metric, epsilon=0.1)(logits, ids)
@@ -518,18 +519,20 @@ def test_free_targets_take_one_pass_with_costs_from_anywhere(monkeypatch, epsilo
         pytest.skip("needs numba")
     metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
     keywords = {"epsilon": epsilon, "gamma": (math.inf, 0.0), "normalize_target": True}
-    table = run(cpu, metric.tabulated(), logits, target, **keywords)
-    on_demand = run(cpu, metric, logits, target, **keywords)
+    table = run(NumbaKernels, metric.tabulated(), logits, target, **keywords)
+    on_demand = run(NumbaKernels, metric, logits, target, **keywords)
     monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 3 * LABELS)  # one at a time
-    pieces = run(cpu, metric, logits, target, **keywords)
+    pieces = run(NumbaKernels, metric, logits, target, **keywords)
     for fused in (on_demand, pieces):
         torch.testing.assert_close(fused, table)
     assert table.status.tolist() == [FINE] * BATCH
-    assert run(gpu, metric, logits, target, **keywords) is None  # Triton has no kernel of it
+    assert (
+        run(TritonKernels, metric, logits, target, **keywords) is None
+    )  # Triton has no kernel of it
 
 
 def test_free_targets_that_make_no_sense_are_refused(use):
-    use(cpu)
+    use(NumbaKernels)
     loss_fn = wl.NearestWassersteinLoss(random_metric(LABELS), epsilon=0.1)
     logits = some_logits(F64)
     twice = few_labels(F64)

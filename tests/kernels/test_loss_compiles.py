@@ -14,7 +14,7 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from wassloss.kernels.triton.loss import few_labels_kernel as kernel
+from wassloss.kernels.triton.loss import sparse_kernel as kernel
 
 names = kernel.arg_names
 shape, real = dict(N=5, S=8, TILE=128, UNROLLED=True), {real!r}

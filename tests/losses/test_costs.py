@@ -446,7 +446,7 @@ def test_typical_cost_is_between_different_labels() -> None:
     metric = Cost(torch.from_numpy(costs()) + 50 * torch.eye(K, dtype=F64))
     off = costs()[~np.eye(K, dtype=bool)]
     loss_fn = wl.WassersteinLoss(metric)
-    assert loss_fn.recipe.objective.epsilon == pytest.approx(
+    assert loss_fn.spec.objective.epsilon == pytest.approx(
         0.2 * np.quantile(off, 0.5, method="lower")
     )
     assert math.isfinite(loss_fn(torch.zeros(1, K, dtype=F64), torch.tensor([0])).item())

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, kl_div, one_hot
 import wassloss as wl
 from wassloss.ground import Discrete, Embedding, Matrix, Ordinal
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
+from wassloss.losses.modules import LARGEST_TABLE
 
 K = 5
 F64 = torch.float64
@@ -224,7 +225,7 @@ def test_a_module_takes_a_plain_matrix() -> None:
 
 
 def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
-    size = wl.losses.LARGEST_TABLE
+    size = LARGEST_TABLE
     positions = torch.arange(size + 1.0)
     logits, ids = torch.randn(2, size + 1), torch.tensor([5, size - 1])
     large = wl.WassersteinLoss(Ordinal(positions), epsilon=1.0, reduction="none")
@@ -240,8 +241,8 @@ def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
 
 def test_epsilon_is_a_fifth_of_the_median_cost() -> None:
     metric = Ordinal([0.0, 1.0, 3.0, 7.0], power=2)
-    assert wl.WassersteinLoss(metric).recipe.objective.epsilon == pytest.approx(1.8)  # 3² / 5
-    relaxed = wl.RelaxedWassersteinLoss(metric).recipe.objective
+    assert wl.WassersteinLoss(metric).spec.objective.epsilon == pytest.approx(1.8)  # 3² / 5
+    relaxed = wl.RelaxedWassersteinLoss(metric).spec.objective
     assert relaxed.epsilon == pytest.approx(1.8)
     assert relaxed.gamma == pytest.approx((9.0, 9.0))
 
@@ -260,7 +261,7 @@ def test_degenerate_metrics_work(
     module: Any, metric: wl.ground.GroundMetric, epsilon: float
 ) -> None:
     loss_fn = module(metric)
-    assert loss_fn.recipe.objective.epsilon == pytest.approx(epsilon)
+    assert loss_fn.spec.objective.epsilon == pytest.approx(epsilon)
     x = torch.randn(2, metric.size, requires_grad=True)
     loss = loss_fn(x, torch.full((2, metric.size), 1 / metric.size))
     loss.backward()

@@ -14,18 +14,18 @@ from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_mass
 from tests.oracles import INF, convex
 from wassloss.ground import Grid, GroundMetric
 from wassloss.transport import AlgorithmOne, Newton, Objective, Problem, Regularizer, Sinkhorn
-from wassloss.transport import kernel_sums as module
 from wassloss.transport.conditions import DenseConditions
 from wassloss.transport.kernel_conditions import KernelConditions
 from wassloss.transport.kernel_sums import (
-    LARGEST_EXPONENT,
     AxisLogSums,
     AxisProducts,
     BlockLogSums,
     KernelSums,
     Products,
     kernel_sums_of,
+    log_domain,
 )
+from wassloss.transport.precision import LARGEST_EXPONENT
 
 F32, F64 = torch.float32, torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -196,7 +196,7 @@ def test_large_blocks_are_summed_in_parts(monkeypatch):
         problem = dense_problem(epsilon=1e-3, metric=metric)
         log_v, sums = problem.log_y.clone(), kernel_sums_of(problem)
         whole = sums.over_support(log_v), sums.over_labels(problem.log_h)
-        monkeypatch.setattr(module, "LARGEST_TEMPORARY", 1000)
+        monkeypatch.setattr(log_domain, "LARGEST_TEMPORARY", 1000)
         parts = sums.over_support(log_v), sums.over_labels(problem.log_h)
         monkeypatch.undo()
         for a, b in zip(whole, parts, strict=True):
@@ -281,9 +281,9 @@ def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, sp
     used: list[bool] = []
     iterate = Sinkhorn._iterate
 
-    def recording(self, problem, equations, *rest):
-        used.append(equations.cut)
-        return iterate(self, problem, equations, *rest)
+    def recording(self, problem, conditions, *rest):
+        used.append(conditions.cut)
+        return iterate(self, problem, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)
     found = Sinkhorn(1e-11, max_iterations=100_000).solve(problem)
@@ -318,9 +318,9 @@ def test_a_problem_that_runs_out_of_iterations_is_not_run_again(monkeypatch):
     used: list[bool] = []
     iterate = Sinkhorn._iterate
 
-    def recording(self, problem, equations, *rest):
-        used.append(equations.cut)
-        return iterate(self, problem, equations, *rest)
+    def recording(self, problem, conditions, *rest):
+        used.append(conditions.cut)
+        return iterate(self, problem, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)
     stopped = Sinkhorn(1e-12, max_iterations=3).solve(problem)

@@ -172,11 +172,11 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
     gamma: tuple[float, float], dtype: torch.dtype
 ) -> None:
     asked = dense(40, 5, 0.2, dtype, gamma=gamma)
-    equations = KernelConditions.of(asked, dtype)
+    conditions = KernelConditions.of(asked, dtype)
     g = torch.zeros_like(asked.log_y)
-    opening = ScalingIterations.of(equations, g)
+    opening = ScalingIterations.of(conditions, g)
     assert opening is not None
-    walk = LogIterations(equations, g)
+    walk = LogIterations(conditions, g)
     opening.step(5)
     walk.step(5)
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {}
@@ -189,8 +189,8 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
 
 def test_scalings_beyond_the_range_of_numbers_stay_in_the_log_domain() -> None:
     asked = dense(30, 2, 0.001)
-    equations = KernelConditions.of(asked)
-    assert ScalingIterations.of(equations, torch.zeros_like(asked.log_y)) is None
+    conditions = KernelConditions.of(asked)
+    assert ScalingIterations.of(conditions, torch.zeros_like(asked.log_y)) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])

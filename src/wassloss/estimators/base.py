@@ -24,8 +24,8 @@ from wassloss.estimators.model_file import FittedModel, one_line_errors, pack, u
 from wassloss.estimators.standardization import check_squares, fit_scaler, model_features
 from wassloss.estimators.targets import cast
 from wassloss.ground import GroundMetric
+from wassloss.ground._summaries import typical_cost
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.losses.modules import typical_cost
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _objective(self) -> Objective:
         """The loss in a unit in which `alpha` means the same for every metric."""
         loss = self._loss()
-        self.epsilon_ = loss.recipe.objective.epsilon
+        self.epsilon_ = loss.spec.objective.epsilon
         self.kl_weight_ = loss.kl_weight
         return Objective(loss, typical_cost(self.metric_) + loss.kl_weight).to(self._device())
 

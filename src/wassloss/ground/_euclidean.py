@@ -9,19 +9,17 @@ small part of the vectors' length it is computed again from their difference.
 
 from __future__ import annotations
 
-import importlib.util
-
 import torch
 from torch import Tensor
+
+from wassloss import _checks
+from wassloss.kernels.launch import HAS_TRITON
 
 # Of |a|² + |b|². Above it at most ten of the squares' roundings are left in the distance.
 NEAR, NEAR_IN_SINGLE = 1e-3, 0.05
 LARGEST_BLOCK = 2**22  # distances computed at once
 # Fewer multiplications than that are done sooner by differences than in several steps.
 WORTH_A_PRODUCT = 2**20
-
-# Looked up once, for a tracer cannot follow the look-up.
-COMPILES = importlib.util.find_spec("triton") is not None and torch.version.hip is None
 
 
 def by_differences(chosen: Tensor, vectors: Tensor) -> Tensor:
@@ -32,8 +30,9 @@ def by_differences(chosen: Tensor, vectors: Tensor) -> Tensor:
 def distances(chosen: Tensor, vectors: Tensor) -> Tensor:
     """Euclidean distances `(n, K)`, without gradient."""
     size = len(chosen) * vectors.numel()
-    if size < WORTH_A_PRODUCT or vectors.device.type not in ("cpu", "cuda") or _traced(vectors):
-        return by_differences(chosen, vectors)
+    known = vectors.device.type in ("cpu", "cuda")
+    if size < WORTH_A_PRODUCT or not known or not _checks.can_read_values():
+        return by_differences(chosen, vectors)  # no looking at how many pairs are near
     # Mixed precision is for networks: a product in half precision would cancel to nothing.
     with torch.autocast(vectors.device.type, enabled=False):
         squares = vectors.double().square().sum(1)
@@ -56,20 +55,13 @@ def _by_product(chosen: Tensor, vectors: Tensor, wide: Tensor, squares: Tensor) 
     return found
 
 
-def _traced(x: Tensor) -> bool:
-    """Whether the number of near pairs must not be looked at."""
-    if torch.compiler.is_compiling():
-        return True
-    return x.is_cuda and torch.cuda.is_current_stream_capturing()
-
-
 def fused_costs(chosen: Tensor, vectors: Tensor, power: float, scale: float) -> Tensor | None:
     """Costs `(n, K)` from one product and one kernel on an NVIDIA GPU; None where there is none."""
-    if not (COMPILES and vectors.is_cuda and vectors.dtype == torch.float32):
+    if not (HAS_TRITON and vectors.is_cuda and vectors.dtype == torch.float32):
         return None
     if torch.compiler.is_compiling():
         return None
-    from wassloss.ground._euclidean_triton import launch
+    from wassloss.kernels.triton.euclidean import launch
 
     with torch.autocast("cuda", enabled=False):
         # Users may have allowed products of fewer digits, which would leave none after cancelling.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.ground._spread import blocks
+from wassloss.ground._summaries import blocks
 
 if TYPE_CHECKING:
     from wassloss.ground.base import GroundMetric

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_count
+from wassloss._files import write_npz
 from wassloss.ground._arrays import Numbers, label_indices
 from wassloss.ground._cost import (
     Scale,
@@ -25,7 +26,8 @@ from wassloss.ground._cost import (
     overflow,
 )
 from wassloss.ground._labels import check_labels, find_label
-from wassloss.ground._spread import blocks, max_distance, median_distance
+from wassloss.ground._saving import to_arrays
+from wassloss.ground._summaries import blocks, max_distance, median_distance
 from wassloss.ground.axioms import AxiomReport, axiom_report
 
 if TYPE_CHECKING:
@@ -379,10 +381,8 @@ class GroundMetric(ABC):
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the metric to ``path`` as .npz without pickles; ``wassloss.ground.load`` reads."""
-        from wassloss.ground.storage import save  # storage knows every class, so it imports us
-
-        save(self, path)
+        """Write the metric to an .npz file, all or nothing; ``wassloss.ground.load`` reads it."""
+        write_npz(path, to_arrays(self))
 
     def __repr__(self) -> str:
         power = f", power={self._power:g}" if self._power != 1 else ""

@@ -12,7 +12,7 @@ from torch import Tensor
 from wassloss.ground._arrays import Numbers, float_tensor
 from wassloss.ground._cost import Scale
 from wassloss.ground._euclidean import by_differences, distances, fused_costs
-from wassloss.ground._spread import blocks
+from wassloss.ground._summaries import blocks
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wassloss.ground._summaries import default_epsilon, typical_cost
 from wassloss.ground.base import GroundMetric
 
 _LABELS = 512  # columns that the figures are taken from, where there are more
@@ -83,7 +84,7 @@ def inspect(metric: GroundMetric) -> Inspection:
     distance = metric.distance_columns(chosen).double().cpu()
     cost = metric.cost_columns(chosen).double().cpu()
     nearest = distance.masked_fill(~others, torch.inf).amin(1)
-    median_cost = metric.median_cost() or metric.max_cost() or 1.0
+    median_cost = typical_cost(metric)
     rows = []
     for share in _SHARES:
         matter = (torch.exp(-cost / (share * median_cost)) > _NEGLIGIBLE) & others
@@ -102,7 +103,7 @@ def inspect(metric: GroundMetric) -> Inspection:
         nearest=nearest.numpy(),
         sparsity=tuple(rows),
         median_cost=median_cost,
-        epsilon=0.2 * median_cost,
+        epsilon=default_epsilon(metric),
         epsilon_reason=(
             f"a fifth of the median cost between two labels ({median_cost:.4g} at power "
             f"{metric.power:g}). Below a tenth the entropy is too weak to train without KL, at a "

@@ -1,4 +1,4 @@
-"""Ground metrics in files: .npz archives that never need pickle."""
+"""Ground metrics read from files: .npz archives that never need pickle."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from wassloss._files import read_npz, write_npz
+from wassloss._files import read_npz
+from wassloss.ground._saving import DTYPES, FORMAT
 from wassloss.ground.base import GroundMetric
 from wassloss.ground.cost import Cost
 from wassloss.ground.discrete import Discrete
@@ -21,49 +21,14 @@ from wassloss.ground.matrix import Matrix
 from wassloss.ground.ordinal import Ordinal
 from wassloss.ground.tree import Tree
 
-_FORMAT = 1
 _KINDS: dict[str, type[GroundMetric]] = {
     kind.__name__: kind for kind in (Discrete, Ordinal, Grid, Embedding, Tree, Graph, Matrix, Cost)
-}
-_DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 }
 _HEADER = ("kind", "format", "dtype", "power", "scale", "labels")
 
 
-def save(metric: GroundMetric, path: str | os.PathLike[str]) -> None:
-    """Write ``metric`` to ``path``, all or nothing: an old file stays until this is whole."""
-    write_npz(path, to_arrays(metric))
-
-
-def to_arrays(metric: GroundMetric) -> dict[str, NDArray[Any]]:
-    """The arrays that a file holds of ``metric``.
-
-    They are ``kind``, ``format``, ``dtype``, ``power``, ``scale``, ``labels`` (empty where
-    there are none) and the arrays that the constructor takes. NumPy has no bfloat16: such tensors
-    are written as float32, which holds them exactly.
-    """
-    kind, dtype = type(metric).__name__, str(metric.dtype).removeprefix("torch.")
-    if _KINDS.get(kind) is not type(metric) or dtype not in _DTYPES:
-        raise TypeError(f"only {', '.join(_KINDS)} in {', '.join(_DTYPES)} can be saved")
-    names = np.array(metric.labels or (), dtype=np.str_)
-    if metric.labels is not None and tuple(names.tolist()) != metric.labels:
-        raise ValueError("labels that end in a NUL character cannot be saved")
-    arrays: dict[str, NDArray[Any]] = {
-        "kind": np.array(kind),
-        "format": np.array(_FORMAT),
-        "dtype": np.array(dtype),
-        "power": np.array(metric.power),
-        "scale": np.array(metric.scale),
-        "labels": names,
-    }
-    arrays |= {name: _to_numpy(field) for name, field in metric._fields().items()}
-    return arrays
-
-
 def load(path: str | os.PathLike[str]) -> GroundMetric:
-    """Read a ground metric that ``save`` wrote.
+    """Read a ground metric that :meth:`GroundMetric.save` wrote.
 
     Raises:
         ValueError: the file is damaged, holds something else, or would need pickle; the message
@@ -85,13 +50,13 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
     """The metric that ``to_arrays`` was given."""
     _require(arrays, _HEADER)
     version, kind, dtype_name = (_scalar(arrays, name) for name in ("format", "kind", "dtype"))
-    if version != _FORMAT:
-        raise ValueError(f"format {version} is unknown, this version reads format {_FORMAT}")
+    if version != FORMAT:
+        raise ValueError(f"format {version} is unknown, this version reads format {FORMAT}")
     if kind not in _KINDS:
         raise ValueError(f"kind {kind!r} is unknown, expected one of {', '.join(_KINDS)}")
-    if dtype_name not in _DTYPES:
-        raise ValueError(f"dtype {dtype_name!r} is unknown, expected one of {', '.join(_DTYPES)}")
-    cls, dtype = _KINDS[kind], _DTYPES[dtype_name]
+    if dtype_name not in DTYPES:
+        raise ValueError(f"dtype {dtype_name!r} is unknown, expected one of {', '.join(DTYPES)}")
+    cls, dtype = _KINDS[kind], DTYPES[dtype_name]
     _require(arrays, cls._FIELDS)
     labels = arrays["labels"]
     if labels.ndim != 1 or (labels.size > 0 and labels.dtype.kind != "U"):
@@ -122,10 +87,3 @@ def _scalar(arrays: dict[str, NDArray[Any]], name: str) -> Any:
     if arrays[name].ndim != 0:
         raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
     return arrays[name].item()
-
-
-def _to_numpy(field: Tensor | NDArray[Any]) -> NDArray[Any]:
-    if not isinstance(field, Tensor):
-        return field
-    plain = field.detach().cpu()
-    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()

@@ -12,10 +12,14 @@ from torch import Tensor
 
 from wassloss.ground._arrays import Numbers, float_tensor, int_array
 from wassloss.ground._cost import Scale
-from wassloss.ground._paths import tree_of_paths
-from wassloss.ground._preorder import Preorder, preorder
-from wassloss.ground._range_minimum import minimum_table, range_minimum
-from wassloss.ground._spread import blocks
+from wassloss.ground._summaries import blocks
+from wassloss.ground._trees import (
+    Preorder,
+    minimum_table,
+    preorder,
+    range_minimum,
+    tree_of_paths,
+)
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:

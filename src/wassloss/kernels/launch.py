@@ -38,15 +38,6 @@ def triton_available(device: torch.device) -> bool:
     return HAS_TRITON and device.type == "cuda"
 
 
-def has_memory(x: Tensor) -> bool:
-    """Whether NumPy can see the numbers: inside the transforms of `torch.func` it cannot."""
-    try:
-        x.data_ptr()
-    except RuntimeError:
-        return False
-    return True
-
-
 def as_array(x: Tensor) -> Any:
     """The same numbers as a NumPy array, in the same memory if they are contiguous there."""
     return x.detach().contiguous().numpy()

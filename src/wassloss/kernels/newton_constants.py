@@ -13,3 +13,5 @@ SHRINK = 0.25  # factor for a step that was refused
 SMALLEST_STEP = 1e-3  # below it, take a Sinkhorn update instead
 RIDGE = 1e-2  # relative to the error
 LONGEST_STEP = 20.0  # in units of ε: exponentials make longer steps meaningless
+# The log of no mass to a relaxed plan: beyond any difference of costs over ε.
+NO_LOG_MASS = -1e9

@@ -24,8 +24,8 @@ def spread(
 ) -> None:
     """Call `work(first, last, scratch)` for all examples, on as many threads as torch may use.
 
-    The calling thread does its share, and does not wait for helpers that have not begun: on a busy
-    machine that would take longer than the work. Where no helper can be had it does everything.
+    The calling thread does its share, and does not wait for helpers that have not started: on a
+    busy machine that would take longer than the work. Without helpers it does everything.
     Numba's own threads would come on top of torch's, and their simplest kind aborts the process
     when two Python threads solve at once.
 
@@ -90,16 +90,16 @@ class _Task:
     def close(self) -> None:
         """Let nobody else begin, and wait for those who have."""
         with self._changed:
-            self._run = None  # offers that nobody has taken yet keep no batch in memory
+            self._run = None  # pending offers then keep no batch in memory
             self._changed.wait_for(lambda: not self._inside)
 
 
 class _Helpers:
     """Threads that wait for tasks.
 
-    Not an executor of `concurrent.futures`: those refuse work once the main thread has ended, but
-    threads that outlive it and hooks at exit may go on training. They are daemons, so that nothing
-    has to end them; no task leaves one working.
+    Executors of `concurrent.futures` refuse work once the main thread has ended, but threads that
+    outlive it and hooks at exit may go on training. Helpers are daemons, so nothing has to end
+    them; no task leaves one working.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class _Helpers:
 
     def _start(self, wanted: int) -> None:
         if self._threads >= wanted or not self._starting.acquire(blocking=False):
-            return  # another caller is at it, and this one goes on with what there is
+            return  # another caller is starting them; go on with those there are
         try:
             while self._threads < wanted:
                 name = f"wassloss-{self._threads}"
@@ -135,6 +135,6 @@ _by_process: dict[int, _Helpers] = {}
 
 
 def _helpers() -> _Helpers:
-    """Those of this process: a fork inherits the memory of threads but not the threads."""
+    """The helpers of this process: a fork inherits the memory of threads but not the threads."""
     process = os.getpid()
     return _by_process.get(process) or _by_process.setdefault(process, _Helpers())

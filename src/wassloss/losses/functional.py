@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.ground import GroundMetric
 from wassloss.kernels.status import IGNORED
 from wassloss.losses import inputs
 from wassloss.losses.autograd import (
@@ -37,26 +37,20 @@ from wassloss.losses.autograd import (
     reduced_with_fused_gradient,
     with_fused_gradient,
 )
-from wassloss.losses.fused import fused_loss
-from wassloss.losses.rule import Fused
-from wassloss.losses.spec import (
-    LossSpec,
-    Recipe,
-    SolverKeywords,
-    TransportKeywords,
-    check_ignore_index,
-)
+from wassloss.losses.fused import FusedResult, fused_loss
+from wassloss.losses.spec import LossSpec, SolverKeywords, TransportKeywords
 from wassloss.losses.transport_cost import problem_of, transport_cost
 from wassloss.targets import (
+    ReadTarget,
     SparseTarget,
     Target,
     check_shape,
     dtype_of,
-    is_class_ids,
     is_dense,
+    read_form,
     read_target,
 )
-from wassloss.transport import Problem, Solution, solve_problem
+from wassloss.transport import Problem, Solution, choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
 
 if TYPE_CHECKING:
@@ -97,13 +91,13 @@ def solve(
              [0.0000, 0.0000, 0.5000],
              [0.0000, 0.0000, 0.0000]]])
     """
-    recipe = Recipe.checked(epsilon=epsilon, **keywords)
-    if recipe.debiased:
+    spec = LossSpec.checked(metric, epsilon=epsilon, **keywords)
+    if spec.debiased:
         raise ValueError("debiased is a combination of three problems: use wasserstein")
-    metric = as_ground_metric(metric)
-    masses, target = _read_masses(h, y, metric, recipe)
-    problem = problem_of(masses.detach().log(), target, metric, recipe)
-    return solve_problem(problem, recipe.solver_for(problem), _start_potential(start, problem))
+    masses, target = _read_masses(h, y, spec)
+    problem = problem_of(masses.detach().log(), target, spec)
+    solver = choose_solver(problem, spec.options)
+    return solve_problem(problem, solver, _start_potential(start, problem))
 
 
 def wasserstein(
@@ -135,10 +129,9 @@ def wasserstein(
     >>> wl.wasserstein(h, y, wl.ground.Ordinal(3))
     tensor([1.5000, 1.0000])
     """
-    recipe = Recipe.checked(epsilon=epsilon, **keywords)
-    metric = as_ground_metric(metric)
-    masses, target = _read_masses(h, y, metric, recipe)
-    value = transport_cost(masses.detach().log(), target, metric, recipe, h=masses)
+    spec = LossSpec.checked(metric, epsilon=epsilon, **keywords)
+    masses, target = _read_masses(h, y, spec)
+    value = transport_cost(masses.detach().log(), target, spec, h=masses)
     return value.reshape(h.shape[:-1])
 
 
@@ -177,12 +170,17 @@ def wasserstein_loss(
     >>> wasserstein_loss(logits, torch.tensor([2, 2, 2]), wl.ground.Ordinal(3), epsilon=0)
     tensor([1.9996, 1.0000, 0.0004])
     """
-    recipe = Recipe.checked(epsilon=epsilon, debiased=debiased, **keywords)
-    kl_weight = _checks.check_strength("kl_weight", kl_weight)
-    ignore_index = check_ignore_index(ignore_index)
-    if not recipe.objective.balanced:
+    spec = LossSpec.checked(
+        metric,
+        epsilon=epsilon,
+        debiased=debiased,
+        kl_weight=kl_weight,
+        normalize_target=normalize_target,
+        ignore_index=ignore_index,
+        **keywords,
+    )
+    if not spec.objective.balanced:
         raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
-    spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, normalize_target, ignore_index)
     return loss_of_logits(logits, target, spec).differentiable()
 
 
@@ -220,10 +218,14 @@ def relaxed_wasserstein_loss(
     >>> loss.round(decimals=2)  # three units of mass, moved 2, 1 and 0 steps
     tensor([2.9800])
     """
-    recipe = Recipe.checked(epsilon=epsilon, gamma=gamma, **keywords)
-    kl_weight = _checks.check_strength("kl_weight", kl_weight)
-    ignore_index = check_ignore_index(ignore_index)
-    spec = LossSpec(as_ground_metric(metric), recipe, kl_weight, ignore_index=ignore_index)
+    spec = LossSpec.checked(
+        metric,
+        epsilon=epsilon,
+        gamma=gamma,
+        kl_weight=kl_weight,
+        ignore_index=ignore_index,
+        **keywords,
+    )
     return relaxed_loss(log_h, target, spec).differentiable()
 
 
@@ -239,9 +241,9 @@ class PerExample(NamedTuple):
 
     values: Tensor  # (batch,); 0 where an example does not count
     shape: torch.Size  # what they are returned as: the logits' shape without labels
-    target: SparseTarget | Tensor  # as read; class ids may be left as they are, (batch,)
+    target: SparseTarget | ReadTarget  # what they were computed from
     counts: Tensor | None  # (batch,), which examples count; None where all do
-    slope: Slope | None = None  # what autograd is yet to be told of `values`
+    slope: Slope | None = None  # the gradient of `values`, if autograd does not know it yet
 
     def differentiable(self) -> Tensor:
         """`values` with their gradient, in their shape."""
@@ -258,40 +260,39 @@ class PerExample(NamedTuple):
         return reduced_with_fused_gradient(self.values, *self.slope, mean)
 
 
-def loss_of_logits(logits: Tensor, target: Target, spec: LossSpec) -> PerExample:
-    """`wasserstein_loss` with its keywords checked, also of a target that need not be met."""
-    rows, target, shape = _shaped("logits", logits, target, spec.metric)
-    _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
-    read = None
-    if not (isinstance(target, SparseTarget) or is_class_ids(target)):
-        read = _read("logits", rows, target, shape, spec)
-    fused = fused_loss(rows, read.target if read else target, shape, spec)
+def loss_of_logits(
+    logits: Tensor, target: Target, spec: LossSpec, unsolved: Tensor | None = None
+) -> PerExample:
+    """`wasserstein_loss` with its keywords checked, also of a target that need not be met.
+
+    `unsolved` is a count to which CUDA graphs add the examples that went wrong.
+    """
+    rows, target, shape = _shaped("logits", logits, target, spec)
+    read = read_form(target, spec.metric.size, shape, rows)
+    fused = fused_loss(rows, read, spec, unsolved)
     if fused is not None:
-        found = _from_fused(fused, rows, read.target if read else target, shape)
+        found = _from_fused(fused, rows, read, shape)
         if found is not None:
             return found
-    read = read or _read("logits", rows, target, shape, spec)
-    if not spec.normalize_target:
-        mass = read.target.weights.detach().sum(1)
+    rows, sparse, counts = _checked("logits", rows, read, spec)
+    if spec.normalize_target:
+        total = sparse.weights.sum(1, keepdim=True)
+        sparse = SparseTarget(sparse.indices, sparse.weights / total)
+    else:
+        mass = sparse.weights.detach().sum(1)
         tolerance = inputs.mass_tolerance(rows.dtype, dtype_of(target))
         marks = inputs.check_equal_mass(mass, torch.ones_like(mass), tolerance)
-        read = read._replace(target=read.target.marked(marks))
-    return _composed(read, shape, spec)
-
-
-def _composed(read: _Read, shape: torch.Size, spec: LossSpec) -> PerExample:
-    """`W + kl_weight · KL` of logits, of whatever functions it takes."""
-    log_h, target = read.rows.log_softmax(1), read.target
-    if spec.normalize_target:
-        total = target.weights.sum(1, keepdim=True)
-        target = SparseTarget(target.indices, target.weights / total)
-    value = transport_cost(log_h, target, spec.metric, spec.recipe, unsolved=spec.unsolved)
+        sparse = sparse.marked(marks)
+    log_h = rows.log_softmax(1)
+    value = transport_cost(log_h, sparse, spec, unsolved=unsolved)
     if spec.kl_weight:
-        value = value + spec.kl_weight * _kl(log_h, target)
-    return PerExample(_ignoring(value, read.counts), shape, target, read.counts)
+        value = value + spec.kl_weight * _kl(log_h, sparse)
+    return PerExample(_ignoring(value, counts), shape, sparse, counts)
 
 
-def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -> PerExample | None:
+def _from_fused(
+    fused: FusedResult, rows: Tensor, target: ReadTarget, shape: torch.Size
+) -> PerExample | None:
     """What a compiled pass found; None where it has doubts that the composed functions explain."""
     can_look = _checks.can_read_values()
     worst = fused.worst() if can_look else IGNORED
@@ -302,34 +303,35 @@ def _from_fused(fused: Fused, rows: Tensor, target: Target, shape: torch.Size) -
         if can_look:
             check_reverse_mode(rows)
         slope = Slope(rows, fused.gradient)
-    some_ignored = worst == IGNORED and is_class_ids(target)
+    some_ignored = worst == IGNORED and target.weights is None
     counts = fused.status != IGNORED if some_ignored else None
     return PerExample(fused.value, shape, target, counts, slope)
 
 
-def relaxed_loss(log_h: Tensor, target: Target, spec: LossSpec) -> PerExample:
-    """`relaxed_wasserstein_loss` with its keywords checked."""
-    rows, target, shape = _shaped("log_h", log_h, target, spec.metric)
-    _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
-    rows, read, counts = _read("log_h", rows, target, shape, spec)
+def relaxed_loss(
+    log_h: Tensor, target: Target, spec: LossSpec, unsolved: Tensor | None = None
+) -> PerExample:
+    """`relaxed_wasserstein_loss` with its keywords checked; `unsolved` as in `loss_of_logits`."""
+    rows, target, shape = _shaped("log_h", log_h, target, spec)
+    form = read_form(target, spec.metric.size, shape, rows)
+    rows, read, counts = _checked("log_h", rows, form, spec)
     read = read.marked(inputs.check_log_masses(rows.detach(), "log_h"))
-    value = transport_cost(rows, read, spec.metric, spec.recipe, unsolved=spec.unsolved)
+    value = transport_cost(rows, read, spec, unsolved=unsolved)
     if spec.kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
         value = value + spec.kl_weight * (_kl(rows, read) + excess)
     return PerExample(_ignoring(value, counts), shape, read, counts)
 
 
-def _read_masses(
-    h: Tensor, y: Target, metric: GroundMetric, recipe: Recipe
-) -> tuple[Tensor, SparseTarget]:
+def _read_masses(h: Tensor, y: Target, spec: LossSpec) -> tuple[Tensor, SparseTarget]:
+    metric = spec.metric
     _checks.check_prediction("h", h, metric.size, metric.device, -1)
     if h.dim() > 2:
         raise ValueError(f"h must have shape (batch, labels) or (labels,), got {tuple(h.shape)}")
     masses = _working(h).reshape(-1, metric.size)
     marks = _checks.check_masses(masses.detach(), "h")
     target = read_target(y, metric.size, h.shape[:-1], masses)[0].marked(marks)
-    if recipe.objective.balanced:
+    if spec.objective.balanced:
         total, wanted = masses.detach().sum(1), target.weights.detach().sum(1)
         tolerance = inputs.mass_tolerance(h.dtype, dtype_of(y))
         target = target.marked(inputs.check_equal_mass(wanted, total, tolerance))
@@ -337,14 +339,16 @@ def _read_masses(
 
 
 def _shaped(
-    name: str, x: Tensor, target: Target, metric: GroundMetric
+    name: str, x: Tensor, target: Target, spec: LossSpec
 ) -> tuple[Tensor, Target, torch.Size]:
     """Logits as `(batch, labels)`, a dense target with its labels last, and the batch's shape."""
-    label_dim = 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
+    metric, label_dim = spec.metric, 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
     _checks.check_prediction(name, x, metric.size, metric.device, label_dim)
-    if x.dim() == 2 and not is_dense(target):  # as they should be already
-        return _working(x), target, x.shape[:1]
-    moved = _working(x).movedim(label_dim, -1)  # (batch, …, labels)
+    rows = _working(x)
+    _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
+    if x.dim() == 2 and not is_dense(target):  # nothing to move
+        return rows, target, x.shape[:1]
+    moved = rows.movedim(label_dim, -1)  # (batch, …, labels)
     shape = moved.shape[:-1]
     if is_dense(target):
         check_shape(target, tuple(x.shape), shape)
@@ -352,20 +356,14 @@ def _shaped(
     return moved.reshape(-1, metric.size), target, shape
 
 
-class _Read(NamedTuple):
-    """Predictions and targets, checked."""
-
-    rows: Tensor  # (batch, labels)
-    target: SparseTarget
-    counts: Tensor | None  # (batch,), which examples count; None where all do
-
-
-def _read(name: str, rows: Tensor, target: Target, shape: torch.Size, spec: LossSpec) -> _Read:
-    read, counts = read_target(target, spec.metric.size, shape, rows, spec.ignore_index)
+def _checked(
+    name: str, rows: Tensor, target: ReadTarget, spec: LossSpec
+) -> tuple[Tensor, SparseTarget, Tensor | None]:
+    """Predictions and targets with their values checked, and which examples count, as a mask."""
+    read, counts = target.checked(spec.metric.size, rows.dtype, spec.ignore_index)
     if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
         rows = rows.masked_fill(~counts.unsqueeze(1), 0.0)
-    marks = inputs.check_logits(rows.detach(), name)
-    return _Read(rows, read.marked(marks), counts)
+    return rows, read.marked(inputs.check_logits(rows.detach(), name)), counts
 
 
 def _working(x: Tensor) -> Tensor:

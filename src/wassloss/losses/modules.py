@@ -1,105 +1,87 @@
-"""Drop-in losses: thin modules over :mod:`wassloss.losses`."""
+"""Losses as modules: a metric that follows the device, class weights and a reduction."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss import _checks
+from wassloss._checks import check_choice, check_strength
 from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.ground._summaries import default_epsilon, typical_cost
 from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
-from wassloss.losses.spec import LossSpec, Recipe, check_ignore_index
-from wassloss.targets import SparseTarget, Target
+from wassloss.losses.spec import LossSpec
+from wassloss.targets import Target
 from wassloss.transport import Solver
 
 REDUCTIONS = ("mean", "sum", "none")
 LARGEST_TABLE = 2048  # labels up to which all costs are computed once and kept
 
 
-def default_epsilon(metric: GroundMetric) -> float:
-    """A fifth of the median cost: soft enough to train well, sharp enough to tell labels apart.
-
-    The evidence is in docs/defaults.md.
-    """
-    return 0.2 * typical_cost(metric)
-
-
-def typical_cost(metric: GroundMetric) -> float:
-    """The median cost between two labels, or what stands in for it in a degenerate metric."""
-    return metric.median_cost() or metric.max_cost() or 1.0
-
-
 class _TransportLoss(nn.Module):
     """What the losses share: a metric that moves with the module, weights, and a reduction.
 
     Attributes:
-        unsolved: how many examples went wrong while a CUDA graph with this loss was replayed, for
-            a graph cannot warn or raise: they did not converge, or made no sense and have a loss
-            of NaN.
+        spec: what the loss computes.
+        unsolved: how many examples went wrong while a CUDA graph with this loss was replayed. A
+            graph cannot warn or raise: these examples did not converge, or are invalid and have a
+            loss of NaN.
     """
 
     weight: Tensor | None
     unsolved: Tensor
-    recipe: Recipe
 
-    def __init__(
-        self,
-        metric: GroundMetric | Tensor | NDArray[Any],
-        kl_weight: float,
-        weight: Tensor | None,
-        ignore_index: int,
-        reduction: str,
-    ) -> None:
+    def __init__(self, spec: LossSpec, weight: Tensor | None, reduction: str) -> None:
         super().__init__()
-        metric = as_ground_metric(metric)
-        if metric.size <= LARGEST_TABLE and not metric.requires_grad:
-            metric = metric.tabulated()
-        self.metric = metric
-        _checks.check_choice("reduction", reduction, REDUCTIONS)
+        self.spec = spec
+        check_choice("reduction", reduction, REDUCTIONS)
         if weight is not None:
-            check_class_weights(weight, metric.size, metric.device)
-        self.kl_weight = _checks.check_strength("kl_weight", kl_weight)
-        self.ignore_index = check_ignore_index(ignore_index)
+            check_class_weights(weight, spec.metric.size, spec.metric.device)
         self.reduction = reduction
         self.register_buffer("weight", weight)
-        unsolved = torch.zeros((), dtype=torch.long, device=metric.device)
+        unsolved = torch.zeros((), dtype=torch.long, device=spec.metric.device)
         self.register_buffer("unsolved", unsolved, persistent=False)
+
+    @property
+    def metric(self) -> GroundMetric:
+        """The ground metric, on the module's device."""
+        return self.spec.metric
+
+    @property
+    def kl_weight(self) -> float:
+        """The paper's α; it may be changed during training."""
+        return self.spec.kl_weight
+
+    @kl_weight.setter
+    def kl_weight(self, value: float) -> None:
+        self.spec = replace(self.spec, kl_weight=check_strength("kl_weight", value))
+
+    @property
+    def ignore_index(self) -> int:
+        """The class id of examples that do not count."""
+        return self.spec.ignore_index
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         # The metric follows the module from device to device, but keeps its own precision.
         device = fn(torch.empty(0, device=self.metric.device)).device
-        self.metric = self.metric.to(device=device)
+        self.spec = replace(self.spec, metric=self.metric.to(device=device))
         return super()._apply(fn, recurse)
 
     def extra_repr(self) -> str:
-        objective = self.recipe.objective
+        objective, options = self.spec.objective, self.spec.options
         gamma = "" if objective.balanced else f", gamma={objective.gamma}"
-        shown = {
-            "debiased": self.recipe.debiased,
-            "scaling_iterations": self.recipe.scaling_iterations,
-        }
+        shown = {"debiased": self.spec.debiased, "scaling_iterations": options.scaling_iterations}
         extra = "".join(f", {name}={value}" for name, value in shown.items() if value)
         return (
             f"{self.metric!r}, epsilon={objective.epsilon:.4g}{gamma}, "
             f"regularizer={objective.regularizer.value!r}, kl_weight={self.kl_weight:g}, "
             f"reduction={self.reduction!r}{extra}"
-        )
-
-    def _spec(self, normalize_target: bool = False) -> LossSpec:
-        """What to compute, from attributes as they are now: they may have been changed."""
-        return LossSpec(
-            self.metric,
-            self.recipe,
-            self.kl_weight,
-            normalize_target,
-            self.ignore_index,
-            self.unsolved,
         )
 
     def _reduce(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor:
@@ -123,10 +105,17 @@ class _TransportLoss(nn.Module):
                 losses.values.dtype
             )
         if self.weight is not None:
-            of_example = _weight_of_classes(self.weight.to(losses.values.dtype), losses.target)
+            of_example = _weight_of_classes(self.weight.to(losses.values.dtype), losses)
             of_example = of_example.reshape(losses.shape)
             share = of_example if share is None else share * of_example
         return share
+
+
+def _tabulated(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
+    """The metric with all costs computed, unless they are many or are being learned."""
+    metric = as_ground_metric(metric)
+    small = metric.size <= LARGEST_TABLE and not metric.requires_grad
+    return metric.tabulated() if small else metric
 
 
 def _total_share(losses: PerExample, share: Tensor | None) -> Tensor:
@@ -146,13 +135,16 @@ def _quotient(total: Tensor, share: Tensor) -> Tensor:
     return torch.where(some, total / torch.where(some, share, 1), math.nan)
 
 
-def _weight_of_classes(weight: Tensor, target: SparseTarget | Tensor) -> Tensor:
-    """How much each example counts for the classes it has."""
-    if isinstance(target, Tensor):
-        return weight[target.long().clamp(0, len(weight) - 1)]  # ids out of range do not count
-    mass = target.weights.detach()
+def _weight_of_classes(weight: Tensor, losses: PerExample) -> Tensor:
+    """How much each example counts for the classes it has, `(batch,)`."""
+    indices, mass = losses.target.indices, losses.target.weights
+    # Neither padding nor class ids out of range count.
+    of_label = weight[indices.clamp(0, len(weight) - 1)]
+    if mass is None:
+        return of_label
+    mass = mass.detach().to(weight.dtype)
     # An average, so that weights of 1 change nothing whatever the mass of the target.
-    return (weight[target.indices] * mass).sum(-1) / mass.sum(-1)
+    return (of_label * mass).sum(-1) / mass.sum(-1)
 
 
 class WassersteinLoss(_TransportLoss):
@@ -207,24 +199,26 @@ class WassersteinLoss(_TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
-        self.normalize_target = normalize_target
-        self.recipe = Recipe.checked(
-            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+        metric = _tabulated(metric)
+        spec = LossSpec.checked(
+            metric,
+            epsilon=default_epsilon(metric) if epsilon is None else epsilon,
             regularizer=regularizer,
             debiased=debiased,
+            kl_weight=kl_weight,
+            normalize_target=normalize_target,
+            ignore_index=ignore_index,
             tol=tol,
             max_iterations=max_iterations,
             scaling_iterations=scaling_iterations,
             solver=solver,
         )
-        self.recipe.check_fits(self.metric)
+        super().__init__(spec, weight, reduction)
 
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        spec = self._spec(self.normalize_target)
-        return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
+        return self._reduce(loss_of_logits(logits, target, self.spec, self.unsolved), sample_weight)
 
 
 class NearestWassersteinLoss(_TransportLoss):
@@ -272,18 +266,22 @@ class NearestWassersteinLoss(_TransportLoss):
         ignore_index: int = -100,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
-        self.recipe = Recipe.checked(
-            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
+        metric = _tabulated(metric)
+        spec = LossSpec.checked(
+            metric,
+            epsilon=default_epsilon(metric) if epsilon is None else epsilon,
             gamma=(math.inf, 0.0),
             regularizer=regularizer,
+            kl_weight=kl_weight,
+            normalize_target=True,
+            ignore_index=ignore_index,
         )
+        super().__init__(spec, weight, reduction)
 
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        spec = self._spec(normalize_target=True)
-        return self._reduce(loss_of_logits(logits, target, spec), sample_weight)
+        return self._reduce(loss_of_logits(logits, target, self.spec, self.unsolved), sample_weight)
 
 
 class RelaxedWassersteinLoss(_TransportLoss):
@@ -328,16 +326,20 @@ class RelaxedWassersteinLoss(_TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        super().__init__(metric, kl_weight, weight, ignore_index, reduction)
-        self.recipe = Recipe.checked(
-            epsilon=default_epsilon(self.metric) if epsilon is None else epsilon,
-            gamma=typical_cost(self.metric) if gamma is None else gamma,
+        metric = _tabulated(metric)
+        spec = LossSpec.checked(
+            metric,
+            epsilon=default_epsilon(metric) if epsilon is None else epsilon,
+            gamma=typical_cost(metric) if gamma is None else gamma,
             regularizer=regularizer,
+            kl_weight=kl_weight,
+            ignore_index=ignore_index,
             tol=tol,
             max_iterations=max_iterations,
             scaling_iterations=scaling_iterations,
             solver=solver,
         )
+        super().__init__(spec, weight, reduction)
 
     def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
-        return self._reduce(relaxed_loss(log_h, target, self._spec()), sample_weight)
+        return self._reduce(relaxed_loss(log_h, target, self.spec, self.unsolved), sample_weight)

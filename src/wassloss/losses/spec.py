@@ -1,4 +1,4 @@
-"""What a loss computes, apart from its data: the objective, and how hard to solve for it."""
+"""The settings of a loss, apart from its data: one record, checked when it is made."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypedDict
 
+from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss import _checks
-from wassloss.ground import GroundMetric
-from wassloss.transport import (
-    Objective,
-    Problem,
-    Regularizer,
-    SolveOptions,
-    Solver,
-    choose_solver,
-)
+from wassloss._checks import check_choice, check_flag, check_number, check_strength
+from wassloss.ground import GroundMetric, as_ground_metric
+from wassloss.transport import Objective, Regularizer, SolveOptions, Solver
 
 
 class SolverKeywords(TypedDict, total=False):
-    """Keywords every transport function shares; :mod:`wassloss.losses` explains them."""
+    """Keywords that every transport function shares; :mod:`wassloss.losses` explains them."""
 
     regularizer: str
     tol: float | None
@@ -40,45 +34,51 @@ class TransportKeywords(SolverKeywords, total=False):
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A checked set of the keywords that every transport function shares.
+class LossSpec:
+    """What a loss computes: transport with its objective and budget, plus `kl_weight · KL`.
 
     Attributes:
+        metric: the ground metric of the labels.
         objective: `epsilon`, `gamma` and `regularizer`.
+        options: how hard to solve, and with what.
         debiased: subtract half of what each measure costs to itself.
-        tol: marginal error to solve to; None for the dtype's default.
-        max_iterations: iterations after which to give up (and warn); None for the solver's own.
-        scaling_iterations: run the paper's Algorithm 1 for exactly this many iterations instead.
-        solver: answer with this solver instead of the automatic choice.
+        kl_weight: the paper's α.
+        normalize_target: divide each target by its sum.
+        ignore_index: the class id of examples whose loss is 0.
     """
 
+    metric: GroundMetric
     objective: Objective
+    options: SolveOptions
     debiased: bool = False
-    tol: float | None = None
-    max_iterations: int | None = None
-    scaling_iterations: int | None = None
-    solver: Solver | None = None
+    kl_weight: float = 0.0
+    normalize_target: bool = False
+    ignore_index: int = -100
 
     @classmethod
     def checked(
         cls,
+        metric: GroundMetric | Tensor | NDArray[Any],
         *,
         epsilon: float,
         gamma: float | Iterable[float] = math.inf,
         regularizer: str = "plan",
         debiased: bool = False,
+        kl_weight: float = 0.0,
+        normalize_target: bool = False,
+        ignore_index: SupportsIndex = -100,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
-    ) -> Recipe:
+    ) -> LossSpec:
+        """The settings from keywords as users write them.
+
+        Raises:
+            TypeError, ValueError: a setting is not of its kind, or excludes another.
+        """
+        metric = as_ground_metric(metric)
         objective = _objective(epsilon, gamma, regularizer)
-        debiased = _checks.check_flag("debiased", debiased)
-        if debiased and not objective.balanced:
-            raise ValueError(
-                f"gamma must be infinite where debiased=True, got gamma={objective.gamma}: the "
-                "divergence compares measures of equal mass"
-            )
         options = SolveOptions.checked(
             tol=tol,
             max_iterations=max_iterations,
@@ -86,59 +86,33 @@ class Recipe:
             solver=solver,
         )
         options.check_objective(objective)
-        return cls(
-            objective,
-            debiased,
-            options.tol,
-            options.max_iterations,
-            options.scaling_iterations,
-            solver,
-        )
-
-    def check_fits(self, metric: GroundMetric) -> None:
-        """Refuse a divergence under costs that are no distance.
-
-        Raises:
-            ValueError: it would not be 0 for equal measures, nor the same both ways.
-        """
-        if self.debiased and not metric.is_distance:
+        debiased = check_flag("debiased", debiased)
+        if debiased and not objective.balanced:
+            raise ValueError(
+                f"gamma must be infinite where debiased=True, got gamma={objective.gamma}: the "
+                "divergence compares measures of equal mass"
+            )
+        if debiased and not metric.is_distance:
+            # It would not be 0 for equal measures, nor the same both ways.
             raise ValueError(
                 f"debiased must be False for {metric!r}: the divergence subtracts what each "
                 "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
                 "itself; if these costs are one, use Matrix"
             )
-
-    def solver_for(self, problem: Problem) -> Solver:
-        """The solver this recipe answers a problem with."""
-        options = SolveOptions(self.tol, self.max_iterations, self.scaling_iterations, self.solver)
-        return choose_solver(problem, options)
-
-
-@dataclass(frozen=True)
-class LossSpec:
-    """What a loss on logits computes, apart from its data: `W + kl_weight · KL`, all checked.
-
-    Attributes:
-        metric: the ground metric of the labels.
-        recipe: the transport's objective, and how hard to solve for it.
-        kl_weight: the paper's α.
-        normalize_target: divide each target by its sum.
-        ignore_index: the class id of examples whose loss is 0.
-        unsolved: a count to which, while a CUDA graph is captured, examples that go wrong are
-            added: a graph has no other way to tell.
-    """
-
-    metric: GroundMetric
-    recipe: Recipe
-    kl_weight: float = 0.0
-    normalize_target: bool = False
-    ignore_index: int = -100
-    unsolved: Tensor | None = None
+        return cls(
+            metric,
+            objective,
+            options,
+            debiased,
+            check_strength("kl_weight", kl_weight),
+            bool(normalize_target),
+            _ignore_index(ignore_index),
+        )
 
 
 def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:
-    epsilon, pair = _checks.check_strength("epsilon", epsilon), check_gamma(gamma)
-    _checks.check_choice("regularizer", regularizer, [kind.value for kind in Regularizer])
+    epsilon, pair = check_strength("epsilon", epsilon), _gamma(gamma)
+    check_choice("regularizer", regularizer, [kind.value for kind in Regularizer])
     objective = Objective(epsilon, pair, Regularizer(regularizer))
     nearest = objective.free_target and math.isinf(pair[0])  # defined without an entropy too
     if objective.exact and not (objective.balanced or nearest):
@@ -149,20 +123,7 @@ def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str)
     return objective
 
 
-def check_ignore_index(value: SupportsIndex) -> int:
-    """A class id as int64 holds them, which need not be one that occurs."""
-    try:
-        index = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        index = None
-    if index is None:
-        raise TypeError(f"ignore_index must be an integer, got {value!r}")
-    if not -(2**63) <= index < 2**63:
-        raise ValueError(f"ignore_index must be an int64, got {index}")
-    return index
-
-
-def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
+def _gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     """One positive number for both sides or one for each; infinity is a constraint.
 
     The target's may be 0, which leaves its marginal free.
@@ -172,12 +133,25 @@ def check_gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
         if isinstance(given, int | float):  # torch.compile cannot follow the attempt below
             given = [gamma, gamma]
         given = [gamma] if isinstance(given, str) else list(given)
-    except TypeError:  # not iterable, or only in name, as a tensor without dimensions
+    except TypeError:  # not iterable, or only in name, like a tensor without dimensions
         given = [gamma, gamma]
-    pair = [_checks.check_number("gamma", g) for g in given]
+    pair = [check_number("gamma", g) for g in given]
     if len(pair) != 2 or not (pair[0] > 0 and pair[1] >= 0):
         raise ValueError(
             "gamma must be a positive number, or two (for the prediction and the target, whose own "
             f"may be 0), got {tuple(pair)}"
         )
     return pair[0], pair[1]
+
+
+def _ignore_index(value: SupportsIndex) -> int:
+    """A class id that int64 holds; it need not occur."""
+    try:
+        index = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        index = None
+    if index is None:
+        raise TypeError(f"ignore_index must be an integer, got {value!r}")
+    if not -(2**63) <= index < 2**63:
+        raise ValueError(f"ignore_index must be an int64, got {index}")
+    return index

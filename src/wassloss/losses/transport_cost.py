@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.ground import GroundMetric
 from wassloss.losses.autograd import check_reverse_mode, with_gradient
-from wassloss.losses.spec import Recipe
+from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget
-from wassloss.transport import Problem, solve_problem
+from wassloss.transport import Problem, choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
 from wassloss.transport.sinkhorn import Symmetric
 
@@ -22,8 +21,7 @@ WIDE_SUPPORT = 5
 def transport_cost(
     log_h: Tensor,
     target: SparseTarget,
-    metric: GroundMetric,
-    recipe: Recipe,
+    spec: LossSpec,
     h: Tensor | None = None,
     unsolved: Tensor | None = None,
 ) -> Tensor:
@@ -31,14 +29,14 @@ def transport_cost(
 
     `unsolved` is for CUDA graphs: see `solve_problem`.
     """
-    recipe.check_fits(metric)
-    value = _one_transport(log_h, target, metric, recipe, h, unsolved)
-    if not recipe.debiased or recipe.objective.exact:  # exactly, a measure costs itself nothing
+    metric, options = spec.metric, spec.options
+    value = _one_transport(log_h, target, spec, h, unsolved)
+    if not spec.debiased or spec.objective.exact:  # exactly, a measure costs itself nothing
         return value
-    if recipe.scaling_iterations is None and recipe.solver is None:
-        solver = Symmetric(recipe.tol, recipe.max_iterations or Symmetric.max_iterations)
-        of_prediction = _prediction_itself(log_h, metric, recipe, solver, h)
-        of_target = _target_itself(target, metric, recipe, solver)
+    if options.scaling_iterations is None and options.solver is None:
+        solver = Symmetric(options.tol, options.max_iterations or Symmetric.max_iterations)
+        of_prediction = _prediction_itself(log_h, spec, solver, h)
+        of_target = _target_itself(target, spec, solver)
     else:  # whatever was asked for, for all three
         masses = log_h.exp() if h is None else h
         everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
@@ -46,19 +44,20 @@ def transport_cost(
             1, target.indices.expand_as(target.weights), target.weights
         )
         itself = SparseTarget(everything, masses)
-        of_prediction = _one_transport(log_h, itself, metric, recipe, h)
-        of_target = _one_transport(y.detach().log(), target, metric, recipe, y)
+        of_prediction = _one_transport(log_h, itself, spec, h)
+        of_target = _one_transport(y.detach().log(), target, spec, y)
     return value - 0.5 * of_prediction - 0.5 * of_target
 
 
 def _prediction_itself(
-    log_h: Tensor, metric: GroundMetric, recipe: Recipe, solver: Symmetric, h: Tensor | None
+    log_h: Tensor, spec: LossSpec, solver: Symmetric, h: Tensor | None
 ) -> Tensor:
     """The transport of each prediction to itself, `(batch,)`."""
+    metric = spec.metric
     everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
     masses = log_h.detach().exp() if h is None else h.detach()
     masses = masses.clamp(min=smallest_mass(masses.dtype))
-    problem = Problem.from_log(log_h.detach(), masses, everything, metric, recipe.objective)
+    problem = Problem.from_log(log_h.detach(), masses, everything, metric, spec.objective)
     solution = solve_problem(problem, solver)
     if not torch.is_grad_enabled():
         return solution.value
@@ -74,23 +73,21 @@ def _prediction_itself(
     return with_gradient(solution.value, *pairs) if pairs else solution.value
 
 
-def _target_itself(
-    target: SparseTarget, metric: GroundMetric, recipe: Recipe, solver: Symmetric
-) -> Tensor:
+def _target_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> Tensor:
     """The transport of each target to itself, `(batch,)`, among the labels it names."""
-    weights, dtype = target.weights, target.weights.dtype
+    metric, weights, dtype = spec.metric, target.weights, target.weights.dtype
     if WIDE_SUPPORT * weights.shape[1] >= metric.size:
         y = weights.new_zeros(len(weights), metric.size).scatter_add(
             1, target.indices.expand_as(weights), weights
         )
-        return _prediction_itself(y.detach().log(), metric, recipe, solver, y)
+        return _prediction_itself(y.detach().log(), spec, solver, y)
     masses = weights.detach()
     if weights.requires_grad:
         masses = masses.clamp(min=smallest_mass(dtype))  # see problem_of
     costs = metric.costs_among(target.indices).to(dtype)
     own = torch.arange(weights.shape[1], device=weights.device).unsqueeze(0)
     problem = Problem.from_log(
-        masses.log(), masses, own, metric, recipe.objective, block=costs.detach()
+        masses.log(), masses, own, metric, spec.objective, block=costs.detach()
     )
     solution = solve_problem(problem, solver)
     if not torch.is_grad_enabled():
@@ -106,15 +103,14 @@ def _target_itself(
 def _one_transport(
     log_h: Tensor,
     target: SparseTarget,
-    metric: GroundMetric,
-    recipe: Recipe,
+    spec: LossSpec,
     h: Tensor | None,
     unsolved: Tensor | None = None,
 ) -> Tensor:
     if _checks.can_read_values():
         check_reverse_mode(log_h if h is None else h, target.weights)
-    problem = problem_of(log_h.detach(), target, metric, recipe)
-    solution = solve_problem(problem, recipe.solver_for(problem), unsolved=unsolved)
+    problem = problem_of(log_h.detach(), target, spec)
+    solution = solve_problem(problem, choose_solver(problem, spec.options), unsolved=unsolved)
     if not torch.is_grad_enabled():
         return solution.value
     pairs: list[tuple[Tensor, Tensor]] = []
@@ -124,20 +120,18 @@ def _one_transport(
         pairs.append((log_h, solution.log_gradient()))
     if target.weights.requires_grad:
         pairs.append((target.weights, solution.gradient(1)))
-    if metric.requires_grad:
-        columns = metric.cost_columns(target.indices).to(log_h.dtype)
+    if spec.metric.requires_grad:
+        columns = spec.metric.cost_columns(target.indices).to(log_h.dtype)
         pairs.append((columns.expand(problem.batch, -1, -1), solution.support_plan()))
     return with_gradient(solution.value, *pairs) if pairs else solution.value
 
 
-def problem_of(
-    log_h: Tensor, target: SparseTarget, metric: GroundMetric, recipe: Recipe
-) -> Problem:
-    """What a recipe asks of the solvers for these predictions and targets, without gradients."""
+def problem_of(log_h: Tensor, target: SparseTarget, spec: LossSpec) -> Problem:
+    """What a loss asks of the solvers for these predictions and targets, without gradients."""
     weights = target.weights.detach()
-    if target.weights.requires_grad and not recipe.objective.free_target:
+    if target.weights.requires_grad and not spec.objective.free_target:
         # Labels of zero weight have a gradient too: keep them, with next to no mass. It is the
         # prediction's own floor, for their logarithms cancel in a divergence. (A target that need
         # not be met would be one as soon as it is kept.)
         weights = weights.clamp(min=smallest_mass(weights.dtype))
-    return Problem.from_log(log_h, weights, target.indices, metric, recipe.objective)
+    return Problem.from_log(log_h, weights, target.indices, spec.metric, spec.objective)

@@ -115,7 +115,7 @@ def fit(
     loss_fn = settings.loss_fn(inputs.metric)
     config = _config(settings, inputs, fitted)
     if isinstance(loss_fn, WassersteinLoss):
-        config["epsilon"] = loss_fn.recipe.objective.epsilon
+        config["epsilon"] = loss_fn.spec.objective.epsilon
     if old is not None:
         config = _continued(old, config, path)
         if LOG in old["files"] and (path / LOG).exists():

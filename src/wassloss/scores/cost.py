@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground import GroundMetric, as_ground_metric
-from wassloss.ground._spread import blocks
+from wassloss.ground._summaries import blocks
 from wassloss.losses import wasserstein
 from wassloss.scores._inputs import (
     AnyTarget,

@@ -45,26 +45,26 @@ class AlgorithmOne(Solver):
         return cls(options.scaling_iterations or 1)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        equations, objective = KernelConditions.of(problem), problem.objective
-        g = initial_potential(equations, start)
-        f = torch.zeros_like(equations.log_h) if start is None else equations.f_of(g)
+        conditions, objective = KernelConditions.of(problem), problem.objective
+        g = initial_potential(conditions, start)
+        f = torch.zeros_like(conditions.log_h) if start is None else conditions.f_of(g)
         for _ in range(self.iterations):
-            g = equations.g_of(equations.column_log_sum(f))
-            f = equations.f_of(g)
-        log_sum = equations.column_log_sum(f)
-        error = equations.error(equations.column_mass(log_sum, g), g)
+            g = conditions.g_of(conditions.column_log_sum(f))
+            f = conditions.f_of(g)
+        log_sum = conditions.column_log_sum(f)
+        error = conditions.error(conditions.column_mass(log_sum, g), g)
 
         slope_f = None
         if not objective.balanced:
-            g = equations.g_of(log_sum)
+            g = conditions.g_of(log_sum)
         if not math.isinf(objective.gamma[0]):
             # −γ_a log(T1 ⊘ h), which is f at convergence: T1 = h e^{−f(g)/γ_a} e^{(f − f(g))/ε}.
-            best = equations.f_of(g)
+            best = conditions.f_of(g)
             slope_f = best - objective.gamma[0] * ((f - best) / objective.epsilon)
 
         return Solution(
             problem,
-            value=equations.dual(f, g, equations.column_mass(log_sum, g).sum(1)),
+            value=conditions.dual(f, g, conditions.column_mass(log_sum, g).sum(1)),
             f=f,
             g=g,
             n_iterations=torch.full_like(error, self.iterations, dtype=torch.long),

@@ -1,4 +1,4 @@
-"""The equations of an entropic problem, shared by the solvers that iterate on them.
+"""The optimality conditions of an entropic problem, shared by the solvers that iterate on them.
 
 State is the pair of potentials `f (batch, labels)` and `g (batch, support)`; every exponential is
 taken of a difference from its row's maximum, so nothing overflows or underflows at any `epsilon`.
@@ -100,9 +100,9 @@ class OptimalityConditions(ABC):
         return distance_of_marginals(mass, *self.target_marginal(g))
 
     def target_marginal(self, g: Tensor) -> tuple[Tensor, Tensor]:
-        """`wanted(g)`, and the mass beside which a distance from it counts, `(batch,)`."""
+        """`wanted(g)`, and the mass that a distance from it is relative to, `(batch,)`."""
         wanted = self.wanted(g)
-        # Where next to nothing is moved, an error matters only beside what there was to move.
+        # Where almost nothing is moved, an error is relative to what there was to move.
         return wanted, torch.maximum(wanted.sum(1), self.least_mass)
 
     def dual(self, f: Tensor, g: Tensor, plan_mass: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ class DenseConditions(OptimalityConditions):
 
 
 def distance_of_marginals(mass: Tensor, wanted: Tensor, scale: Tensor) -> Tensor:
-    """The ℓ1 distance of two marginals `(batch, support)` beside `scale`, both `(batch,)`."""
+    """The ℓ1 distance of two marginals `(batch, support)`, relative to `scale (batch,)`."""
     distance: Tensor = torch.linalg.vector_norm(mass - wanted, 1, dim=1)
     return distance / scale
 
@@ -165,24 +165,24 @@ def log_sum_exp(x: Tensor, dim: int) -> Tensor:
 
 
 def conclude(
-    problem: Problem, equations: OptimalityConditions, g: Tensor, n_iterations: Tensor, tol: float
+    problem: Problem, conditions: OptimalityConditions, g: Tensor, n_iterations: Tensor, tol: float
 ) -> Solution:
     """The solution at target potentials `g`, with its error measured, not assumed."""
-    f = equations.f_of(g)
-    log_sum = equations.column_log_sum(f)
-    error = equations.error(equations.column_mass(log_sum, g), g)
+    f = conditions.f_of(g)
+    log_sum = conditions.column_log_sum(f)
+    error = conditions.error(conditions.column_mass(log_sum, g), g)
     converged = error <= tol
     status = Status.of(problem, converged, tol)
     plan_mass = problem.objective.marginal(problem.log_h, f, 0).sum(1)
-    value = equations.dual(f, g, plan_mass)
-    # The error all but overlooks targets of little mass; their potential follows from f. What that
+    value = conditions.dual(f, g, plan_mass)
+    # The error hardly depends on targets of little mass; their potential follows from f. What that
     # takes from the prediction's marginal is part of the error.
-    little = problem.log_y.exp() <= math.sqrt(tol) * equations.least_mass.unsqueeze(1)
-    g = torch.where(little, equations.g_of(log_sum), g)
+    little = problem.log_y.exp() <= math.sqrt(tol) * conditions.least_mass.unsqueeze(1)
+    g = torch.where(little, conditions.g_of(log_sum), g)
     return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
 
 
-def initial_potential(equations: OptimalityConditions, start: Tensor | None) -> Tensor:
+def initial_potential(conditions: OptimalityConditions, start: Tensor | None) -> Tensor:
     """Where `g` starts: at an earlier solution's, or at zero."""
-    zero = torch.zeros_like(equations.log_y)
-    return zero if start is None else torch.where(equations.present, start.to(zero), zero)
+    zero = torch.zeros_like(conditions.log_y)
+    return zero if start is None else torch.where(conditions.present, start.to(zero), zero)

@@ -60,12 +60,10 @@ class Costs:
     def of_labels(self, labels: Tensor) -> Tensor:
         """Costs `(*labels.shape, all labels)` between some labels and every one."""
         costs = self.metric.cost_columns(labels).detach().to(self.dtype)
-        largest = (
-            self.metric.largest_known_cost if _checks.can_read_values() else None
-        )  # found once in a table
-        if largest is not None and largest <= torch.finfo(costs.dtype).max:
-            return costs
-        return self.checked(costs)
+        # A table's largest cost is found once; other costs are checked each time.
+        known = self.metric.largest_known_cost if _checks.can_read_values() else None
+        finite = known is not None and known <= torch.finfo(costs.dtype).max
+        return costs if finite else self.checked(costs)
 
     def checked(self, costs: Tensor) -> Tensor:
         """The same costs, if they are finite.
@@ -88,12 +86,12 @@ class Costs:
     @cached_property
     def largest(self) -> float:
         """The largest cost, for which the host waits unless the metric knows it."""
+        known = self.metric.largest_known_cost if self.kept is None else None
+        if known is not None and known <= torch.finfo(self.dtype).max:
+            return known
         if self.axes is not None:
             return sum(float(axis.max()) for axis in self.axes)
-        known = self.metric.largest_known_cost if self.kept is None else None
-        if known is None or known > torch.finfo(self.dtype).max:
-            return float(self.block().max())  # which refuses costs that overflow
-        return known
+        return float(self.block().max())  # which refuses costs that overflow
 
     def gathered(self) -> Costs:
         """The same costs with their block computed once and for all."""

@@ -28,7 +28,7 @@ class KernelConditions(OptimalityConditions):
     def of(
         cls, problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
     ) -> KernelConditions:
-        """The equations of a problem; for `dtype` and `cut` see `kernel_sums_of`."""
+        """The conditions of a problem; for `dtype` and `cut` see `kernel_sums_of`."""
         sums = kernel_sums_of(problem, dtype, cut=cut)
         return cls(**cls.parts_of(problem), sums=sums, cut=cut)
 

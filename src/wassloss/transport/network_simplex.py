@@ -17,7 +17,7 @@ from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 from wassloss.transport.solver import Solver
 
-# A label with less of the mass than this is left out: the rest cannot tell in double precision.
+# Labels with a smaller share of the mass are left out: double precision cannot tell the difference.
 SMALLEST_SHARE = 1e-15
 
 Array = NDArray[np.float64]
@@ -97,5 +97,5 @@ def simplex_plan(problem: Problem) -> Tensor:
 
 
 def _power_of_two(value: float) -> float:
-    """Of the size of a number, so that to divide by it rounds nothing; 1 for 0."""
+    """A power of two of the size of a number, so that dividing by it is exact; 1 for 0."""
     return math.ldexp(1.0, min(max(math.frexp(value)[1], -1000), 1000)) if value > 0 else 1.0

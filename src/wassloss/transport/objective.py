@@ -31,8 +31,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-# The log of no mass to a relaxed plan: beyond any difference of costs over ε.
-NO_LOG_MASS = -1e9
+from wassloss.kernels.newton_constants import NO_LOG_MASS
 
 
 class Regularizer(str, Enum):
@@ -115,7 +114,7 @@ class Objective:
         gamma = self.gamma[side]
         if math.isinf(gamma):
             return log_mass.exp()
-        # No mass stays none; of the difference of two such logs, rounding may leave anything.
+        # No mass stays none: rounding may leave anything of the difference of two such logs.
         return (log_mass - potential / gamma).exp().where(log_mass > NO_LOG_MASS, 0)
 
     def damping(self, epsilon: float | Tensor, side: int) -> float | Tensor:
@@ -129,8 +128,8 @@ class Objective:
     def price_of_unequal_masses(self) -> float:
         """By how much potentials move for each factor of e between the two masses.
 
-        That much of `f` and `g` is of no journey: it pays for mass that has to be made or
-        destroyed, `γ_a γ_b / (γ_a + γ_b)` of the logarithm of their ratio.
+        That part of `f` and `g` pays for mass that has to be made or destroyed rather than moved:
+        `γ_a γ_b / (γ_a + γ_b)` times the logarithm of their ratio.
         """
         prices = [gamma for gamma in self.gamma if not math.isinf(gamma)]
         if 0 in prices or not prices:
@@ -140,10 +139,10 @@ class Objective:
     def log_of_no_mass(self, smallest: float, side: int) -> float:
         """What stands for the log of a mass of zero, given the `smallest` mass of the dtype.
 
-        A relaxed plan feels a mass as `m^ρ` (Proposition 4.2), times what the potentials of the
-        other side ask for. That can be any number of e's where costs are many times `γ`: to take
-        mass from a label that has only a trace of it is then cheaper than to fetch it from
-        elsewhere. So `m^ρ` has to be less than any trace.
+        A relaxed plan depends on a mass through `m^ρ` (Proposition 4.2), times what the potentials
+        of the other side ask for. That factor can be huge where costs are many times `γ`: creating
+        mass from a label that has a trace of it is then cheaper than moving it from elsewhere. So
+        `m^ρ` has to be smaller than any trace.
         """
         damping = float(self.damping(self.epsilon, side))
         return NO_LOG_MASS / damping if 0 < damping < 1 else math.log(smallest)
@@ -179,7 +178,7 @@ class Objective:
 
     @property
     def _reference_moves(self) -> bool:
-        # The product reference h yᵀ changes with h. At balanced masses of 1 that adds nothing, but
+        # The product reference h yᵀ changes with h. That adds nothing at balanced masses of 1, but
         # where both masses grow together the reference grows with their product.
         return self.regularizer is Regularizer.PRODUCT and not self.exact
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.transport.objective import NO_LOG_MASS, Regularizer
+from wassloss.kernels.newton_constants import NO_LOG_MASS
+from wassloss.transport.objective import Regularizer
 from wassloss.transport.precision import rounding_error, smallest_mass
 from wassloss.transport.problem import Problem
 
@@ -149,7 +150,7 @@ class Solution:
         return self.problem.objective.log_gradient(log_mass, potential, other, 0)
 
     def _gradient_in_free_target(self) -> Tensor:
-        """Only the reference of ``"product"`` feels the masses of a target that need not be met."""
+        """Only the reference of ``"product"`` depends on the masses of a free target."""
         problem, objective = self.problem, self.problem.objective
         if objective.exact or objective.regularizer is not Regularizer.PRODUCT:
             return torch.zeros_like(self.g)

@@ -1,7 +1,7 @@
 """Algorithm 1 for one example in compiled code: an iteration is one pass over its costs.
 
-With `f` the best for `g`, the shares that `f` is found by are also those of the plan: the column
-sums of the next iteration come for no exponentials of their own.
+With `f` the best for `g`, the shares computed for `f` are also those of the plan, so the column
+sums of the next iteration need no exponentials of their own.
 
 Numba's cache on disk watches the files of those who call this: after a change, touch
 `loss.py`.

@@ -1,7 +1,7 @@
 """Loss and gradient of each example in compiled code, for the CPU.
 
-Softmax, transport, KL term and the gradient in the logits are taken while a row is in the cache,
-and whatever is wrong with a row is written down instead of looked for in passes of its own.
+Softmax, transport, KL term and the gradient in the logits are computed while a row is in the cache.
+If a row is invalid, its status says so: no separate pass has to look for it.
 
 Numba's cache on disk watches this file and no other: after a change in another file of this folder,
 touch it.
@@ -10,7 +10,7 @@ touch it.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,33 +33,17 @@ from wassloss.kernels.numba.newton import (
 from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 
-__all__ = ["Rule", "class_id_rows", "new_row_scratch", "new_scratch", "sparse_rows"]
+__all__ = ["BLOCK", "RowScratch", "class_id_rows", "new_scratch", "sparse_rows"]
 
 Codes = NDArray[np.uint8]
 
 
-class Rule(NamedTuple):
-    """What all examples have in common, apart from the transport problem's `Terms`."""
-
-    kl_weight: float
-    lowest: float  # log of the least mass of a label
-    least: float  # that mass
-    ignore_index: int
-    normalize: bool  # divide each target by its sum
-    mass_tolerance: float  # else, how far that sum may be from 1
-
-
 class RowScratch(NamedTuple):
-    """Memory for one thread."""
+    """Memory for one thread, filled with zeros."""
 
     log_h: Reals  # (labels,)
     h: Reals  # (labels,)
     top: Reals  # (block,)
-
-
-def new_row_scratch(labels: int, dtype: Any) -> RowScratch:
-    """Memory for one thread, for rows of so many labels."""
-    return RowScratch(np.zeros(labels, dtype), np.zeros(labels, dtype), np.zeros(BLOCK, dtype))
 
 
 @summing
@@ -148,8 +132,8 @@ def through_softmax(h: Reals, mean: float, kl: float, gradient: Reals) -> None:
 
 
 @compiled
-def nothing(b: int, code: int, value: Reals, gradient: Reals, status: Codes) -> int:
-    """An example that does not count has no loss; one that makes no sense has NaN for it."""
+def write_invalid_row(b: int, code: int, value: Reals, gradient: Reals, status: Codes) -> int:
+    """Write a loss of 0 for an ignored example, of NaN for an invalid one."""
     number = value.dtype.type(0.0 if code == IGNORED else math.nan)
     status[b], value[b] = code, number
     gradient[b, :] = number
@@ -159,7 +143,8 @@ def nothing(b: int, code: int, value: Reals, gradient: Reals, status: Codes) -> 
 @kept_on_disk
 def class_id_rows(
     start: int, stop: int, logits: Reals, ids: Indices, cost: Reals, tabulated: bool,
-    epsilon: float, rule: Rule, scratch: RowScratch, value: Reals, gradient: Reals, status: Codes,
+    epsilon: float, kl_weight: float, lowest: float, ignore_index: int, scratch: RowScratch,
+    value: Reals, gradient: Reals, status: Codes,
 ) -> int:  # fmt: skip
     """Rows `start` to `stop − 1`: all of `h` goes to the one label of the target.
 
@@ -169,19 +154,19 @@ def class_id_rows(
     worst = FINE
     for b in range(start, stop):
         label = ids[b]
-        if label == rule.ignore_index:
-            worst = max(worst, nothing(b, IGNORED, value, gradient, status))
+        if label == ignore_index:
+            worst = max(worst, write_invalid_row(b, IGNORED, value, gradient, status))
             continue
-        largest, total = exponentials(logits[b], rule.lowest, top, log_h, h)
+        largest, total = exponentials(logits[b], lowest, top, log_h, h)
         if not total < math.inf or not 0 <= label < h.size:
-            worst = max(worst, nothing(b, INVALID, value, gradient, status))
+            worst = max(worst, write_invalid_row(b, INVALID, value, gradient, status))
             continue
         column = cost[label if tabulated else b]
-        charge = cost_of_one(log_h, h, total, column, epsilon, rule.lowest, gradient[b])
-        through_softmax(h, charge, rule.kl_weight, gradient[b])
-        gradient[b, label] -= rule.kl_weight
-        if rule.kl_weight > 0:
-            charge -= rule.kl_weight * (logits[b, label] - (largest + math.log(total)))
+        charge = cost_of_one(log_h, h, total, column, epsilon, lowest, gradient[b])
+        through_softmax(h, charge, kl_weight, gradient[b])
+        gradient[b, label] -= kl_weight
+        if kl_weight > 0:
+            charge -= kl_weight * (logits[b, label] - (largest + math.log(total)))
         value[b] = charge
         status[b] = FINE if abs(value[b]) < math.inf else INVALID  # an infinite cost
         worst = max(worst, int(status[b]))
@@ -189,11 +174,15 @@ def class_id_rows(
 
 
 @compiled
-def read_target(
-    b: int, indices: Indices, weights: Reals, labels: int, tabulated: bool, rule: Rule,
-    scratch: Scratch,
+def read_labels(
+    b: int, indices: Indices, weights: Reals, labels: int, tabulated: bool, lowest: float,
+    least: float, normalize: bool, mass_tolerance: float, scratch: Scratch,
 ) -> tuple[int, float]:  # fmt: skip
-    """The number of targets and their mass, or −1 where they make no sense."""
+    """The number of targets and their mass; −1 if they are invalid.
+
+    `lowest` is the log of the least mass of a label, `least` that mass. Unless `normalize`, the sum
+    may be off by `mass_tolerance`.
+    """
     n, width, total = 0, indices.shape[1], 0.0
     for j in range(width):
         weight, label = weights[b, j], indices[b, j]
@@ -205,18 +194,19 @@ def read_target(
             if indices[b, k] == label and weights[b, k] > 0:
                 return -1, 0.0
         scratch.present[n] = label if tabulated else b * width + j
-        scratch.vectors[LOG_Y, n] = rule.lowest if weight <= rule.least else math.log(weight)
+        scratch.vectors[LOG_Y, n] = lowest if weight <= least else math.log(weight)
         scratch.vectors[POTENTIAL, n] = 0
         total += weight
         n += 1
-    near_one = rule.normalize or abs(total - 1) <= rule.mass_tolerance
+    near_one = normalize or abs(total - 1) <= mass_tolerance
     return (n if n > 0 and near_one else -1), total
 
 
 @kept_on_disk
 def sparse_rows(
     start: int, stop: int, logits: Reals, indices: Indices, weights: Reals, cost: Reals,
-    tabulated: bool, terms: Terms, rule: Rule, scratch: tuple[Scratch, RowScratch],
+    tabulated: bool, terms: Terms, kl_weight: float, lowest: float, least: float, normalize: bool,
+    mass_tolerance: float, scratch: tuple[Scratch, RowScratch],
     value: Reals, gradient: Reals, status: Codes,
 ) -> int:  # fmt: skip
     """Rows `start` to `stop − 1`: a transport problem each, and its gradient in the logits.
@@ -226,10 +216,13 @@ def sparse_rows(
     solving, (log_h, _, top) = scratch
     h, worst, free = solving.h, FINE, terms.gamma_y == 0
     for b in range(start, stop):
-        n, mass = read_target(b, indices, weights, h.size, tabulated, rule, solving)
-        total, log_total = softmax(logits[b], rule.lowest, top, log_h, h)
+        n, mass = read_labels(
+            b, indices, weights, h.size, tabulated, lowest, least, normalize, mass_tolerance,
+            solving,
+        )  # fmt: skip
+        total, log_total = softmax(logits[b], lowest, top, log_h, h)
         if n < 0 or total < 0:
-            worst = max(worst, nothing(b, INVALID, value, gradient, status))
+            worst = max(worst, write_invalid_row(b, INVALID, value, gradient, status))
             continue
         to_total = math.log(total / mass)  # balanced masses are equal to the last digit
         for j in range(n):
@@ -244,17 +237,17 @@ def sparse_rows(
             mean = write_nearest(log_h, h, cost, n, terms, solving, gradient[b])
             if free:  # the potential of the targets is zero: the labels' own makes the dual
                 dual = mean if terms.product else mean - terms.epsilon * total
-        divergence, share = 0.0, mass if rule.normalize else 1.0
+        divergence, share = 0.0, mass if normalize else 1.0
         kl_mass = mass / share
-        through_softmax(h, mean, rule.kl_weight * kl_mass, gradient[b])
+        through_softmax(h, mean, kl_weight * kl_mass, gradient[b])
         for j in range(indices.shape[1]):
             weight = weights[b, j] / share
-            if weight > 0 and rule.kl_weight > 0:
+            if weight > 0 and kl_weight > 0:
                 at = logits[b, indices[b, j]] - log_total
-                divergence += weight * (math.log(max(weight, rule.least)) - at)
-                gradient[b, indices[b, j]] -= rule.kl_weight * weight
-        value[b] = dual + rule.kl_weight * divergence
-        # A table's rounding is known beforehand; see `_loss_of_few`.
+                divergence += weight * (math.log(max(weight, least)) - at)
+                gradient[b, indices[b, j]] -= kl_weight * weight
+        value[b] = dual + kl_weight * divergence
+        # A table's rounding is known beforehand; see `wassloss.losses.fused`.
         rounding = 0.0
         if not (tabulated or free or terms.fixed):
             rounding = 0.5 * terms.eps * largest_cost(cost, solving.present[:n])

@@ -4,7 +4,8 @@ The mathematics is that of `transport/newton/solver.py` and `transport/condition
 processed in blocks: while a block is in the first-level cache, its exponents, shares, marginals and
 its part of the Hessian are computed. What has the size of the support is in double precision.
 
-Constants are arguments, because Numba's cache on disk does not notice when another file changes.
+Numba's cache on disk watches this file and no other: after a change of `newton_constants.py` or
+`vectorized.py`, touch it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wassloss.kernels.newton_constants import (
+    FIRST_EXPONENT,
+    LAST_STAGE_TOLERANCE,
+    LONGEST_STEP,
+    RIDGE,
+    SHRINK,
+    SMALLEST_STEP,
+    STAGE_FACTOR,
+    STAGE_TOLERANCE,
+    SUFFICIENT_INCREASE,
+)
 from wassloss.kernels.numba.vectorized import (
     compiled,
     exp,
@@ -53,16 +65,6 @@ class Terms(NamedTuple):
     max_iterations: int
     staged: bool
     fixed: bool
-    # The constants of newton_constants.py, by the names they have there.
-    first_exponent: float
-    stage_factor: float
-    stage_tolerance: float
-    last_stage_tolerance: float
-    sufficient_increase: float
-    shrink: float
-    smallest_step: float
-    ridge: float
-    longest_step: float
 
 
 class Totals(NamedTuple):
@@ -289,18 +291,18 @@ def find_direction(
     terms: Terms, coupling: Doubles, direction: Doubles,
 ) -> float:  # fmt: skip
     """Newton's step or, where there is none, Sinkhorn's; its slope. `coupling` is used up."""
-    ridge = terms.ridge * min(error, 1.0) + 100 * 2.0**-52
+    ridge = RIDGE * min(error, 1.0) + 100 * 2.0**-52
     for j in range(g.size):
         for k in range(j + 1):
             coupling[j, k] *= -damping(terms.gamma_h, epsilon)
         coupling[j, j] += mass[j] + epsilon / terms.gamma_y * wanted[j]
         coupling[j, j] += ridge * (mass[j] + wanted[j])
         direction[j] = wanted[j] - mass[j]
-    usable, longest = cholesky_solve(coupling, direction), terms.longest_step
+    usable, longest = cholesky_solve(coupling, direction), LONGEST_STEP
     for j in range(g.size):
         usable = usable and abs(direction[j]) < math.inf
         longest = max(longest, abs(direction[j]))
-    scale = epsilon * terms.longest_step / longest
+    scale = epsilon * LONGEST_STEP / longest
     if not usable:
         sinkhorn_step(log_y, g, mass, epsilon, terms, direction)
         scale = 1.0
@@ -373,12 +375,12 @@ def ascend(
     g, mass, wanted = view[POTENTIAL], view[4], view[5]
     trial, trial_mass, trial_wanted = view[6], view[7], view[8]
 
-    epsilon, near_enough = terms.epsilon, terms.stage_tolerance
+    epsilon, near_enough = terms.epsilon, STAGE_TOLERANCE
     if terms.staged:
         reach = largest_cost(cost, columns)
         if terms.unequal_price > 0:
             reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
-        epsilon = max(epsilon, reach / terms.first_exponent)
+        epsilon = max(epsilon, reach / FIRST_EXPONENT)
     objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
     for iteration in range(terms.max_iterations + 1):
         for j in range(n):
@@ -386,7 +388,7 @@ def ascend(
         value, trial_error, trial_noise = evaluate(
             log_h, totals, cost, columns, trial, epsilon, terms, scratch, trial_mass, trial_wanted
         )
-        needed = terms.sufficient_increase * step * slope - noise
+        needed = SUFFICIENT_INCREASE * step * slope - noise
         # A NaN or an infinity compares false: such a point is refused, but for the first one.
         kept = value >= objective + needed and trial_error < math.inf
         if kept or iteration == 0:
@@ -403,12 +405,12 @@ def ascend(
                 )
             else:
                 # One stage's objective says nothing of the next: look around there first.
-                epsilon = max(terms.epsilon, epsilon / terms.stage_factor)
-                near_enough = max(terms.last_stage_tolerance, near_enough / terms.stage_factor)
+                epsilon = max(terms.epsilon, epsilon / STAGE_FACTOR)
+                near_enough = max(LAST_STAGE_TOLERANCE, near_enough / STAGE_FACTOR)
                 step, slope, objective = 0.0, 0.0, -math.inf
         else:
-            step *= terms.shrink
-            if step < terms.smallest_step:
+            step *= SHRINK
+            if step < SMALLEST_STEP:
                 sinkhorn_step(logs, g, mass, epsilon, terms, direction)
                 step, slope, objective = 1.0, 0.0, -math.inf
     # However far it came, what is told is measured there, at the last ε.

@@ -28,9 +28,9 @@ SUMS = {"contract", "reassoc", "nsz", "arcp"}
 def compiled(function: F, fastmath: set[str] = FUSED) -> F:
     """Compile on first use. The other threads keep running while it runs.
 
-    Always into its callers: a function that stays one of its own is compiled once for itself and
-    once beside each caller, perhaps to other roundings, and which of the two a call reaches depends
-    on whether this process compiled it or found it on disk.
+    Always inlined into its callers: otherwise a function is compiled once for itself and once next
+    to each caller, perhaps with other roundings, and which of the two a call reaches depends on
+    whether this process compiled it or found it on disk.
     """
     made: F = njit(function, error_model="numpy", nogil=True, fastmath=fastmath, forceinline=True)
     return made

@@ -20,11 +20,11 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from wassloss.transport import objective as conventions
+from wassloss.kernels import newton_constants
 
 LOG2_E = tl.constexpr(math.log2(math.e))
 LN_2 = tl.constexpr(math.log(2.0))
-NO_LOG_MASS = tl.constexpr(conventions.NO_LOG_MASS)
+NO_LOG_MASS = tl.constexpr(newton_constants.NO_LOG_MASS)
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 

@@ -30,7 +30,7 @@ class LineArea(Solver):
         position, order = _positions(problem).sort()
         gap = position.diff() / problem.metric.scale  # (labels - 1,)
         surplus = (problem.log_h.exp() - problem.dense_target())[:, order]
-        # What has to cross each gap to the right; the last sum is zero but for rounding.
+        # What has to cross each gap to the right; the last sum is zero up to rounding.
         crossing = surplus.cumsum(1)[:, :-1]
         # Mass at a label crosses every gap to its right, at a gain or a loss of that gap.
         toll = gap * crossing.sign()
@@ -91,7 +91,7 @@ def _positions(problem: Problem) -> Tensor:
     if not isinstance(problem.metric, Ordinal):
         raise TypeError(f"metric must be Ordinal for a problem on a line, got {problem.metric!r}")
     places = problem.metric.positions.detach()
-    # From the first, in the metric's own precision: the problem's may not tell large ones apart.
+    # Relative to the first, in the metric's precision: the problem's may not resolve large ones.
     return (places - places.min()).to(problem.log_h.dtype)
 
 

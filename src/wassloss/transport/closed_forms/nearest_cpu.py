@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from wassloss.kernels.launch import WORTH_PASSING, as_array, has_memory
+from wassloss._checks import has_memory
+from wassloss.kernels.launch import WORTH_PASSING, as_array
 from wassloss.kernels.threads import spread
 from wassloss.transport.closed_forms.nearest import Nearest
 from wassloss.transport.newton.cpu import compiles_for, terms_of

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from wassloss.kernels import newton_constants as newton
-from wassloss.kernels.launch import WORTH_SOLVING, as_array, has_memory, numba_available
+from wassloss._checks import has_memory
+from wassloss.kernels.launch import WORTH_SOLVING, as_array, numba_available
+from wassloss.kernels.newton_constants import NO_LOG_MASS
 from wassloss.kernels.threads import spread
 from wassloss.transport.newton.solver import Newton
-from wassloss.transport.objective import NO_LOG_MASS, Objective, Regularizer
+from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.precision import negligible_exponent
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def compiles_for(problem: Problem) -> bool:
-    """Whether compiled code can work on a problem's numbers: by where and of what type they are."""
+    """Whether compiled code can read a problem's numbers: their device and dtype decide."""
     known = problem.log_h.dtype in (torch.float32, torch.float64)
     return numba_available() and problem.log_h.device.type == "cpu" and known
 
@@ -83,7 +84,7 @@ def terms_of(
     staged: bool,
     fixed: bool = False,
 ) -> Terms:
-    """What the compiled code is told of a problem, apart from its data."""
+    """What the compiled code needs to know about a problem, apart from its data."""
     from wassloss.kernels.numba.newton import Terms
 
     info = torch.finfo(dtype)
@@ -102,13 +103,4 @@ def terms_of(
         max_iterations=max_iterations,
         staged=staged,
         fixed=fixed,
-        first_exponent=newton.FIRST_EXPONENT,
-        stage_factor=newton.STAGE_FACTOR,
-        stage_tolerance=newton.STAGE_TOLERANCE,
-        last_stage_tolerance=newton.LAST_STAGE_TOLERANCE,
-        sufficient_increase=newton.SUFFICIENT_INCREASE,
-        shrink=newton.SHRINK,
-        smallest_step=newton.SMALLEST_STEP,
-        ridge=newton.RIDGE,
-        longest_step=newton.LONGEST_STEP,
     )

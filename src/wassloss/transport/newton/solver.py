@@ -71,11 +71,11 @@ class Newton(IterativeSolver):
             epsilon = (reach / FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
 
         active = torch.arange(problem.batch, device=g.device)
-        equations = replace(whole, epsilon=epsilon)
-        point, step = Point.at(equations, g), torch.ones_like(epsilon)
+        conditions = replace(whole, epsilon=epsilon)
+        point, step = Point.at(conditions, g), torch.ones_like(epsilon)
         near_enough = torch.full_like(point.error, STAGE_TOLERANCE)
         for iteration in range(1, self.max_iterations + 1):
-            trial = Point.at(equations, point.g + step * point.direction)
+            trial = Point.at(conditions, point.g + step * point.direction)
             kept = trial.improves_on(point, step)
             point = trial.where(kept, point)
             step = torch.where(kept.unsqueeze(1), 1.0, SHRINK * step)
@@ -87,7 +87,7 @@ class Newton(IterativeSolver):
                 g[active[done]] = point.g[done]
                 n_iterations[active[done]] = iteration
                 left = ~done
-                active, equations, point = active[left], equations[left], point.select(left)
+                active, conditions, point = active[left], conditions[left], point.select(left)
                 step, epsilon, near_enough = step[left], epsilon[left], near_enough[left]
                 kept, at_last = kept[left], at_last[left]
                 if not active.numel():
@@ -96,7 +96,7 @@ class Newton(IterativeSolver):
             # The objective of one stage says nothing of the next: look around there first.
             lower = kept & ~at_last & (point.error <= near_enough)
             stuck = ~kept & (step.squeeze(1) < SMALLEST_STEP)
-            point = point.turned(stuck, sinkhorn_step(equations, point.g, point.mass)).unjudged(
+            point = point.turned(stuck, sinkhorn_step(conditions, point.g, point.mass)).unjudged(
                 lower | stuck
             )
             step = step.masked_fill(lower.unsqueeze(1), 0).masked_fill(stuck.unsqueeze(1), 1)
@@ -104,7 +104,7 @@ class Newton(IterativeSolver):
             epsilon = epsilon.clamp(min=last)
             near_enough = torch.where(lower, near_enough / STAGE_FACTOR, near_enough)
             near_enough = near_enough.clamp(min=LAST_STAGE_TOLERANCE)
-            equations = replace(equations, epsilon=epsilon)
+            conditions = replace(conditions, epsilon=epsilon)
         g[active] = point.g
         return conclude(problem, whole, g, n_iterations, tol)
 
@@ -121,14 +121,14 @@ class Point(NamedTuple):
     slope: Tensor  # (batch,), rate of increase of the objective along the direction
 
     @classmethod
-    def at(cls, equations: DenseConditions, g: Tensor) -> Point:
-        terms, epsilon = equations.objective, equations.epsilon
-        f, share = equations.f_and_conditional(g)
-        rows = terms.marginal(equations.log_h, f, 0)  # T1
+    def at(cls, conditions: DenseConditions, g: Tensor) -> Point:
+        terms, epsilon = conditions.objective, conditions.epsilon
+        f, share = conditions.f_and_conditional(g)
+        rows = terms.marginal(conditions.log_h, f, 0)  # T1
         plan = share * rows.unsqueeze(1)
-        mass, wanted = plan.sum(2), equations.wanted(g)
-        gradient = (wanted - mass).where(equations.present, 0)
-        error = equations.error(mass, g)
+        mass, wanted = plan.sum(2), conditions.wanted(g)
+        gradient = (wanted - mass).where(conditions.present, 0)
+        error = conditions.error(mass, g)
 
         damping = terms.damping(epsilon, 0)
         coupling = plan @ share.transpose(1, 2)  # Pᵀ diag(r) P
@@ -136,10 +136,10 @@ class Point(NamedTuple):
         hessian = (
             hessian - (damping if isinstance(damping, float) else damping.unsqueeze(2)) * coupling
         )
-        newton, usable = newton_step(hessian, gradient, mass + wanted, error, equations.present)
-        direction = torch.where(usable, epsilon * newton, sinkhorn_step(equations, g, mass))
+        newton, usable = newton_step(hessian, gradient, mass + wanted, error, conditions.present)
+        direction = torch.where(usable, epsilon * newton, sinkhorn_step(conditions, g, mass))
 
-        objective = equations.dual(f, g, rows.sum(1))
+        objective = conditions.dual(f, g, rows.sum(1))
         size = (rows * f).abs().sum(1) + (wanted * g).abs().sum(1) + objective.abs()
         noise = 8 * torch.finfo(g.dtype).eps * size
         return cls(g, objective, noise, error, mass, direction, (direction * gradient).sum(1))
@@ -176,10 +176,10 @@ class Point(NamedTuple):
         return Point(*(part[rows] for part in self))
 
 
-def sinkhorn_step(equations: DenseConditions, g: Tensor, mass: Tensor) -> Tensor:
+def sinkhorn_step(conditions: DenseConditions, g: Tensor, mass: Tensor) -> Tensor:
     """From `g` to what Sinkhorn's update would make of it, `(batch, support)`."""
     log_mass = mass.clamp(min=torch.finfo(mass.dtype).tiny).log()
-    return equations.g_of(log_mass - g / equations.epsilon - equations.beta) - g
+    return conditions.g_of(log_mass - g / conditions.epsilon - conditions.beta) - g
 
 
 def newton_step(

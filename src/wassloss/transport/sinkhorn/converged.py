@@ -1,4 +1,4 @@
-"""Which examples of a batch have converged, and the potentials that were enough for each."""
+"""Which examples of a batch have converged, and with which potentials."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Iterations(Protocol):
 
 
 class ConvergedExamples:
-    """What is known of each example, while those that have converged make room for the others.
+    """Keeps what converged examples found, while the rest of their batch goes on.
 
-    An example keeps the potentials of the look at which its error was first within the tolerance,
-    whatever the rest of its batch goes on to do.
+    An example keeps the potentials at which its error was first seen within the tolerance, whatever
+    the rest of its batch does.
     """
 
     def __init__(self, g: Tensor) -> None:
@@ -31,7 +31,7 @@ class ConvergedExamples:
         self._n_iterations = torch.zeros_like(g[:, 0], dtype=torch.long)
         self._finished = torch.zeros_like(self._n_iterations, dtype=torch.bool)
         self._count = 0  # of those that have finished
-        # Once some have left: where the others belong among all, and what all have so far.
+        # Once some have left: where the others belong among all, and what all have found so far.
         self._active: Tensor | None = None
         self._all: tuple[Tensor, Tensor] = self._g, self._n_iterations
 
@@ -40,18 +40,18 @@ class ConvergedExamples:
         """How much of the present batch has finished."""
         return self._count / len(self._finished)
 
-    def look(self, walk: Iterations, iteration: int, tol: float, *, last: bool) -> None:
-        """Take note of who is within `tol`; the `last` time, of everybody's potentials."""
-        finished = self._finished | (walk.error <= tol)  # a NaN compares false
+    def look(self, steps: Iterations, iteration: int, tol: float, *, last: bool) -> None:
+        """Note which examples are within `tol`; the `last` time, note the potentials of all."""
+        finished = self._finished | (steps.error <= tol)  # a NaN compares false
         count = int(finished.sum())  # the one time the host waits for the device
         if count > self._count or last:
-            g, some = walk.g(), self._count > 0
+            g, some = steps.g(), self._count > 0
             self._g = torch.where(self._finished.unsqueeze(1), self._g, g) if some else g
             self._n_iterations.masked_fill_(~self._finished, iteration)
             self._finished, self._count = finished, count
 
     def leave(self) -> Tensor:
-        """Go on without those that have finished; returns the mask of who stays."""
+        """Go on without the examples that have finished; returns the mask of those that stay."""
         self._store()
         staying = ~self._finished
         active = torch.arange(len(staying), device=staying.device)
@@ -61,7 +61,7 @@ class ConvergedExamples:
         return staying
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """Potentials `(batch, support)` and numbers of iterations `(batch,)` of everybody."""
+        """Potentials `(batch, support)` and numbers of iterations `(batch,)` of all examples."""
         self._store()
         return self._all
 

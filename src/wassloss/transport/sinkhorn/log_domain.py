@@ -1,4 +1,4 @@
-"""Sinkhorn's updates as a walk of both potentials, with as little as possible around each step."""
+"""Sinkhorn's updates of both potentials in the log domain, with as little overhead as possible."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from wassloss.transport.kernel_sums import KernelProducts, neglected
 from wassloss.transport.precision import LEAST_LOG_MASS
 from wassloss.transport.sinkhorn.relaxation import OverRelaxation
 
-# The log-scaling of padding: no sum feels it, and unlike −inf it can be subtracted from itself.
+# The log-scaling of padding: no sum notices it, and unlike −inf it can be subtracted from itself.
 NOTHING = -1e30
 
 
 class LogIterations:
     """The logs of both scalings of a batch, `log u = f/ε + α` and `log v = g/ε + β`.
 
-    A half-step is a sum over the kernel and two calls on `(batch, labels)`. All tensors stay where
-    they are and nothing waits for the device, so that a CUDA graph can hold many steps.
+    A half-step is a sum over the kernel and two calls on `(batch, labels)`. Tensors are updated in
+    place and nothing waits for the device, so a CUDA graph can hold many steps.
 
     Attributes:
         error: of the target's marginal at `g` and the best `f` for it, `(batch,)`; infinite before
             the first step.
     """
 
-    def __init__(self, equations: KernelConditions, g: Tensor) -> None:
-        objective, epsilon = equations.objective, equations.epsilon
-        self.equations, self.balanced = equations, objective.balanced
+    def __init__(self, conditions: KernelConditions, g: Tensor) -> None:
+        objective, epsilon = conditions.objective, conditions.epsilon
+        self.conditions, self.balanced = conditions, objective.balanced
         self._damping = tuple(float(objective.damping(epsilon, side)) for side in (0, 1))
-        self._offset_u, self._offset_v = offsets(equations)
-        log_v = log_scaling(equations, g)
+        self._offset_u, self._offset_v = offsets(conditions)
+        log_v = log_scaling(conditions, g)
         self._log_v = centred(log_v) if self.balanced else log_v
         self._best_u = torch.empty_like(self._offset_u)  # for the present v; scratch in between
         self._scratch_v = torch.empty_like(self._log_v)
-        self.error = torch.full_like(equations.least_mass, torch.inf)
+        self.error = torch.full_like(conditions.least_mass, torch.inf)
         self._find_best_u()
         self._log_u = self._best_u.clone()
         self._kept = self._log_u.clone(), self._log_v.clone()
         self._relaxation = OverRelaxation(self._log_v)
 
     def __getitem__(self, rows: Tensor) -> LogIterations:
-        """The same walk of some examples."""
+        """The same iterations of some examples."""
         other = LogIterations.__new__(LogIterations)
         for name, value in vars(self).items():
             if isinstance(value, Tensor | KernelConditions | OverRelaxation):
@@ -54,17 +54,17 @@ class LogIterations:
 
     def g(self) -> Tensor:
         """The target's potentials, `(batch, support)`; 0 on padding."""
-        return self.equations.potential(self._log_v)
+        return self.conditions.potential(self._log_v)
 
     def neglected(self) -> Tensor:
         """See `kernel_sums.neglected`; at the best `u` for the present `v`, `(batch,)`."""
-        log_v = self._log_v.where(self.equations.present, -torch.inf)
-        return neglected(self.equations.sums, self._best_u, log_v)
+        log_v = self._log_v.where(self.conditions.present, -torch.inf)
+        return neglected(self.conditions.sums, self._best_u, log_v)
 
     def step(self, count: int) -> None:
         """Go `count` iterations, measure the error, and adapt the relaxation to it."""
         for _ in range(count):
-            self.equations.sums.over_labels(self._log_u, self._best_u, self._scratch_v)
+            self.conditions.sums.over_labels(self._log_u, self._best_u, self._scratch_v)
             torch.sub(self._offset_v, self._scratch_v, alpha=self._damping[1], out=self._scratch_v)
             self._log_v.lerp_(self._scratch_v, self._relaxation.omega)
             self._find_best_u()
@@ -80,14 +80,14 @@ class LogIterations:
         self._relaxation.judge(error, count)
 
     def _find_best_u(self) -> None:
-        self.equations.sums.over_support(self._log_v, self._scratch_v, self._best_u)
+        self.conditions.sums.over_support(self._log_v, self._scratch_v, self._best_u)
         torch.sub(self._offset_u, self._best_u, alpha=self._damping[0], out=self._best_u)
 
     def _measure(self) -> None:
         # The best u meets the prediction's marginal exactly: what is left is the target's.
-        g, sums = self.g(), self.equations.sums.over_labels(self._best_u)
+        g, sums = self.g(), self.conditions.sums.over_labels(self._best_u)
         mass = (sums + self._log_v).exp()
-        self.error.copy_(self.equations.error(mass, g))
+        self.error.copy_(self.conditions.error(mass, g))
 
     def _restore(self, good: Tensor, burst: Tensor) -> None:
         """Keep what is good; go back to that where a longer step left the range of numbers."""
@@ -104,9 +104,9 @@ class LogIterations:
         self._log_u.add_(shift)
 
 
-def log_scaling(equations: KernelConditions, g: Tensor) -> Tensor:
+def log_scaling(conditions: KernelConditions, g: Tensor) -> Tensor:
     """`log v` of target potentials `g`, `(batch, support)`."""
-    return (g / equations.epsilon + equations.beta).clamp(min=NOTHING)
+    return (g / conditions.epsilon + conditions.beta).clamp(min=NOTHING)
 
 
 def centred(log_v: Tensor) -> Tensor:
@@ -114,12 +114,12 @@ def centred(log_v: Tensor) -> Tensor:
     return log_v - log_v.amax(1, keepdim=True)
 
 
-def offsets(equations: KernelConditions) -> tuple[Tensor, Tensor]:
+def offsets(conditions: KernelConditions) -> tuple[Tensor, Tensor]:
     """Proposition 4.2 in scalings: `log u = offset_u − ρ_a log K v`, and likewise for `v`."""
-    rho_u, rho_v = (float(equations.objective.damping(equations.epsilon, i)) for i in (0, 1))
+    rho_u, rho_v = (float(conditions.objective.damping(conditions.epsilon, i)) for i in (0, 1))
     return (
-        _offset(equations.log_h, equations.alpha, rho_u, equations),
-        _offset(equations.log_y, equations.beta, rho_v, equations),
+        _offset(conditions.log_h, conditions.alpha, rho_u, conditions),
+        _offset(conditions.log_y, conditions.beta, rho_v, conditions),
     )
 
 
@@ -136,16 +136,16 @@ def _offset(
     return offset.masked_fill(absent, NOTHING)
 
 
-def repeated(walk: LogIterations, count: int) -> Callable[[], None]:
-    """`walk.step(count)`, on a GPU as one CUDA graph instead of some hundred launches."""
+def repeated(steps: LogIterations, count: int) -> Callable[[], None]:
+    """`steps.step(count)`, on a GPU as one CUDA graph instead of some hundred launches."""
 
     def step() -> None:
-        walk.step(count)
+        steps.step(count)
 
-    if walk.error.device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+    if steps.error.device.type != "cuda" or torch.cuda.is_current_stream_capturing():
         return step
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(walk.error.device)
-    stream.wait_stream(torch.cuda.current_stream(walk.error.device))
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(steps.error.device)
+    stream.wait_stream(torch.cuda.current_stream(steps.error.device))
     try:
         # torch.cuda.graph would collect garbage first, which takes longer than most solves.
         with torch.cuda.stream(stream):
@@ -156,5 +156,5 @@ def repeated(walk: LogIterations, count: int) -> Callable[[], None]:
                 graph.capture_end()
     except RuntimeError:  # a library that cannot be captured: launch call by call
         return step
-    torch.cuda.current_stream(walk.error.device).wait_stream(stream)
+    torch.cuda.current_stream(steps.error.device).wait_stream(stream)
     return graph.replay

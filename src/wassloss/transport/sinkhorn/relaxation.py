@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 LARGEST = 1.99
-# After a change of ω the error first swells, for about 1/(2 − ω) iterations: what it does in that
-# time tells nothing. Twice that is waited before the rate is measured, and as long over it.
+# After a change of ω the error first grows, for about 1/(2 − ω) iterations, which says nothing
+# about the rate. Wait twice as long before measuring it, and measure for as long.
 SETTLING = 2.0
 SHORTEST_MEASURE = 20  # iterations
-SLACK = 0.1  # of 2 − ω, by which a rate must exceed ω − 1 to be told from it
+SLACK = 0.1  # of 2 − ω, by which a rate must exceed ω − 1 to be distinguished from it
 FAR = 0.1  # an error above which the linear theory is not to be trusted …
 LARGEST_WHILE_FAR = 1.5  # … and what is tried at most there
 LONGEST_JUMP = 4.0  # the factor by which one measurement may bring ω nearer to 2 …
-PROBE = 2.0  # … and by which ω goes back, as long as all that is known is that it is large enough
+PROBE = 2.0  # … and by which ω goes back while it is only known to be large enough
 TOO_MUCH = 0.7  # what is left of the excess over 1 where the error grew
 BURST = 100.0  # the growth of the error that no settling explains
 
@@ -27,10 +27,9 @@ class OverRelaxation:
     Plain updates (`ω = 1`) shrink the error by a factor `θ` an iteration, with `1 − θ` of the
     order of `ε`; `ω = 2 / (1 + √(1 − θ))` brings that to its square root, the rate `ω − 1`
     (Thibault et al., *Overrelaxed Sinkhorn-Knopp*, 2021). Young's formula for successive
-    over-relaxation tells `θ` from the rate `λ` at any smaller `ω`: `θ = (λ + ω − 1)² / (λ ω²)`.
+    over-relaxation gives `θ` from the rate `λ` at any smaller `ω`: `θ = (λ + ω − 1)² / (λ ω²)`.
 
-    Tensors are changed in place, without a look at their values, so that a CUDA graph can hold
-    the steps.
+    Tensors are changed in place, without reading their values, so a CUDA graph can hold the steps.
     """
 
     def __init__(self, like: Tensor) -> None:
@@ -69,7 +68,7 @@ class OverRelaxation:
         best = torch.where(error > FAR, best.clamp(max=LARGEST_WHILE_FAR), best)
         best = torch.minimum(best, 2 - (2 - omega) / LONGEST_JUMP)
         slow = rate > omega - 1 + SLACK * (2 - omega)
-        # Any ω beyond the best has the rate ω − 1, and nothing but a smaller one tells how far.
+        # Any ω beyond the best has the rate ω − 1: only a smaller ω tells how far beyond it is.
         less = torch.where(self.sure, omega, 2 - (2 - omega) * PROBE).clamp(min=1)
         told = torch.where(slow, torch.maximum(best, omega), less)
         told = torch.where(burst | (rate > 1), 1 + (omega - 1) * TOO_MUCH, told)

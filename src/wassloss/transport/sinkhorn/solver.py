@@ -23,7 +23,7 @@ from wassloss.transport.solution import Solution, Status
 
 STRIDE = 20  # iterations between looks at the error
 
-# Iterations at which a walk with a cut kernel is given up, should it have come to need the rest.
+# Iterations at which a solve with a cut kernel is given up if it has come to need the rest.
 LOOKS = (10, 40, 200, 1000, 4000)
 # Iterations after which single precision is given up: noise may be what keeps the error up.
 SINGLE_ITERATIONS = 200
@@ -34,8 +34,8 @@ class Pace:
     """How to go about a solve on one kind of device.
 
     Attributes:
-        first_stride: iterations between looks at first, for easy problems are done in twenty.
-        stride_from: the iteration from which it is `STRIDE`.
+        first_stride: iterations between looks at first, because easy problems take twenty.
+        stride_from: the iteration from which the stride is `STRIDE`.
         opening: the iteration at which plain steps give way to longer ones, at the latest.
         worth_leaving: the share of finished examples at which the batch is made smaller.
     """
@@ -46,9 +46,9 @@ class Pace:
     worth_leaving: float
 
 
-# On a GPU a look, which waits for it, takes as long as some iterations. Longer steps come there as
-# a CUDA graph, to capture which takes as long as a hundred plain ones. The time of a step hardly
-# depends on the batch.
+# On a GPU, looking at the error waits for the device, which takes as long as some iterations.
+# Over-relaxed steps run there as a CUDA graph, and capturing it takes as long as a hundred plain
+# steps. The time of a step hardly depends on the batch.
 PACE = {
     "cpu": Pace(first_stride=5, stride_from=40, opening=25, worth_leaving=0.1),
     "cuda": Pace(first_stride=10, stride_from=60, opening=60, worth_leaving=0.5),
@@ -60,8 +60,8 @@ class Sinkhorn(ProductSolver):
     """Alternate `f ← f(g)` and `g ← g(f)`, each step lengthened by a factor `1 ≤ ω < 2`.
 
     Balanced or relaxed, the two updates differ only in the damping of Proposition 4.2. How far to
-    lengthen is learned on the way: see `over_relaxation.py`. Every few iterations the error is
-    looked at, and the examples within `tol` leave.
+    lengthen is learned on the way: see `relaxation.py`. Every few iterations the error is checked,
+    and the examples within `tol` leave.
     """
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
@@ -84,46 +84,41 @@ class Sinkhorn(ProductSolver):
     ) -> Solution:
         """Solve in the problem's own precision."""
 
-        def iterate(equations: KernelConditions) -> Solution:
-            return self._iterate(problem, equations, start, tol, max_iterations)
+        def iterate(conditions: KernelConditions) -> Solution:
+            return self._iterate(problem, conditions, start, tol, max_iterations)
 
         return solved_by_products(problem, tol, iterate)
 
     def _iterate(
         self,
         problem: Problem,
-        equations: KernelConditions,
+        conditions: KernelConditions,
         start: Tensor | None,
         tol: float,
         max_iterations: int,
     ) -> Solution:
-        g = initial_potential(equations, start)
-        pace, found, iteration, replay = (
-            PACE.get(g.device.type, PACE["cpu"]),
-            ConvergedExamples(g),
-            0,
-            None,
-        )
-        walk: ScalingIterations | LogIterations = ScalingIterations.of(
-            equations, g
-        ) or LogIterations(equations, g)
+        g = initial_potential(conditions, start)
+        pace, found = PACE.get(g.device.type, PACE["cpu"]), ConvergedExamples(g)
+        iteration, replay = 0, None
+        steps: ScalingIterations | LogIterations | None = ScalingIterations.of(conditions, g)
+        steps = steps or LogIterations(conditions, g)
         stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
         while True:
             stride = min(stride, max_iterations - iteration)
-            if stride == STRIDE and isinstance(walk, LogIterations):
-                replay = replay or repeated(walk, STRIDE)
+            if stride == STRIDE and isinstance(steps, LogIterations):
+                replay = replay or repeated(steps, STRIDE)
                 replay()
             else:
-                walk.step(stride)
+                steps.step(stride)
             iteration += stride
-            found.look(walk, iteration, tol, last=iteration == max_iterations)
+            found.look(steps, iteration, tol, last=iteration == max_iterations)
             if found.share == 1 or iteration == max_iterations:
-                return conclude(problem, equations, *found.of_all(), tol)
-            if isinstance(walk, ScalingIterations) and iteration >= pace.opening:
-                walk = walk.onward()
-            if isinstance(walk, LogIterations):
+                return conclude(problem, conditions, *found.of_all(), tol)
+            if isinstance(steps, ScalingIterations) and iteration >= pace.opening:
+                steps = steps.onward()
+            if isinstance(steps, LogIterations):
                 if found.share >= pace.worth_leaving:
-                    walk, replay = walk[found.leave()], None
-                if equations.cut and iteration in LOOKS and bool((walk.neglected() > tol).any()):
+                    steps, replay = steps[found.leave()], None
+                if conditions.cut and iteration in LOOKS and bool((steps.neglected() > tol).any()):
                     raise CutTooShortError
             stride = pace.first_stride if iteration < pace.stride_from else STRIDE

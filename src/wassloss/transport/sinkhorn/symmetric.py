@@ -1,4 +1,4 @@
-"""A measure against itself, as the debiased divergence asks: one potential, averaged updates."""
+"""A measure against itself, for the debiased divergence: one potential, averaged updates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wassloss.transport.sinkhorn.products import ProductSolver, solved_by_produc
 from wassloss.transport.solution import Solution
 
 STRIDE = 5  # iterations between looks at the error
-# Smaller scalings are raised to this: nothing feels them, and products of them would be denormal.
+# Smaller scalings are raised to this: they change nothing, and their products would be denormal.
 LEAST_LOG_SCALING = {torch.float64: -300.0, torch.float32: -60.0}
 
 
@@ -45,16 +45,16 @@ class Symmetric(ProductSolver):
     def _solve(self, problem: Problem, tol: float) -> Solution:
         """Solve in the problem's own precision."""
 
-        def iterate(equations: KernelConditions) -> Solution:
-            return self._iterate(problem, equations, tol)
+        def iterate(conditions: KernelConditions) -> Solution:
+            return self._iterate(problem, conditions, tol)
 
         return solved_by_products(problem, tol, iterate)
 
-    def _iterate(self, problem: Problem, equations: KernelConditions, tol: float) -> Solution:
-        log_h, mass = equations.log_h, equations.log_h.exp()
+    def _iterate(self, problem: Problem, conditions: KernelConditions, tol: float) -> Solution:
+        log_h, mass = conditions.log_h, conditions.log_h.exp()
         total, least = mass.sum(1), LEAST_LOG_SCALING[log_h.dtype]
         log_u = 0.5 * log_h
-        sums = equations.sums.over_support(log_u)
+        sums = conditions.sums.over_support(log_u)
         n_iterations = torch.zeros_like(total, dtype=torch.long)
         for iteration in range(self.max_iterations + 1):
             if iteration % STRIDE == 0 or iteration == self.max_iterations:
@@ -65,7 +65,7 @@ class Symmetric(ProductSolver):
                 if not running.any():
                     break
             log_u = (0.5 * (log_u + log_h - sums)).clamp_(min=least)
-            sums = equations.sums.over_support(log_u)
-        g = equations.epsilon * (log_u - equations.beta)
-        g = g.where(equations.present, 0)
-        return conclude(problem, equations, g, n_iterations, tol)
+            sums = conditions.sums.over_support(log_u)
+        g = conditions.epsilon * (log_u - conditions.beta)
+        g = g.where(conditions.present, 0)
+        return conclude(problem, conditions, g, n_iterations, tol)

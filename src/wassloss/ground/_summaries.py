@@ -1,4 +1,4 @@
-"""How far apart labels are over all: the largest and the median distance, without K x K memory."""
+"""Figures of a whole metric, without K x K memory: largest and median distance, typical cost."""
 
 from __future__ import annotations
 
@@ -43,6 +43,19 @@ def median_distance(metric: GroundMetric) -> Tensor:
     # Some devices lack a median in half precision; float32 holds its values exactly.
     wide = torch.promote_types(metric.dtype, torch.float32)
     return columns[every != chosen[:, None]].to(wide).median().to(metric.dtype)
+
+
+def typical_cost(metric: GroundMetric) -> float:
+    """The median cost between two labels; in a degenerate metric the largest, or 1."""
+    return metric.median_cost() or metric.max_cost() or 1.0
+
+
+def default_epsilon(metric: GroundMetric) -> float:
+    """A fifth of the typical cost: soft enough to train well, sharp enough to tell labels apart.
+
+    The evidence is in docs/defaults.md.
+    """
+    return 0.2 * typical_cost(metric)
 
 
 def _columns(metric: GroundMetric, indices: Tensor) -> Iterator[Tensor]:
