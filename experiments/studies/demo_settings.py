@@ -73,6 +73,7 @@ def best_of(trials: list[Trial], data: wl.data.Dataset) -> Trial:
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # on batches this small, threads only wait for each other
     data = wl.data.clipart().split({"train": 0.8, "validation": 0.2}, seed=0, of="train")
     for name, start in (("KL", Trial(0, 0)), ("W", Trial(0, 0, 1.0, 0.2, 0.1))):
         first = [replace(start, rate=r, decay=d) for r, d in itertools.product(RATES, DECAYS)]
