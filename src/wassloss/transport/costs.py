@@ -37,7 +37,7 @@ class Costs:
     @property
     def shared(self) -> bool:
         """Whether one block serves all examples."""
-        return len(self.support if self.kept is None else self.kept) == 1
+        return (self.support if self.kept is None else self.kept).shape[0] == 1
 
     @property
     def table(self) -> Tensor | None:
@@ -104,8 +104,8 @@ class Costs:
     def __getitem__(self, rows: slice | Tensor) -> Costs:
         """The costs of some examples; a shared block stays shared."""
         support, kept = self.support, self.kept
-        if len(support) > 1:
+        if support.shape[0] > 1:
             support = support[rows]
-        if kept is not None and len(kept) > 1:
+        if kept is not None and kept.shape[0] > 1:
             kept = kept[rows]
         return replace(self, support=support, kept=kept)
