@@ -49,8 +49,8 @@ nitpick_ignore_regex = [
     # Documented elsewhere; the build does not fetch inventories.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
     # Private modules that docstrings mention.
-    ("py:.*", r"wassloss\.(_envelope|data\.parquet|ground\.axioms|training\.batches).*"),
-    ("py:.*", r"wassloss\.(estimators\.base|training\.(optimizers|schedules))\..*"),
+    ("py:.*", r"wassloss\.(data\.layout|data\.parquet|ground\.axioms|training\.batches).*"),
+    ("py:.*", r"wassloss\.(estimators\.(base|model_file)|transport)\..*"),
 ]
 
 bibtex_bibfiles = ["references.bib"]

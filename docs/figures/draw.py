@@ -22,9 +22,9 @@ INK, RED, PALE = "#333333", "#c1272d", "#f6efe6"
 
 # From what is imported by all to what imports all: (name, what it is, left, top, width)
 ROOMS = [
-    ("ground", "labels → distances and costs", 0, 0, 3.0),
-    ("targets", "class ids, dense, sparse", 3.3, 0, 3.0),
-    ("kernels", "compiled passes on arrays", 6.6, 0, 3.0),
+    ("kernels", "compiled passes on arrays", 0, 0, 3.0),
+    ("ground", "labels → distances and costs", 3.3, 0, 3.0),
+    ("targets", "class ids, dense, sparse", 6.6, 0, 3.0),
     ("transport", "problem · solver · solution", 0, 1.05, 4.6),
     ("losses", "logits → loss and gradient", 5.0, 1.05, 4.6),
     ("scores", "how bad, how well ranked", 0, 2.1, 3.0),

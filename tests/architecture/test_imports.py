@@ -15,10 +15,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 ROOMS = (
     "_files",
     "_sealed",
-    "_sealed",
     "_precision",
     "_checks",
-    "_precision",
     "kernels",
     "ground",
     "targets",
@@ -29,7 +27,6 @@ ROOMS = (
     "data",
     "training",
     "estimators",
-    "runs",
     "runs",
     "plots",
     "report",

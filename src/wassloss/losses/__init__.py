@@ -1,11 +1,29 @@
 """Losses as modules, as functions of each example, and the losses one would otherwise pick.
 
 =========================================  =====================================================
-:class:`WassersteinLoss` and its siblings  modules: swap one in for `CrossEntropyLoss`
-:func:`wasserstein_loss` and its siblings  the same per example, as functions
-:func:`wasserstein`, :func:`solve`         the distance itself, and its plan
+:class:`~wassloss.WassersteinLoss` …       modules: swap one in for `CrossEntropyLoss`
+:func:`wasserstein_loss` …                 the same per example, as functions
+:func:`~wassloss.wasserstein`, `solve`     the distance itself, and its plan
 :mod:`wassloss.losses.baselines`           other losses on the same targets, to compare with
 =========================================  =====================================================
+
+Gradients are first-order and come from the optimum of each solve. A solve that does not reach its
+tolerance raises a :class:`~wassloss.ConvergenceWarning`.
+
+Keywords shared by all of them:
+
+==================  ================================================================================
+epsilon             entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
+gamma               weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
+                    is balanced transport, and `(inf, 0)` goes to whichever targets are nearest
+regularizer         ``"plan"`` (the paper's) or ``"product"``; :mod:`wassloss.transport.objective`
+debiased            the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
+                    regularisers and 0 for equal measures
+tol                 marginal error to solve to: 1e-5 in single precision, 1e-8 in double by default
+max_iterations      iterations after which to give up, with a warning
+scaling_iterations  run the paper's Algorithm 1 for exactly this many iterations instead
+solver              a solver of :mod:`wassloss.transport` instead of the automatic choice
+==================  ================================================================================
 """
 
 from wassloss.losses import baselines

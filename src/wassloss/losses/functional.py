@@ -1,22 +1,9 @@
-"""Per-example losses: differentiable functions, one number an example.
+"""Per-example losses: differentiable functions, one number per example.
 
 Gradients are first-order and come from the optimum of each solve. A solve that does not reach its
 tolerance raises a :class:`~wassloss.ConvergenceWarning`.
 
-Keywords shared by all of them:
-
-==================  ================================================================================
-epsilon             entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
-gamma               weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
-                    is balanced transport, and `(inf, 0)` goes to whichever targets are nearest
-regularizer         ``"plan"`` (the paper's) or ``"product"``; :mod:`wassloss.transport.objective`
-debiased            the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
-                    regularisers and 0 for equal measures
-tol                 marginal error to solve to: 1e-5 in single precision, 1e-8 in double by default
-max_iterations      iterations after which to give up, with a warning
-scaling_iterations  run the paper's Algorithm 1 for exactly this many iterations instead
-solver              a solver of :mod:`wassloss.transport` instead of the automatic choice
-==================  ================================================================================
+The keywords that they share are explained in :mod:`wassloss.losses`.
 """
 
 from __future__ import annotations
@@ -77,7 +64,7 @@ def solve(
         epsilon: entropic strength; 0 is exact.
         start: an earlier solution of a similar problem with the same support, to start from.
         **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `scaling_iterations` and
-            `solver`: see the top of this module.
+            `solver`: see :mod:`wassloss.losses`.
 
     Returns:
         A :class:`~wassloss.transport.Solution`: value, potentials, plan, and whether to trust them.
@@ -119,7 +106,7 @@ def wasserstein(
             plan.
         epsilon: entropic strength; 0 is exact.
         **keywords: `gamma`, `regularizer`, `debiased`, `tol`, `max_iterations`,
-            `scaling_iterations` and `solver`: see the top of this module.
+            `scaling_iterations` and `solver`: see :mod:`wassloss.losses`.
 
     Returns:
         Values `(batch,)`, or a scalar for `h` of shape `(labels,)`, in units of the metric's cost.
@@ -160,7 +147,7 @@ def wasserstein_loss(
         kl_weight: the paper's α.
         normalize_target: divide each target by its sum (several tags, each of weight 1, say).
         ignore_index: the class id of examples whose loss is 0.
-        **keywords: see the top of this module.
+        **keywords: see :mod:`wassloss.losses`.
 
     Returns:
         The shape of `logits` without its label dimension.
@@ -207,7 +194,7 @@ def relaxed_wasserstein_loss(
         gamma: `(γ_a, γ_b)`, or one number for both.
         kl_weight: weight of `KL~(target ‖ exp(log_h))`.
         ignore_index: the class id of examples whose loss is 0.
-        **keywords: see the top of this module.
+        **keywords: see :mod:`wassloss.losses`.
 
     Returns:
         The shape of `log_h` without its label dimension.

@@ -33,7 +33,7 @@ class LinearSoftmax(nn.Module):
         return logits
 
     def config(self) -> dict[str, Any]:
-        """What :func:`wassloss.models.build` makes the same model from."""
+        """What `models.config.build` makes the same model from."""
         linear = self.linear
         return {
             "kind": "LinearSoftmax",

@@ -59,7 +59,7 @@ class MeasureModel(nn.Module):
         return log_masses
 
     def config(self) -> dict[str, Any]:
-        """What :func:`wassloss.models.build` makes the same model from."""
+        """What `models.config.build` makes the same model from."""
         features, *hidden, labels = self.scores.widths
         return {
             "kind": "MeasureModel",

@@ -51,7 +51,7 @@ class MLP(nn.Module):
         return logits
 
     def config(self) -> dict[str, Any]:
-        """What :func:`wassloss.models.build` makes the same model from."""
+        """What `models.config.build` makes the same model from."""
         features, *hidden, labels = self.widths
         return {
             "kind": "MLP",

@@ -33,7 +33,7 @@ def paired_difference(gaps: ArrayLike, groups: NDArray[np.int64] | None = None) 
     over examples, because both would differ if all were done again. Examples of one group, variants
     of each other, are not independent: their deviations are added up before they are squared,
 
-    .. math:: \frac1n \sqrt{\sum_g \Big(\sum_{i \in g} d_i - \bar d\Big)^2}.
+    .. math:: \frac1n \sqrt{\sum_g \left(\sum_{i \in g} d_i - \bar d\right)^2}.
 
     Args:
         gaps: second minus first for each example, `(examples,)` or `(runs, examples)`; NaN where

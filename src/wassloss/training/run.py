@@ -171,7 +171,7 @@ def model_of(checkpoint: Checkpoint, directory: str | os.PathLike[str]) -> nn.Mo
 
 
 def describe(model: nn.Module) -> dict[str, Any] | None:
-    """What :func:`wassloss.models.build` makes the model from, if it says so itself."""
+    """What `models.config.build` makes the model from, if it says so itself."""
     config = getattr(model, "config", None)
     described = config() if callable(config) else None
     return described if isinstance(described, dict) and "kind" in described else None
