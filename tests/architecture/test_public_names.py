@@ -32,7 +32,7 @@ NAMES = {
         SquaredEMDLoss WeightedSum
     """,
     "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",
-    "wassloss.runs": "TrainedRun load",
+    "wassloss.runs": "Settings TrainedRun fit load",
     "wassloss.scores": """
         accuracy expected_distance least_cost_label least_cost_labels mean_wasserstein
         paired_difference precision_at_k ranking_auc recall_at_k top_k_cost top_labels

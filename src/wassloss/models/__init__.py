@@ -5,7 +5,8 @@ Each describes itself as a small dictionary that JSON can hold, and is built aga
 >>> from wassloss import models
 >>> models.LinearSoftmax(features=4, labels=3).config()
 {'kind': 'LinearSoftmax', 'features': 4, 'labels': 3, 'bias': True}
->>> >>> build({"kind": "MLP", "features": 4, "hidden_layer_sizes": [8], "labels": 3})
+>>> from wassloss.models.config import build
+>>> build({"kind": "MLP", "features": 4, "hidden_layer_sizes": [8], "labels": 3})
 MLP(4, 8, 3)
 """
 

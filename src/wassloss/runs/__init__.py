@@ -13,11 +13,14 @@
 
 :func:`wassloss.load` returns everything that predicting takes.
 
->>> >>> Settings("clipart", kl_weight=0.1, steps=300).batch_size
+>>> from wassloss import runs
+>>> runs.Settings("clipart", kl_weight=0.1, steps=300).batch_size
 100
 """
 
+from wassloss.runs.fitting import fit
 from wassloss.runs.loading import load
+from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
 
-__all__ = ["TrainedRun", "load"]
+__all__ = ["Settings", "TrainedRun", "fit", "load"]
