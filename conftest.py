@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -41,6 +42,16 @@ def missing_package(error: BaseException | None) -> str | None:
     return None
 
 
+def _files_running(error: BaseException | None) -> set[str]:
+    """The modules that were being imported when an error was raised."""
+    files: set[str] = set()
+    while error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        files |= {frame.filename for frame in frames if frame.name == "<module>"}
+        error = error.__cause__ or error.__context__
+    return files
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Skip a file that cannot be imported without an optional package."""
@@ -54,8 +65,10 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
             package = missing_package(error)
             if package is None:
                 raise
-            for name in set(sys.modules) - before:  # pytest leaves half-imported modules behind
-                del sys.modules[name]
+            half_imported = _files_running(error)  # which pytest leaves behind
+            for name in set(sys.modules) - before:
+                if getattr(sys.modules[name], "__file__", None) in half_imported:
+                    del sys.modules[name]
             pytest.skip(f"needs {package}", allow_module_level=True)
 
     collector.collect = collect_or_skip  # type: ignore[method-assign]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _BLANK = b"0" * 64
 _AT_THE_END = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n\Z')
-_IN_THE_HEADER = re.compile(rb'"sha256":"([0-9a-f]{64})"')  # inside strings, quotes are escaped
+# The last field of the metadata's one entry, which is a string of JSON: its quotes are escaped once,
+# those of names and labels inside it more often.
+_IN_THE_HEADER = re.compile(rb'\\"sha256\\": \\"([0-9a-f]{64})\\"}"')
 
 
 def sealed(values: dict[str, Any]) -> bytes:
@@ -45,7 +47,8 @@ def sealed_tensors(tensors: dict[str, Tensor], values: dict[str, Any]) -> bytes:
     """Tensors and JSON as the content of one safetensors file."""
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     copies = {name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}
-    metadata = {"wassloss": json.dumps(values), "sha256": _BLANK.decode()}
+    # One entry only: safetensors writes several in an order of its own, another one each time.
+    metadata = {"wassloss": json.dumps({**values, "sha256": _BLANK.decode()})}
     return _with_sum(import_safetensors().torch.save(copies, metadata), _IN_THE_HEADER)
 
 
@@ -59,6 +62,7 @@ def unsealed_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]
     _check_sum(content, _IN_THE_HEADER)
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     values: dict[str, Any] = json.loads(header["__metadata__"]["wassloss"])
+    del values["sha256"]
     return safetensors.torch.load(content), values
 
 
