@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _BLANK = b"0" * 64
 _AT_THE_END = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n\Z')
-# The last field of the metadata's one entry, a string of JSON. Its quotes are escaped once, those of
-# names and labels inside it more often.
+# The last field of the one entry of metadata, a string of JSON. Its quotes are escaped once, those
+# of names and labels inside it more often.
 _IN_THE_HEADER = re.compile(rb'\\"sha256\\": \\"([0-9a-f]{64})\\"}"')
 
 
