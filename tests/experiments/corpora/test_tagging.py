@@ -186,7 +186,9 @@ def test_killed_and_resumed(
     out = tmp_path / "out"
     script = Path(tag_pipeline.__file__)
     two = "2" if state == "sample.npz" else "1"
-    process = subprocess.Popen([sys.executable, str(script), str(metadata), str(out), two])
+    command = [sys.executable, str(script), str(metadata), str(out), two]
+    checkout = {**os.environ, "PYTHONPATH": str(script.parents[3])}
+    process = subprocess.Popen(command, env=checkout)
     deadline = time.monotonic() + 100
     while not (out / state).exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
