@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import secrets
 import tokenize
 import zipfile
@@ -28,6 +29,8 @@ _DAMAGES = (
     tokenize.TokenError,
 )
 
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]+\.tmp")  # the names that `replacing` writes to
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -49,6 +52,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what `replacing` left in a directory when its process was killed."""
+    for path in directory.glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _sync_directory(path: Path) -> None:

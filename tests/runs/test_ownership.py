@@ -229,3 +229,14 @@ def test_ownership_nests(tmp_path: Path) -> None:
     with owned(tmp_path), owned(tmp_path / ".." / tmp_path.name):
         assert (tmp_path / ".owner.json").exists()
     assert not (tmp_path / ".owner.json").exists()
+
+
+def test_what_a_killed_run_was_writing_is_removed(tmp_path: Path) -> None:
+    settings = Settings("clipart", steps=4, checkpoint_every=2)
+    fit(settings, tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    for name in ("config.json", "model.safetensors", "scores.json"):
+        (tmp_path / "run" / f".{name}.0123abcd.tmp").touch()
+    (tmp_path / "run" / ".notes.tmp").touch()  # somebody's own
+    fit(settings, tmp_path / "run", resume=True)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {*names, ".notes.tmp"}

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
-from wassloss._files import replacing
+from wassloss._files import remove_leftovers, replacing
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
 from wassloss.training.directory_lock import check_not_in_use
 
@@ -138,8 +138,7 @@ def discard_after(directory: Path, step: int) -> None:
     for path in _paths(directory):
         if _step(path) > step:
             path.rename(path.with_name(f"damaged-{secrets.token_hex(4)}-{path.name}"))
-    for path in directory.glob(".checkpoint-*.tmp"):
-        path.unlink(missing_ok=True)
+    remove_leftovers(directory)
 
 
 def has_checkpoints(directory: Path) -> bool:
