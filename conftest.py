@@ -24,7 +24,7 @@ ACCELERATORS = {"numba", "triton"}
 collect_ignore = [
     "tests/cli/interrupted.py",
     "tests/faults/killed_train.py",
-    "tests/transport/late_run.py",
+    "tests/kernels/late_run.py",
 ]
 
 

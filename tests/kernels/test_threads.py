@@ -30,7 +30,7 @@ def test_after_the_main_thread(when: str) -> None:
     """A thread that outlives it, or a hook at exit: the same answers."""
     pytest.importorskip("lightning_fabric")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.transport.late_run", when],
+        [sys.executable, "-m", "tests.kernels.late_run", when],
         cwd=ROOT,
         capture_output=True,
         text=True,

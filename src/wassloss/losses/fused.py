@@ -10,6 +10,7 @@ functions compute the batch again, and raise or warn.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
@@ -152,7 +153,7 @@ def _in_pieces(
     return FusedResult(torch.cat(value), torch.cat(gradient), torch.cat(status))
 
 
-class _Kernels:
+class _Kernels(ABC):
     """The compiled passes of one kind of device, for one loss.
 
     Costs are rows `(any number, labels)`. Row `index[b, j]` belongs to target `j` of example `b` if
@@ -166,14 +167,15 @@ class _Kernels:
         self.unsolved = unsolved
 
     @staticmethod
+    @abstractmethod
     def solves(spec: LossSpec) -> bool:
         """Whether `sparse` is compiled for a loss."""
-        raise NotImplementedError
 
+    @abstractmethod
     def class_ids(self, logits: Tensor, ids: Tensor, cost: Tensor, tabulated: bool) -> FusedResult:
         """The loss of one label per example, `ids (batch,)`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sparse(
         self,
         logits: Tensor,
@@ -188,7 +190,6 @@ class _Kernels:
 
         Solved to `tol`; masses may be off by `tolerance`.
         """
-        raise NotImplementedError
 
     def entropy_of_one_label(self) -> float:
         """What the only plan to one label is charged for its entropy `Σ h log h`; see `OneHot`."""
