@@ -42,7 +42,7 @@ class Settings(TrainingPlan):
         dropout: of the hidden layers.
         score: what early stopping watches.
         steps, batch_size, optimizer, learning_rate, weight_decay, schedule, …: those of
-            :class:`wassloss.TrainingPlan`, with defaults for tables: 2000 steps of Adam.
+            :class:`wassloss.training.TrainingPlan`, with defaults for tables: 2000 steps of Adam.
     """
 
     data: str
