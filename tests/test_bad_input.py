@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import wassloss as wl
+from tests.losses.per_example import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.ground import Matrix, Ordinal
-from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.transport import Newton
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.closed_forms import LineArea
@@ -482,11 +482,6 @@ SETTINGS: dict[str, Mistake] = {
         lambda: w(epsilon=0.1, gamma="hi"),
         TypeError,
         "gamma must be a number, got 'hi'",
-    ),
-    "gamma for logits": (
-        lambda: wasserstein_loss(LOGITS, IDS, METRIC, epsilon=0.1, gamma=1.0),
-        ValueError,
-        "gamma must be infinite for logits: use relaxed_wasserstein_loss",
     ),
     "regularizer typo": (
         lambda: loss(regularizer="plam"),

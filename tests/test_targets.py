@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 import wassloss as wl
+from tests.losses.per_example import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.ground import Ordinal
-from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.targets import read_target
 
 K = 6

@@ -24,8 +24,7 @@ NAMES = {
         Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree load
     """,
     "wassloss.losses": """
-        NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss baselines
-        relaxed_wasserstein_loss solve wasserstein wasserstein_loss
+        NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss baselines solve wasserstein
     """,
     "wassloss.losses.baselines": """
         ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss SoftenedKLLoss

@@ -21,8 +21,8 @@ from tests.fuzz.long.kinds import KINDS
 from tests.fuzz.long.loss_check import KLTerm, check_loss
 from tests.fuzz.long.notes import noted
 from tests.fuzz.long.ways import Outcome, WrongAnswerError
+from tests.losses import per_example
 from wassloss.kernels import launch
-from wassloss.losses import functional
 from wassloss.transport import Newton
 
 SEED = 0
@@ -177,9 +177,9 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "exact gradient": ("exact", wl.WassersteinLoss, "forward", flipped(wl.WassersteinLoss)),
     "function": (
         "balanced",
-        functional,
+        per_example,
         "wasserstein_loss",
-        scaled(functional.wasserstein_loss),
+        scaled(per_example.wasserstein_loss),
     ),
     "debiased value": ("debiased", wl.WassersteinLoss, "forward", off(wl.WassersteinLoss)),
     "iterations": ("iterations", wl.WassersteinLoss, "forward", off(wl.WassersteinLoss)),

@@ -16,8 +16,9 @@ import wassloss as wl
 from tests.fuzz.cases import FORMS, in_form, log_masses, logits, metrics, unit_of, weights
 from tests.fuzz.outcome import Outcome, outcome, too_much
 from tests.fuzz.reference import bounds, dense
+from tests.losses import per_example
 from tests.oracles import INF, Array
-from wassloss.losses import functional, fused
+from wassloss.losses import fused
 
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-5}
 # As parts of the largest cost: from all but exact to all but free.
@@ -74,7 +75,7 @@ def test_balanced_losses(data: st.DataObject) -> None:
     tabulated = wl.WassersteinLoss(metric, reduction="none", **keywords)
 
     def by_function(x: Tensor) -> Tensor:
-        return functional.wasserstein_loss(x, target, metric, **keywords)
+        return per_example.wasserstein_loss(x, target, metric, **keywords)
 
     quick = with_gradient(
         by_function if data.draw(st.booleans()) else lambda x: tabulated(x, target), x

@@ -8,10 +8,10 @@ from torch import Tensor
 
 import wassloss as wl
 from tests.generators import random_masses, random_metric
+from tests.losses import per_example
 from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.kernels import launch
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
-from wassloss.losses import functional
 from wassloss.losses import fused as loss
 from wassloss.losses.fused import FusedResult, NumbaKernels, TritonKernels
 from wassloss.losses.spec import LossSpec
@@ -191,7 +191,7 @@ def test_costs_from_a_table_or_on_demand(use, kernels, tabulated):
     for target in (torch.randint(LABELS, (BATCH,)), few_labels(F64)):
         values = run(kernels, metric, logits, target, epsilon=0.1).value
         use(None)
-        expected = functional.wasserstein_loss(logits, target, metric, epsilon=0.1)
+        expected = per_example.wasserstein_loss(logits, target, metric, epsilon=0.1)
         torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -336,7 +336,7 @@ def test_an_unfinished_solve_is_marked_and_warned_of(use, kernels):
     assert INVALID not in fused.status.tolist()
     device = use(kernels)
     with pytest.warns(wl.ConvergenceWarning, match="max_iterations"):
-        functional.wasserstein_loss(
+        per_example.wasserstein_loss(
             logits.to(device), moved(target, device), metric.to(device), epsilon=0.01,
             max_iterations=1,
         )  # fmt: skip

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import wassloss as wl
+from tests.losses.per_example import wasserstein_loss
 from wassloss import _checks
 from wassloss.ground import Discrete, Embedding, Ordinal, Tree
 from wassloss.losses import fused
@@ -370,7 +371,7 @@ def test_what_records_one_example_is_refused(name: str) -> None:
         wl.WassersteinLoss(LINE),
         wl.NearestWassersteinLoss(LINE),
         wl.RelaxedWassersteinLoss(LINE),
-        lambda x, y: wl.losses.wasserstein_loss(x, y, LINE, epsilon=0.1),
+        lambda x, y: wasserstein_loss(x, y, LINE, epsilon=0.1),
         lambda x, y: wl.wasserstein(x.softmax(1), y, LINE, epsilon=0.1),
     ]
     for loss in losses:
@@ -390,7 +391,7 @@ def test_the_functions() -> None:
     target = torch.tensor([0, 2, 5])
 
     def both(logits: Tensor) -> tuple[Tensor, Tensor]:
-        loss = wl.losses.wasserstein_loss(logits, target, LINE, epsilon=0.1)
+        loss = wasserstein_loss(logits, target, LINE, epsilon=0.1)
         return loss, wl.wasserstein(logits.softmax(1), target, LINE, epsilon=0.1)
 
     logits = torch.randn(3, K)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 import wassloss as wl
 from tests.generators import random_masses
+from tests.losses.per_example import relaxed_wasserstein_loss, wasserstein_loss
 from tests.losses.test_gradients import ANY, check_gradient, measures, within_mass
 from tests.oracles import INF, algorithm_one, convex, linear_program
 from wassloss.ground import Cost
 from wassloss.kernels import launch
-from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
 from wassloss.transport import Newton, Sinkhorn
 from wassloss.transport.closed_forms import Nearest, NearestCPU

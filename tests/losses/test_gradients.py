@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 import wassloss as wl
+from tests.losses.per_example import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.ground import Discrete, Embedding, Matrix, Ordinal, Tree
-from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 
 K = 5
 F64 = torch.float64

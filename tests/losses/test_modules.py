@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, kl_div, one_hot
 
 import wassloss as wl
+from tests.losses.per_example import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.ground import Discrete, Embedding, Matrix, Ordinal
-from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.losses.modules import LARGEST_TABLE
 
 K = 5

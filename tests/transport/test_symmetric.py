@@ -9,10 +9,10 @@ from torch import Tensor
 
 import wassloss as wl
 from tests.generators import REGULARIZERS, is_finite, random_masses, random_metric
+from tests.losses.per_example import wasserstein_loss
 from tests.oracles import convex
 from wassloss import ConvergenceWarning, SparseTarget
 from wassloss.ground import Embedding, Grid, GroundMetric, Matrix, Ordinal
-from wassloss.losses import wasserstein_loss
 from wassloss.transport import Newton, Problem
 from wassloss.transport.dispatch import solve_problem
 from wassloss.transport.objective import Objective, Regularizer

@@ -1,8 +1,7 @@
-"""Losses as modules, as functions of each example, and the losses one would otherwise pick.
+"""Losses as modules, the distance itself, and the losses one would otherwise pick.
 
 =========================================  =====================================================
 :class:`~wassloss.WassersteinLoss` …       modules: swap one in for `CrossEntropyLoss`
-:func:`wasserstein_loss` …                 the same per example, as functions
 :func:`~wassloss.wasserstein`, `solve`     the distance itself, and its plan
 :mod:`wassloss.losses.baselines`           other losses on the same targets, to compare with
 =========================================  =====================================================
@@ -27,12 +26,7 @@ solver              a solver of :mod:`wassloss.transport` instead of the automat
 """
 
 from wassloss.losses import baselines
-from wassloss.losses.functional import (
-    relaxed_wasserstein_loss,
-    solve,
-    wasserstein,
-    wasserstein_loss,
-)
+from wassloss.losses.functional import solve, wasserstein
 from wassloss.losses.modules import (
     NearestWassersteinLoss,
     RelaxedWassersteinLoss,
@@ -44,8 +38,6 @@ __all__ = [
     "RelaxedWassersteinLoss",
     "WassersteinLoss",
     "baselines",
-    "relaxed_wasserstein_loss",
     "solve",
     "wasserstein",
-    "wasserstein_loss",
 ]

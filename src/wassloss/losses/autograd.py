@@ -23,8 +23,7 @@ def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
 
 def with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor) -> Tensor:
     """`with_gradient` for one input outside of `torch.func`'s transforms: the same, for less."""
-    # Side by side in a tuple, for what is no input of a function needs no copy to be its output.
-    result: Tensor = _FusedEnvelope.apply(x, (value, gradient))
+    result: Tensor = _FusedEnvelope.apply(x, (value, gradient, None))
     return result
 
 
@@ -43,7 +42,7 @@ def reduced_with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor, mean
     One step in the backward pass rather than two.
     """
     reduced, share = (value.mean(), 1 / len(value)) if mean else (value.sum(), 1.0)
-    result: Tensor = _ReducedEnvelope.apply(x, (reduced, gradient, share))
+    result: Tensor = _FusedEnvelope.apply(x, (reduced, gradient, share))
     return result
 
 
@@ -61,34 +60,16 @@ class _Envelope(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
         count = len(saved) // 2
-        results: list[Tensor | None] = []
-        for needed, x, gradient in zip(
-            ctx.needs_input_grad[1:], saved[:count], saved[count:], strict=False
-        ):
-            if not needed:
-                results.append(None)
-                continue
-            results.append(_scaled(gradient, grad_output, x))
+        triples = zip(ctx.needs_input_grad[1:], saved[:count], saved[count:], strict=False)
+        results = [_scaled(g, grad_output, x) if needed else None for needed, x, g in triples]
         return None, *results, *[None] * count
 
 
 class _FusedEnvelope(torch.autograd.Function):
-    # Without a setup_context of its own: torch inspects the signature of one at every call.
+    # Without a setup_context of its own: torch inspects the signature of one at every call. And
+    # with all but `x` in a tuple: what is no input of a function needs no copy to be its output.
     @staticmethod
-    def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor]) -> Tensor:
-        value, gradient = found
-        ctx.save_for_backward(x, gradient)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        x, gradient = ctx.saved_tensors
-        return _scaled(gradient, grad_output, x), None
-
-
-class _ReducedEnvelope(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor, float]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor, float | None]) -> Tensor:
         value, gradient, ctx.share = found
         ctx.save_for_backward(x, gradient)
         return value
@@ -96,7 +77,9 @@ class _ReducedEnvelope(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, gradient = ctx.saved_tensors
-        return _scaled(gradient, grad_output * ctx.share, x), None
+        if ctx.share is not None:
+            grad_output = grad_output * ctx.share
+        return _scaled(gradient, grad_output, x), None
 
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:

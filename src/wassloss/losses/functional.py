@@ -1,14 +1,7 @@
-"""Per-example losses: differentiable functions, one number per example.
-
-Gradients are first-order and come from the optimum of each solve. A solve that does not reach its
-tolerance raises a :class:`~wassloss.ConvergenceWarning`.
-
-The keywords that they share are explained in :mod:`wassloss.losses`.
-"""
+"""Distances between measures, and the losses of each example that the modules reduce."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -25,7 +18,7 @@ from wassloss.losses.autograd import (
     with_fused_gradient,
 )
 from wassloss.losses.fused import FusedResult, fused_loss
-from wassloss.losses.spec import LossSpec, SolverKeywords, TransportKeywords
+from wassloss.losses.spec import LossSpec, TransportKeywords
 from wassloss.losses.transport_cost import problem_of, transport_cost
 from wassloss.targets import (
     ReadTarget,
@@ -123,100 +116,6 @@ def wasserstein(
     return value.reshape(h.shape[:-1])
 
 
-def wasserstein_loss(
-    logits: Tensor,
-    target: Target,
-    metric: GroundMetric | Tensor | NDArray[Any],
-    *,
-    epsilon: float,
-    debiased: bool = False,
-    kl_weight: float = 0.0,
-    normalize_target: bool = False,
-    ignore_index: int = -100,
-    **keywords: Unpack[SolverKeywords],
-) -> Tensor:
-    """`W(softmax(logits), target) + kl_weight · KL(target ‖ softmax(logits))` for each example.
-
-    Args:
-        logits: `(batch, labels, …)` or `(labels,)`, as `cross_entropy` takes them.
-        target: in any form (see :mod:`wassloss.targets`); dense weights have the logits' shape.
-        metric: the ground metric, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`.
-        epsilon: entropic strength; 0 is exact.
-        debiased: use the Sinkhorn divergence.
-        kl_weight: the paper's α.
-        normalize_target: divide each target by its sum (several tags, each of weight 1, say).
-        ignore_index: the class id of examples whose loss is 0.
-        **keywords: see :mod:`wassloss.losses`.
-
-    Returns:
-        The shape of `logits` without its label dimension.
-
-    >>> import torch, wassloss as wl
-    >>> from wassloss.losses import wasserstein_loss
-    >>> logits = torch.tensor([[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]])
-    >>> wasserstein_loss(logits, torch.tensor([2, 2, 2]), wl.ground.Ordinal(3), epsilon=0)
-    tensor([1.9996, 1.0000, 0.0004])
-    """
-    spec = LossSpec.checked(
-        metric,
-        epsilon=epsilon,
-        debiased=debiased,
-        kl_weight=kl_weight,
-        normalize_target=normalize_target,
-        ignore_index=ignore_index,
-        **keywords,
-    )
-    if not spec.objective.balanced:
-        raise ValueError("gamma must be infinite for logits: use relaxed_wasserstein_loss")
-    return loss_of_logits(logits, target, spec).differentiable()
-
-
-def relaxed_wasserstein_loss(
-    log_h: Tensor,
-    target: Target,
-    metric: GroundMetric | Tensor | NDArray[Any],
-    *,
-    epsilon: float,
-    gamma: float | Iterable[float],
-    kl_weight: float = 0.0,
-    ignore_index: int = -100,
-    **keywords: Unpack[SolverKeywords],
-) -> Tensor:
-    """Relaxed transport from the measure `exp(log_h)` to the target, plus `kl_weight · KL~`.
-
-    Args:
-        log_h: logs of unnormalised masses, `(batch, labels, …)` or `(labels,)`.
-        target: in any form (see :mod:`wassloss.targets`), of any mass.
-        metric: the ground metric, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`.
-        epsilon: entropic strength, positive.
-        gamma: `(γ_a, γ_b)`, or one number for both.
-        kl_weight: weight of `KL~(target ‖ exp(log_h))`.
-        ignore_index: the class id of examples whose loss is 0.
-        **keywords: see :mod:`wassloss.losses`.
-
-    Returns:
-        The shape of `log_h` without its label dimension.
-
-    >>> import torch, wassloss as wl
-    >>> from wassloss.losses import relaxed_wasserstein_loss
-    >>> log_h, y = torch.zeros(1, 3), torch.tensor([[0.0, 0.0, 3.0]])
-    >>> loss = relaxed_wasserstein_loss(log_h, y, wl.ground.Ordinal(3), epsilon=0.01, gamma=100.0)
-    >>> loss.round(decimals=2)  # three units of mass, moved 2, 1 and 0 steps
-    tensor([2.9800])
-    """
-    spec = LossSpec.checked(
-        metric,
-        epsilon=epsilon,
-        gamma=gamma,
-        kl_weight=kl_weight,
-        ignore_index=ignore_index,
-        **keywords,
-    )
-    return relaxed_loss(log_h, target, spec).differentiable()
-
-
 class Slope(NamedTuple):
     """The gradient of each of a batch of values, `(batch, n)`, in the row of `x` it belongs to."""
 
@@ -251,7 +150,7 @@ class PerExample(NamedTuple):
 def loss_of_logits(
     logits: Tensor, target: Target, spec: LossSpec, unsolved: Tensor | None = None
 ) -> PerExample:
-    """`wasserstein_loss` with its keywords checked, also of a target that need not be met.
+    """`W(softmax(logits), target) + kl_weight · KL` for each example.
 
     `unsolved` is a count to which CUDA graphs add the examples that went wrong.
     """
@@ -298,7 +197,7 @@ def _from_fused(
 def relaxed_loss(
     log_h: Tensor, target: Target, spec: LossSpec, unsolved: Tensor | None = None
 ) -> PerExample:
-    """`relaxed_wasserstein_loss` with its keywords checked; `unsolved` as in `loss_of_logits`."""
+    """Relaxed transport from `exp(log_h)` to the target plus `kl_weight · KL~`, per example."""
     rows, target, shape = _shaped("log_h", log_h, target, spec)
     form = read_form(target, spec.metric.size, shape, rows)
     rows, read, counts = _checked("log_h", rows, form, spec)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -59,6 +59,16 @@ class FusedResult(NamedTuple):
         return int(self.status.max()) if self.known_worst is None else self.known_worst
 
 
+class Batch(NamedTuple):
+    """What a kernel is given, apart from costs: tensors that are detached and contiguous."""
+
+    logits: Tensor  # (batch, labels)
+    indices: Tensor  # (batch, support), or class ids (batch,)
+    weights: Tensor | None = None  # (batch, support); None for class ids
+    tol: float = 0.0  # to solve to
+    mass_tolerance: float = 0.0  # how far masses may be off
+
+
 def fused_loss(
     logits: Tensor, target: ReadTarget, spec: LossSpec, unsolved: Tensor | None = None
 ) -> FusedResult | None:
@@ -74,11 +84,17 @@ def fused_loss(
     if weights is None:
         if spec.options.scaling_iterations is not None:
             return None
-        return _class_ids(kernels(spec, unsolved), logits, indices)
+        batch = Batch(logits.detach().contiguous(), indices.contiguous())
+        return _with_costs(kernels(spec, unsolved).class_ids, batch, spec.metric)
     apart = indices.shape == weights.shape and 0 < indices.shape[1] <= kernels.LARGEST_SUPPORT
     if not apart or weights.requires_grad or not kernels.solves(spec):
         return None
-    return _sparse(kernels(spec, unsolved), logits, indices, weights)
+    dtype = logits.dtype
+    batch = _sparse_batch(logits.detach().contiguous(), indices.contiguous(), weights, spec)
+    found = _with_costs(kernels(spec, unsolved).sparse, batch, spec.metric)
+    if batch.logits.dtype == dtype:
+        return found
+    return found._replace(value=found.value.to(dtype), gradient=found.gradient.to(dtype))
 
 
 def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
@@ -93,60 +109,39 @@ def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
     return TritonKernels if device == "cuda" and launch.HAS_TRITON else None
 
 
-def _class_ids(kernels: _Kernels, logits: Tensor, ids: Tensor) -> FusedResult:
-    x, ids = logits.detach().contiguous(), ids.contiguous()
-
-    def run(rows: slice, cost: Tensor, tabulated: bool) -> FusedResult:
-        return kernels.class_ids(x[rows], ids[rows], cost, tabulated)
-
-    metric = kernels.spec.metric
-    table = metric.known_costs_in(x.dtype)
-    if table is None:
-        return _in_pieces(run, ids.unsqueeze(1), metric, x.dtype)
-    return kernels.class_ids(x, ids, table, True)
-
-
-def _sparse(kernels: _Kernels, logits: Tensor, indices: Tensor, weights: Tensor) -> FusedResult:
-    spec, x, dtype = kernels.spec, logits.detach().contiguous(), logits.dtype
-    tol = default_tolerance(dtype) if spec.options.tol is None else spec.options.tol
-    tolerance = _mass_tolerance(dtype, weights.dtype)
-    largest, epsilon = spec.metric.largest_known_cost, spec.objective.epsilon
-    to_tolerance = not spec.objective.free_target and spec.options.scaling_iterations is None
-    if to_tolerance and largest is not None and rounding_error(largest, epsilon, dtype) > tol:
+def _sparse_batch(x: Tensor, indices: Tensor, weights: Tensor, spec: LossSpec) -> Batch:
+    """A batch of a few labels each, in a precision that can reach the tolerance."""
+    dtype, objective, options = x.dtype, spec.objective, spec.options
+    tol = default_tolerance(dtype) if options.tol is None else options.tol
+    largest = spec.metric.largest_known_cost
+    to_tolerance = not objective.free_target and options.scaling_iterations is None
+    if to_tolerance and rounding_error(largest or 0.0, objective.epsilon, dtype) > tol:
         x = x.double()  # whose rounding leaves enough digits
     # In the precision of the logits first: what it rounds to 0 is padding in either.
-    indices, weights = indices.contiguous(), weights.to(dtype).to(x.dtype).contiguous()
-
-    def run(rows: slice, cost: Tensor, tabulated: bool) -> FusedResult:
-        return kernels.sparse(
-            x[rows], indices[rows], weights[rows], cost, tabulated, tol, tolerance
-        )
-
-    table = spec.metric.known_costs_in(x.dtype)
-    if table is None:
-        found = _in_pieces(run, indices, spec.metric, x.dtype)
-    else:
-        found = kernels.sparse(x, indices, weights, table, True, tol, tolerance)
-    if x.dtype == dtype:
-        return found
-    return found._replace(value=found.value.to(dtype), gradient=found.gradient.to(dtype))
+    rounded = weights.to(dtype).to(x.dtype).contiguous()
+    return Batch(x, indices, rounded, tol, _mass_tolerance(dtype, weights.dtype))
 
 
-def _in_pieces(
-    run: Callable[[slice, Tensor, bool], FusedResult],
-    indices: Tensor,
-    metric: GroundMetric,
-    dtype: torch.dtype,
+def _with_costs(
+    run: Callable[[Batch, Tensor, bool], FusedResult], batch: Batch, metric: GroundMetric
 ) -> FusedResult:
-    """Run a kernel piece by piece on the columns of costs that it needs."""
-    labels, (batch, support) = metric.size, indices.shape
-    named = indices.clamp(0, labels - 1)  # kernels find out what is out of range
-    size = max(1, largest_block(indices.device) // (support * labels))
+    """Run a kernel on the table of costs, or piece by piece on the columns that it needs."""
+    x, indices, weights = batch[:3]
+    table = metric.known_costs_in(x.dtype)
+    if table is not None:
+        return run(batch, table, True)
+    named = indices.reshape(len(x), -1).clamp(0, metric.size - 1)  # kernels refuse others
+    size = max(1, largest_block(x.device) // (named.shape[1] * metric.size))
     parts: list[FusedResult] = []
-    for first in range(0, batch, size):
+    for first in range(0, len(x), size):
         rows = slice(first, first + size)
-        columns = metric.unchecked_cost_columns(named[rows]).detach().to(dtype)
-        parts.append(run(rows, columns.reshape(-1, labels), False))
+        columns = metric.unchecked_cost_columns(named[rows]).detach().to(x.dtype)
+        piece = batch._replace(
+            logits=x[rows],
+            indices=indices[rows],
+            weights=None if weights is None else weights[rows],
+        )
+        parts.append(run(piece, columns.reshape(-1, metric.size), False))
     if len(parts) == 1:
         return parts[0]
     value, gradient, status, _ = zip(*parts, strict=True)
@@ -172,24 +167,12 @@ class _Kernels(ABC):
         """Whether `sparse` is compiled for a loss."""
 
     @abstractmethod
-    def class_ids(self, logits: Tensor, ids: Tensor, cost: Tensor, tabulated: bool) -> FusedResult:
-        """The loss of one label per example, `ids (batch,)`."""
+    def class_ids(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
+        """The loss of one label per example."""
 
     @abstractmethod
-    def sparse(
-        self,
-        logits: Tensor,
-        indices: Tensor,
-        weights: Tensor,
-        cost: Tensor,
-        tabulated: bool,
-        tol: float,
-        tolerance: float,
-    ) -> FusedResult:
-        """The loss of a few labels per example, both `(batch, support)`.
-
-        Solved to `tol`; masses may be off by `tolerance`.
-        """
+    def sparse(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
+        """The loss of a few labels per example."""
 
     def entropy_of_one_label(self) -> float:
         """What the only plan to one label is charged for its entropy `Σ h log h`; see `OneHot`."""
@@ -213,56 +196,44 @@ class NumbaKernels(_Kernels):
             return spec.objective.balanced
         return not spec.objective.exact or spec.objective.free_target
 
-    def class_ids(self, logits: Tensor, ids: Tensor, cost: Tensor, tabulated: bool) -> FusedResult:
-        compiled, x, spec = _numba_kernels(), logits.numpy(), self.spec
-        batch, labels = x.shape
+    def class_ids(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
+        x, dtype, spec = batch.logits.numpy(), batch.logits.dtype, self.spec
         given = (
-            *(x, ids.numpy(), cost.contiguous().numpy(), tabulated, self.entropy_of_one_label()),
-            *(spec.kl_weight, lowest_log_mass(logits.dtype), spec.ignore_index),
+            *(x, batch.indices.numpy(), cost.contiguous().numpy(), tabulated),
+            *(self.entropy_of_one_label(), spec.kl_weight, lowest_log_mass(dtype)),
+            spec.ignore_index,
         )
-        written, statuses = _new_result(x), list[int]()
-
-        def work(first: int, last: int, scratch: RowScratch) -> None:
-            statuses.append(compiled.class_id_rows(first, last, *given, scratch, *written))
 
         def scratch() -> RowScratch:
-            return _row_scratch(labels, x.dtype)
+            return _row_scratch(x.shape[1], x.dtype)
 
-        spread(work, batch, scratch, 1 + batch * labels // launch.WORTH_PASSING)
-        return _result(written, statuses)
+        pieces = 1 + x.size // launch.WORTH_PASSING
+        return _spread(_numba_kernels().class_id_rows, given, x, scratch, pieces)
 
-    def sparse(
-        self,
-        logits: Tensor,
-        indices: Tensor,
-        weights: Tensor,
-        cost: Tensor,
-        tabulated: bool,
-        tol: float,
-        tolerance: float,
-    ) -> FusedResult:
-        compiled, x, spec, dtype = _numba_kernels(), logits.numpy(), self.spec, logits.dtype
-        (batch, labels), support = x.shape, indices.shape[1]
-        fixed = spec.options.scaling_iterations is not None
-        terms = terms_of(spec.objective, dtype, tol, self.budget(), staged=True, fixed=fixed)
-        given = (
-            *(x, indices.numpy(), weights.numpy(), cost.contiguous().numpy(), tabulated, terms),
-            *(spec.kl_weight, lowest_log_mass(dtype), smallest_mass(dtype)),
-            *(spec.normalize_target, tolerance),
+    def sparse(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
+        compiled, x, dtype, spec = (
+            _numba_kernels(),
+            batch.logits.numpy(),
+            batch.logits.dtype,
+            self.spec,
         )
-        written, statuses = _new_result(x), list[int]()
-
-        def work(first: int, last: int, scratch: tuple[Scratch, RowScratch]) -> None:
-            statuses.append(compiled.sparse_rows(first, last, *given, scratch, *written))
+        indices, weights = batch.indices.numpy(), cast(Tensor, batch.weights).numpy()
+        support, fixed = indices.shape[1], spec.options.scaling_iterations is not None
+        terms = terms_of(spec.objective, dtype, batch.tol, self.budget(), staged=True, fixed=fixed)
+        given = (
+            *(x, indices, weights, cost.contiguous().numpy(), tabulated, terms),
+            *(spec.kl_weight, lowest_log_mass(dtype), smallest_mass(dtype)),
+            *(spec.normalize_target, batch.mass_tolerance),
+        )
 
         def scratch() -> tuple[Scratch, RowScratch]:
-            solving = compiled.new_scratch(support, labels, x.dtype)
-            return solving, _row_scratch(labels, x.dtype)
+            solving = compiled.new_scratch(support, x.shape[1], x.dtype)
+            return solving, _row_scratch(x.shape[1], x.dtype)
 
         free = spec.objective.free_target
         worth = launch.WORTH_PASSING if free else launch.WORTH_SOLVING
-        spread(work, batch, scratch, 1 + batch * support * labels // worth)
-        return _result(written, statuses)
+        pieces = 1 + x.size * support // worth
+        return _spread(compiled.sparse_rows, given, x, scratch, pieces)
 
 
 class TritonKernels(_Kernels):
@@ -274,56 +245,45 @@ class TritonKernels(_Kernels):
     def solves(spec: LossSpec) -> bool:
         return spec.objective.balanced and not spec.objective.exact
 
-    def class_ids(self, logits: Tensor, ids: Tensor, cost: Tensor, tabulated: bool) -> FusedResult:
+    def class_ids(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
         from wassloss.kernels.triton.loss import loss_of_class_ids
 
         return FusedResult(
             *loss_of_class_ids(
-                logits,
-                ids,
-                cost,
+                *(batch.logits, batch.indices, cost),
                 tabulated=tabulated,
                 epsilon=self.entropy_of_one_label(),
-                kl_weight=self.spec.kl_weight,
-                lowest=lowest_log_mass(logits.dtype),
                 ignore_index=self.spec.ignore_index,
-                unsolved=None if _checks.can_read_values() else self.unsolved,
+                **self._shared(batch),
             )
         )
 
-    def sparse(
-        self,
-        logits: Tensor,
-        indices: Tensor,
-        weights: Tensor,
-        cost: Tensor,
-        tabulated: bool,
-        tol: float,
-        tolerance: float,
-    ) -> FusedResult:
+    def sparse(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
         from wassloss.kernels.triton.loss import loss_of_sparse
 
         spec = self.spec
         return FusedResult(
             *loss_of_sparse(
-                logits,
-                indices,
-                weights,
-                cost,
+                *(batch.logits, batch.indices, cast(Tensor, batch.weights), cost),
                 tabulated=tabulated,
                 epsilon=spec.objective.epsilon,
                 product=spec.objective.regularizer is Regularizer.PRODUCT,
-                tol=tol,
+                tol=batch.tol,
                 budget=self.budget(),
                 fixed=spec.options.scaling_iterations is not None,
-                kl_weight=spec.kl_weight,
-                lowest=lowest_log_mass(logits.dtype),
-                least=smallest_mass(logits.dtype),
+                least=smallest_mass(batch.logits.dtype),
                 normalize=spec.normalize_target,
-                mass_tolerance=tolerance,
-                unsolved=None if _checks.can_read_values() else self.unsolved,
+                mass_tolerance=batch.mass_tolerance,
+                **self._shared(batch),
             )
         )
+
+    def _shared(self, batch: Batch) -> dict[str, Any]:
+        return {
+            "kl_weight": self.spec.kl_weight,
+            "lowest": lowest_log_mass(batch.logits.dtype),
+            "unsolved": None if _checks.can_read_values() else self.unsolved,
+        }
 
 
 @cache
@@ -341,11 +301,20 @@ def _row_scratch(labels: int, dtype: np.dtype[Any]) -> RowScratch:
     return scratch
 
 
-def _new_result(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.uint8]]:
-    """Room for value, gradient and status."""
-    return np.empty(len(x), x.dtype), np.empty(x.shape, x.dtype), np.empty(len(x), np.uint8)
+def _spread(
+    rows: Callable[..., int],
+    given: tuple[Any, ...],
+    x: NDArray[Any],
+    scratch: Callable[[], Any],
+    pieces: int,
+) -> FusedResult:
+    """Run a compiled pass over all examples, on as many threads as it has pieces of work."""
+    value, gradient = np.empty(len(x), x.dtype), np.empty(x.shape, x.dtype)
+    status, statuses = np.empty(len(x), np.uint8), list[int]()
 
+    def work(first: int, last: int, own: Any) -> None:
+        statuses.append(rows(first, last, *given, own, value, gradient, status))
 
-def _result(written: tuple[NDArray[Any], ...], statuses: list[int]) -> FusedResult:
-    value, gradient, status = map(torch.from_numpy, written)
-    return FusedResult(value, gradient, status, max(statuses))
+    spread(work, len(x), scratch, pieces)
+    found = [torch.from_numpy(array) for array in (value, gradient, status)]
+    return FusedResult(found[0], found[1], found[2], max(statuses))

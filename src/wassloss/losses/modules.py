@@ -38,16 +38,33 @@ class _TransportLoss(nn.Module):
     weight: Tensor | None
     unsolved: Tensor
 
-    def __init__(self, spec: LossSpec, weight: Tensor | None, reduction: str) -> None:
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        epsilon: float | None,
+        weight: Tensor | None,
+        reduction: str,
+        **settings: Any,
+    ) -> None:
         super().__init__()
-        self.spec = spec
+        metric = as_ground_metric(metric)
+        if metric.size <= LARGEST_TABLE and not metric.requires_grad:
+            metric = metric.tabulated()
+        if epsilon is None:
+            epsilon = default_epsilon(metric)
+        self.spec = LossSpec.checked(metric, epsilon=epsilon, **settings)
         check_choice("reduction", reduction, REDUCTIONS)
         if weight is not None:
-            check_class_weights(weight, spec.metric.size, spec.metric.device)
+            check_class_weights(weight, metric.size, metric.device)
         self.reduction = reduction
         self.register_buffer("weight", weight)
-        unsolved = torch.zeros((), dtype=torch.long, device=spec.metric.device)
+        unsolved = torch.zeros((), dtype=torch.long, device=metric.device)
         self.register_buffer("unsolved", unsolved, persistent=False)
+
+    def forward(
+        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        return self._reduce(loss_of_logits(logits, target, self.spec, self.unsolved), sample_weight)
 
     @property
     def metric(self) -> GroundMetric:
@@ -110,13 +127,6 @@ class _TransportLoss(nn.Module):
             of_example = of_example.reshape(losses.shape)
             share = of_example if share is None else share * of_example
         return share
-
-
-def _tabulated(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
-    """The metric with all costs computed, unless they are many or are being learned."""
-    metric = as_ground_metric(metric)
-    small = metric.size <= LARGEST_TABLE and not metric.requires_grad
-    return metric.tabulated() if small else metric
 
 
 def _total_share(losses: PerExample, share: Tensor | None) -> Tensor:
@@ -200,10 +210,8 @@ class WassersteinLoss(_TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        metric = _tabulated(metric)
-        spec = LossSpec.checked(
-            metric,
-            epsilon=default_epsilon(metric) if epsilon is None else epsilon,
+        super().__init__(
+            *(metric, epsilon, weight, reduction),
             regularizer=regularizer,
             debiased=debiased,
             kl_weight=kl_weight,
@@ -214,12 +222,6 @@ class WassersteinLoss(_TransportLoss):
             scaling_iterations=scaling_iterations,
             solver=solver,
         )
-        super().__init__(spec, weight, reduction)
-
-    def forward(
-        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        return self._reduce(loss_of_logits(logits, target, self.spec, self.unsolved), sample_weight)
 
 
 class NearestWassersteinLoss(_TransportLoss):
@@ -267,22 +269,14 @@ class NearestWassersteinLoss(_TransportLoss):
         ignore_index: int = -100,
         reduction: str = "mean",
     ) -> None:
-        metric = _tabulated(metric)
-        spec = LossSpec.checked(
-            metric,
-            epsilon=default_epsilon(metric) if epsilon is None else epsilon,
+        super().__init__(
+            *(metric, epsilon, weight, reduction),
             gamma=(math.inf, 0.0),
             regularizer=regularizer,
             kl_weight=kl_weight,
             normalize_target=True,
             ignore_index=ignore_index,
         )
-        super().__init__(spec, weight, reduction)
-
-    def forward(
-        self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        return self._reduce(loss_of_logits(logits, target, self.spec, self.unsolved), sample_weight)
 
 
 class RelaxedWassersteinLoss(_TransportLoss):
@@ -327,10 +321,9 @@ class RelaxedWassersteinLoss(_TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        metric = _tabulated(metric)
-        spec = LossSpec.checked(
-            metric,
-            epsilon=default_epsilon(metric) if epsilon is None else epsilon,
+        metric = as_ground_metric(metric)
+        super().__init__(
+            *(metric, epsilon, weight, reduction),
             gamma=typical_cost(metric) if gamma is None else gamma,
             regularizer=regularizer,
             kl_weight=kl_weight,
@@ -340,7 +333,6 @@ class RelaxedWassersteinLoss(_TransportLoss):
             scaling_iterations=scaling_iterations,
             solver=solver,
         )
-        super().__init__(spec, weight, reduction)
 
     def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
         return self._reduce(relaxed_loss(log_h, target, self.spec, self.unsolved), sample_weight)

@@ -18,21 +18,16 @@ from wassloss.transport import SolveOptions, Solver
 from wassloss.transport.objective import Objective, Regularizer
 
 
-class SolverKeywords(TypedDict, total=False):
-    """Keywords that every transport function shares; :mod:`wassloss.losses` explains them."""
+class TransportKeywords(TypedDict, total=False):
+    """Keywords that :mod:`wassloss.losses` explains."""
 
+    gamma: float | Iterable[float]
     regularizer: str
+    debiased: bool
     tol: float | None
     max_iterations: int | None
     scaling_iterations: int | None
     solver: Solver | None
-
-
-class TransportKeywords(SolverKeywords, total=False):
-    """Keywords of the functions that are not named for one kind of transport."""
-
-    gamma: float | Iterable[float]
-    debiased: bool
 
 
 @dataclass(frozen=True)

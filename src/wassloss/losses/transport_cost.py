@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,7 @@ from wassloss import _checks
 from wassloss.losses.autograd import check_reverse_mode, with_gradient
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget
-from wassloss.transport import Problem
+from wassloss.transport import Problem, Solution
 from wassloss.transport.dispatch import choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
 from wassloss.transport.sinkhorn import Symmetric
@@ -54,24 +56,17 @@ def _prediction_itself(
     log_h: Tensor, spec: LossSpec, solver: Symmetric, h: Tensor | None
 ) -> Tensor:
     """The transport of each prediction to itself, `(batch,)`."""
-    metric = spec.metric
-    everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
+    everything = torch.arange(spec.metric.size, device=log_h.device).unsqueeze(0)
     masses = log_h.detach().exp() if h is None else h.detach()
     masses = masses.clamp(min=smallest_mass(masses.dtype))
-    problem = Problem.from_log(log_h.detach(), masses, everything, metric, spec.objective)
+    problem = Problem.from_log(log_h.detach(), masses, everything, spec.metric, spec.objective)
     solution = solve_problem(problem, solver)
-    if not torch.is_grad_enabled():
-        return solution.value
-    pairs: list[tuple[Tensor, Tensor]] = []
-    slope = solution.gradient(0) + solution.gradient(1)  # the measure is on both sides
-    if h is not None and h.requires_grad:
-        pairs.append((h, slope))
-    if h is None and log_h.requires_grad:
-        pairs.append((log_h, masses * slope))
-    if metric.requires_grad:
-        columns = metric.cost_columns(everything).to(log_h.dtype)
-        pairs.append((columns.expand(problem.batch, -1, -1), solution.support_plan()))
-    return with_gradient(solution.value, *pairs) if pairs else solution.value
+    return _differentiable(
+        solution,
+        (h, lambda: _slope_of_both(solution)),
+        (log_h if h is None else None, lambda: masses * _slope_of_both(solution)),
+        costs=lambda: spec.metric.cost_columns(everything),
+    )
 
 
 def _target_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> Tensor:
@@ -91,14 +86,9 @@ def _target_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> T
         masses.log(), masses, own, metric, spec.objective, block=costs.detach()
     )
     solution = solve_problem(problem, solver)
-    if not torch.is_grad_enabled():
-        return solution.value
-    pairs: list[tuple[Tensor, Tensor]] = []
-    if weights.requires_grad:
-        pairs.append((weights, solution.gradient(0) + solution.gradient(1)))
-    if metric.requires_grad:
-        pairs.append((costs.expand(problem.batch, -1, -1), solution.support_plan()))
-    return with_gradient(solution.value, *pairs) if pairs else solution.value
+    return _differentiable(
+        solution, (weights, lambda: _slope_of_both(solution)), costs=lambda: costs
+    )
 
 
 def _one_transport(
@@ -112,19 +102,34 @@ def _one_transport(
         check_reverse_mode(log_h if h is None else h, target.weights)
     problem = problem_of(log_h.detach(), target, spec)
     solution = solve_problem(problem, choose_solver(problem, spec.options), unsolved=unsolved)
+    return _differentiable(
+        solution,
+        (h, lambda: solution.gradient(0)),
+        (log_h if h is None else None, solution.log_gradient),
+        (target.weights, lambda: solution.gradient(1)),
+        costs=lambda: spec.metric.cost_columns(target.indices),
+    )
+
+
+def _differentiable(
+    solution: Solution,
+    *inputs: tuple[Tensor | None, Callable[[], Tensor]],
+    costs: Callable[[], Tensor],
+) -> Tensor:
+    """A solution's value, differentiable in its inputs and in costs that are learned."""
     if not torch.is_grad_enabled():
         return solution.value
-    pairs: list[tuple[Tensor, Tensor]] = []
-    if h is not None and h.requires_grad:
-        pairs.append((h, solution.gradient(0)))
-    if h is None and log_h.requires_grad:
-        pairs.append((log_h, solution.log_gradient()))
-    if target.weights.requires_grad:
-        pairs.append((target.weights, solution.gradient(1)))
-    if spec.metric.requires_grad:
-        columns = spec.metric.cost_columns(target.indices).to(log_h.dtype)
+    pairs = [(x, slope()) for x, slope in inputs if x is not None and x.requires_grad]
+    problem = solution.problem
+    if problem.metric.requires_grad:
+        columns = costs().to(solution.value.dtype)
         pairs.append((columns.expand(problem.batch, -1, -1), solution.support_plan()))
     return with_gradient(solution.value, *pairs) if pairs else solution.value
+
+
+def _slope_of_both(solution: Solution) -> Tensor:
+    """The gradient in a measure that is on both sides."""
+    return solution.gradient(0) + solution.gradient(1)
 
 
 def problem_of(log_h: Tensor, target: SparseTarget, spec: LossSpec) -> Problem:

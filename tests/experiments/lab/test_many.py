@@ -11,6 +11,7 @@ from experiments.lab.many import OneLabelLoss, train_linear, train_many
 from experiments.lab.many import train as many
 from experiments.lab.many.compiled import CompiledSteps
 from experiments.lab.many.one_label import CROSS_ENTROPY, loss_and_gradient
+from tests.losses.per_example import wasserstein_loss
 from tests.training.problems import (
     LABELS,
     grades,
@@ -19,7 +20,6 @@ from tests.training.problems import (
     tags,
     wasserstein,
 )
-from wassloss.losses import wasserstein_loss
 from wassloss.losses.baselines import KLLoss
 from wassloss.training import TrainingPlan, train
 

@@ -1,4 +1,4 @@
-"""`WassersteinLoss` and `functional.wasserstein_loss`, entropic or exact."""
+"""`WassersteinLoss` and the losses of each example, entropic or exact."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, wo
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways, check_refusal
-from wassloss.losses import functional
+from tests.losses import per_example
 
 
 def entropic(rng: Generator) -> Tally:
@@ -58,7 +58,7 @@ def _check(rng: Generator, *, exact: bool) -> Tally:
 
     def loss(x: Tensor) -> Tensor:
         if not by_module:
-            return functional.wasserstein_loss(x, targets.target, metric, **keywords)
+            return per_example.wasserstein_loss(x, targets.target, metric, **keywords)
         loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords)
         values: Tensor = loss_fn(x, targets.target)
         return values

@@ -36,7 +36,7 @@ from tests.fuzz.long.loss_check import loss_and_gradient, working
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways, check_refusal
-from wassloss.losses import functional
+from tests.losses import per_example
 
 
 def debiased(rng: Generator) -> Tally:
@@ -55,7 +55,7 @@ def debiased(rng: Generator) -> Tally:
 
     def loss(x: Tensor) -> Tensor:
         if not by_module:
-            return functional.wasserstein_loss(x, targets.target, metric, **keywords)
+            return per_example.wasserstein_loss(x, targets.target, metric, **keywords)
         loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords)
         values: Tensor = loss_fn(x, targets.target)
         return values

@@ -27,8 +27,8 @@ from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, wo
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways
+from tests.losses import per_example
 from tests.oracles import INF
-from wassloss.losses import functional
 
 
 def relaxed(rng: Generator) -> Tally:
@@ -69,7 +69,7 @@ def _check(rng: Generator, draw_gamma: Any) -> Tally:
 
     def loss(x: Tensor) -> Tensor:
         if not by_module:
-            return functional.relaxed_wasserstein_loss(x, targets.target, metric, **keywords)
+            return per_example.relaxed_wasserstein_loss(x, targets.target, metric, **keywords)
         loss_fn = wl.RelaxedWassersteinLoss(metric, reduction="none", **keywords)
         values: Tensor = loss_fn(x, targets.target)
         return values
