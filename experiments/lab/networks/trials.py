@@ -1,0 +1,164 @@
+"""Searching the strengths of every loss alike, and training what was chosen with many seeds."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import qmc
+
+from experiments.lab.networks.fitting import fit
+from experiments.lab.networks.losses import FAMILIES, Family
+from experiments.lab.networks.scoring import LARGER_IS_BETTER, Scores, score
+from experiments.lab.networks.tasks import Task, load_task
+from wassloss import ConvergenceWarning
+from wassloss.scores import paired_difference
+
+RATES = (0.3, 3.0)  # times the recipe's own
+DECAYS = (0.1, 10.0)
+MOST_STRENGTHS = 3
+# How much worse than cross-entropy's a choice may be, so that distance is not bought with it.
+SLACK = {"right": 0.005, "auc": 0.002, "nll": 0.02}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A loss with its strengths, and how it is trained.
+
+    Attributes:
+        rate, decay: times those of the task's recipe.
+    """
+
+    family: str
+    strengths: tuple[tuple[str, float], ...] = ()
+    rate: float = 1.0
+    decay: float = 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "strengths": dict(self.strengths)}
+
+    @classmethod
+    def from_json(cls, read: Mapping[str, Any]) -> Trial:
+        return cls(**{**read, "strengths": tuple(read["strengths"].items())})
+
+
+@dataclass(frozen=True)
+class Job:
+    """A trial on a task, with the seed of split, weights and order of rows."""
+
+    task: str
+    trial: Trial
+    seed: int
+    part: str = "test"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Scores of each example, and what a step took."""
+
+    scores: Scores
+    milliseconds: float = field(compare=False)
+
+    def mean(self, name: str) -> float:
+        return float(self.scores[name].mean())
+
+
+def draw_trials(name: str, family: Family, count: int) -> list[Trial]:
+    """The same learning rates and penalties for every family, and its own strengths."""
+    points = qmc.Halton(2 + MOST_STRENGTHS, scramble=True, rng=0).random(count)
+    return [
+        Trial(
+            name,
+            tuple(
+                (strength, _between(u, *limits))
+                for u, (strength, limits) in zip(point[2:], family.ranges.items(), strict=False)
+            ),
+            _between(point[0], *RATES),
+            _between(point[1], *DECAYS),
+        )
+        for point in points
+    ]
+
+
+def _between(u: float, low: float, high: float) -> float:
+    return float(f"{low * (high / low) ** u:.4g}")
+
+
+def run(job: Job) -> Run:
+    """Train one network and score it."""
+    torch.set_num_threads(1)  # as many processes as there are cores
+    task, family = _task(job.task, job.seed), FAMILIES[job.trial.family]
+    recipe = replace(
+        task.recipe,
+        rate=task.recipe.rate * job.trial.rate,
+        decay=task.recipe.decay * job.trial.decay,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of a strength that does not suit
+        fitted = fit(task, family.build(task, dict(job.trial.strengths)), job.seed, recipe)
+    outputs = fitted.validation if job.part == "validation" else fitted.test
+    scores = score(task, getattr(task, job.part), family.probabilities(outputs))
+    return Run(scores, fitted.milliseconds)
+
+
+@lru_cache(2)
+def _task(name: str, seed: int) -> Task:
+    return load_task(name, seed)
+
+
+def run_all(jobs: Sequence[Job]) -> list[Run]:
+    """All jobs, in as many processes as there are cores."""
+    workers = min(len(jobs), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(run, jobs, chunksize=4))
+
+
+def choose(trials: Sequence[Trial], runs: Sequence[Run], decision: str, least: Run) -> Trial:
+    """The trial of least distance among those about as good as `least` in other ways.
+
+    The one that is nearest to that, if none is.
+    """
+    guards = [name for name in ("right", "auc") if name in least.scores] or ["nll"]
+
+    def behind(found: Run) -> float:
+        gaps = [_loss_in(name, found, least) - SLACK[name] for name in guards]
+        return max(0.0, *gaps)
+
+    pairs = zip(trials, runs, strict=True)
+    return min(pairs, key=lambda pair: (behind(pair[1]), pair[1].mean(f"{decision}distance")))[0]
+
+
+def _loss_in(name: str, found: Run, reference: Run) -> float:
+    own, other = found.mean(name), reference.mean(name)
+    return other - own if name in LARGER_IS_BETTER else own / other - 1
+
+
+def differences(
+    runs: Mapping[str, Sequence[Run]], pairs: Iterable[tuple[str, str]], names: Sequence[str]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Of each pair, own minus other, the mean with its 95 % interval over examples and seeds."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for own, other in pairs:
+        found[f"{own} − {other}"] = {
+            name: asdict(
+                paired_difference(
+                    np.stack(
+                        [
+                            a.scores[name] - b.scores[name]
+                            for a, b in zip(runs[own], runs[other], strict=True)
+                        ]
+                    )
+                )
+            )
+            for name in names
+            if name in runs[own][0].scores and name in runs[other][0].scores
+        }
+    return found
