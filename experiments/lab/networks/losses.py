@@ -205,6 +205,11 @@ FAMILIES: dict[str, Family] = {
         lambda task, s: ExpectedCostLoss(in_medians(task.metric), kl_weight=s["alpha"]),
         {"alpha": ALPHA},
     ),
+    "default": Family(
+        "WassersteinLoss(metric)",
+        lambda task, s: WassersteinLoss(task.metric, normalize_target=True),
+        ours=True,
+    ),
     "w-plain": Family("W", _wasserstein, {"epsilon": EPSILON}, ours=True),
     "w": Family("W + KL", _wasserstein, STRENGTHS, ours=True),
     "w-soft": Family("W + soft KL", _wasserstein, {**STRENGTHS, "width": WIDTH}, ours=True),

@@ -56,7 +56,7 @@ def _of_tags(task: Task, part: Part, h: Tensor) -> dict[str, Tensor]:
     y = y / y.sum(1, keepdim=True)
     found["nll"] = -(y * h.clamp(min=1e-30).log()).sum(1)
     found["auc"] = ranking_auc(h, part.target, reduction="none").nan_to_num(nan=1.0)
-    ks = list(range(1, 21))
+    ks = list(range(1, min(20, task.metric.size) + 1))
     for decision, ranking in (("", h), ("least cost: ", -(h @ task.metric.distance()))):
         curve = top_k_cost(ranking, part.target, task.metric, k=ks, reduction="none")
         found[f"{decision}distance"] = curve.mean(1)
