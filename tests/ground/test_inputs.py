@@ -50,7 +50,7 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Tree([]), "parents must be one-dimensional and not empty, got shape (0,)"),
     (lambda: Tree([-1, -1]), "exactly one root, marked -1, got parents[0] = parents[1] = -1"),
     (lambda: Tree([1, 0]), "exactly one root, marked -1, got none"),
-    (lambda: Tree([-1, 2, 3, 2]), "parents must form a tree, got a cycle through node 2"),
+    (lambda: Tree([-1, 2, 3, 2]), "parents must form a tree, got a cycle through node 3"),
     (lambda: Tree([-1, 1]), "parents must form a tree, got a cycle through node 1"),
     (lambda: Tree([-1, 2]), "parents must be -1 for the root or in 0..1, got parents[1] = 2"),
     (

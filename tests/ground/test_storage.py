@@ -33,7 +33,10 @@ def _arrays(metric: GroundMetric, path: Path) -> Arrays:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": np.array("Torus")}, "kind 'Torus' is unknown, expected one of Discrete, Ordinal"),
+        (
+            {"kind": np.array("Torus")},
+            "kind 'Torus' is unknown, expected one of Discrete, Embedding",
+        ),
         ({"format": np.array(2)}, "format 2 is unknown, this version reads format 1"),
         ({"dtype": np.array("int8")}, "dtype 'int8' is unknown"),
         ({"power": None}, "it lacks power"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses import wasserstein
 from wassloss.scores._inputs import (

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wassloss._checks import check_count
 from wassloss.ground import GroundMetric, Ordinal
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.scores._inputs import (
     Charge,
     Numbers,

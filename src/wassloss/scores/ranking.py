@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_choice
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.scores._inputs import (
     AnyTarget,
     Numbers,
