@@ -35,7 +35,7 @@ def _arrays(metric: GroundMetric, path: Path) -> Arrays:
     [
         (
             {"kind": np.array("Torus")},
-            "kind 'Torus' is unknown, expected one of Discrete, Embedding",
+            "kind 'Torus' is unknown, expected one of Discrete",
         ),
         ({"format": np.array(2)}, "format 2 is unknown, this version reads format 1"),
         ({"dtype": np.array("int8")}, "dtype 'int8' is unknown"),

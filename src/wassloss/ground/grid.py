@@ -107,9 +107,10 @@ class Grid(GroundMetric):
         # Half precision cannot hold a squared index; the sum is taken in float32 at least.
         wide = self.spacing.to(torch.promote_types(self.dtype, torch.float32))
         parts = [step * width for step, width in zip(steps, wide, strict=True)]
-        if self.norm == "manhattan":
-            return reduce(Tensor.add, parts).to(self.dtype)
-        return reduce(Tensor.add, map(Tensor.square, parts)).sqrt().to(self.dtype)
+        if self.norm == "euclidean":
+            parts = [part.square() for part in parts]
+        total: Tensor = reduce(torch.add, parts)
+        return (total.sqrt() if self.norm == "euclidean" else total).to(self.dtype)
 
     def _max_distance(self) -> Tensor:
         # From one corner to the opposite one.
