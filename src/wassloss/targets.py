@@ -67,12 +67,7 @@ def is_dense(target: Target) -> TypeGuard[Tensor]:
     return _is_strided(target) and target.is_floating_point()
 
 
-def is_class_ids(target: Target) -> TypeGuard[Tensor]:
-    """Whether a target is class ids, by its type alone."""
-    return _is_strided(target) and not target.is_floating_point()
-
-
-def _is_strided(target: Target) -> TypeGuard[Tensor]:
+def _is_strided(target: object) -> TypeGuard[Tensor]:
     return isinstance(target, Tensor) and target.layout == torch.strided
 
 
@@ -105,9 +100,9 @@ class ReadTarget(NamedTuple):
         allow_empty: bool = False,
     ) -> tuple[SparseTarget, Tensor | None]:
         """The target with its values checked; arguments and results as in :func:`read_target`."""
-        if self.weights is None:
-            return _checked_class_ids(self.indices.unsqueeze(1), labels, dtype, ignore_index)
-        weights, indices = self.weights, self.indices
+        indices, weights = self
+        if weights is None:
+            return _checked_class_ids(indices.unsqueeze(1), labels, dtype, ignore_index)
         if len(indices) == len(weights):  # as users wrote them: padding may have any label
             padding = (weights == 0) & ((indices < 0) | (indices >= labels))
             indices = indices.masked_fill(padding, 0)
@@ -132,12 +127,12 @@ def read_target(
         labels: number of labels.
         batch_shape: shape of the predictions without their label dimension.
         like: a prediction, for dtype and device.
-        ignore_index: the class id of examples that do not count, where there may be any.
+        ignore_index: the class id of examples that do not count.
         allow_empty: whether an example may have no label at all.
 
     Returns:
-        Labels and weights, `(batch, support)` or, shared, `(1, support)` labels; and a mask
-        `(batch,)` of the examples that count, or None where all do.
+        Labels and weights, `(batch, support)`, or `(1, support)` labels if shared; and a mask
+        `(batch,)` of the examples that count, or None if all do.
     """
     read = read_form(target, labels, batch_shape, like)
     return read.checked(labels, like.dtype, ignore_index, allow_empty)

@@ -21,9 +21,9 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Ordinal([0.0, NAN]), "positions must be finite, got positions[1] = nan"),
     (lambda: Ordinal(np.array(3.0)), "positions must have shape (labels), got ()"),
     (lambda: Ordinal(np.zeros((2, 2))), "positions must have shape (labels), got (2, 2)"),
-    (lambda: Ordinal(3, power=-0.5), "power must be finite and at least 0, got -0.5"),
-    (lambda: Ordinal(3, power=NAN), "power must be finite and at least 0, got nan"),
-    (lambda: Ordinal(3, power=INF), "power must be finite and at least 0, got inf"),
+    (lambda: Ordinal(3, power=-0.5), "power must be a finite number, at least 0, got -0.5"),
+    (lambda: Ordinal(3, power=NAN), "power must be a finite number, at least 0, got nan"),
+    (lambda: Ordinal(3, power=INF), "power must be a finite number, at least 0, got inf"),
     (
         lambda: Ordinal(3, scale=0),
         "scale must be None, a positive number, 'max' or 'median', got 0",

@@ -89,15 +89,6 @@ def finite_distance(distance: Tensor) -> float:
     return d
 
 
-def check_power(power: float) -> float:
-    """A finite, non-negative power."""
-    if isinstance(power, bool) or not isinstance(power, Real):
-        raise TypeError(f"power must be a number, got {power!r}")
-    if not math.isfinite(power) or power < 0:
-        raise ValueError(f"power must be finite and at least 0, got {power}")
-    return float(power)
-
-
 def check_scale(scale: Scale) -> float | Literal["max", "median"]:
     """A finite, positive scale, or one of the words for a scale that the distances give."""
     if scale is None:

@@ -25,17 +25,11 @@ def first_entry(name: str, values: Tensor, mask: Tensor) -> str:
 
 
 def float_tensor(name: str, value: Numbers, *, shape: str, differentiable: bool = False) -> Tensor:
-    """A finite floating-point tensor that later changes to ``value`` cannot reach.
+    """A finite floating-point tensor, copied, of a shape in words such as ``"(labels, features)"``.
 
     Floating dtypes are kept; integers and plain lists take torch's default dtype. A tensor that
-    requires grad is not copied, so that gradients reach it and an optimiser's updates are seen.
-
-    Args:
-        name: the user's name for the argument, for error messages.
-        value: the numbers.
-        shape: the expected shape in words, one per axis, as ``"(labels, features)"``.
-        differentiable: whether gradients flow through; if not, ``requires_grad`` is an error
-            rather than a gradient that silently never comes.
+    requires grad is not copied, so that gradients reach it and an optimiser's updates are seen;
+    unless ``differentiable`` it is an error, rather than a gradient that silently never comes.
     """
     tensor = _own_tensor(name, value)
     if tensor.ndim != shape.count(",") + 1:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 import torch
 from torch import Tensor
 
-from wassloss._checks import check_count
+from wassloss._checks import check_count, check_strength
 from wassloss._files import write_npz
 from wassloss.ground import storage
 from wassloss.ground._cost import (
     Scale,
     blocks,
-    check_power,
     check_scale,
     cost_of,
     finite_distance,
@@ -85,7 +84,7 @@ class GroundMetric(ABC):
         self._anchor = like.new_zeros(())  # carries device and dtype
         self._size = size
         self._labels = check_labels(labels, size)
-        self._power = check_power(power)
+        self._power = check_strength("power", power)
         self._scale = self._resolved(check_scale(scale))
 
     @property
@@ -130,8 +129,8 @@ class GroundMetric(ABC):
             indices: integers of any shape, each in 0..K-1.
 
         Returns:
-            Tensor of shape ``(*indices.shape, K)``, whose entry ``[..., i]`` is the distance
-            from label ``i`` to label ``indices[...]``.
+            Shape ``(*indices.shape, K)``: entry ``[..., i]`` is from label ``i`` to
+            ``indices[...]``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(4).distance_columns([3, 1])
@@ -172,9 +171,6 @@ class GroundMetric(ABC):
             first: where from, integers of any shape, each in 0..K-1.
             second: where to, of a shape that broadcasts against that of ``first``.
 
-        Returns:
-            Tensor of the shape they broadcast to.
-
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(4).distance_between([0, 1], [3, 3])
         tensor([3., 2.])
@@ -193,14 +189,9 @@ class GroundMetric(ABC):
         return self._costs_of_pairs(*self._pairs(first, second))
 
     def costs_among(self, indices: Numbers) -> Tensor:
-        """Costs among a few labels.
+        """Costs among a few labels, shape ``(..., n, n)`` for indices of shape ``(..., n)``.
 
-        Args:
-            indices: integers of shape ``(..., n)``, each in 0..K-1.
-
-        Returns:
-            Tensor of shape ``(..., n, n)``, whose entry ``[..., a, b]`` is the cost from label
-            ``indices[..., a]`` to label ``indices[..., b]``.
+        Entry ``[..., a, b]`` is the cost from label ``indices[..., a]`` to ``indices[..., b]``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(9).costs_among([0, 5, 8])
@@ -221,11 +212,9 @@ class GroundMetric(ABC):
         return cost_of(self.distance(), self._power, self._scale)
 
     def axis_costs(self) -> tuple[Tensor, ...] | None:
-        """Costs along each axis, where labels form a grid and costs are sums over its axes.
+        """Costs along each axis, (cells, cells), if labels form a grid and costs add up over axes.
 
-        Returns:
-            A tensor of shape (cells, cells) for each axis, labels being numbered in row-major
-            order; None for other costs.
+        None for other costs. Labels are numbered in row-major order.
         """
         return None
 
@@ -234,10 +223,7 @@ class GroundMetric(ABC):
         return held_cost(self._max_distance(), self._power, self._scale)
 
     def median_cost(self) -> float:
-        """The (lower) median cost between two different labels; 0 where there is one label.
-
-        Exact up to 2048 labels, beyond that estimated as for ``scale="median"``.
-        """
+        """The (lower) median cost between two labels as in ``scale="median"``; 0 for one label."""
         return held_cost(self._median_distance(), self._power, self._scale)
 
     def index(self, label: SupportsIndex | str) -> int:
@@ -263,13 +249,12 @@ class GroundMetric(ABC):
     def check_axioms(self, samples: int | None = None) -> AxiomReport:
         """Whether the *distance* is a metric: symmetric, 0 exactly on the diagonal, triangular.
 
-        ``d ** power`` with ``power > 1`` need not satisfy the triangle inequality (on a line, going
-        half-way twice is cheaper than going at once), and transport does not need it to: any cost
-        gives a loss, and a metric with power 1 gives a loss that is itself a metric.
+        ``d ** power`` with ``power > 1`` need not satisfy the triangle inequality, and transport
+        does not need it to: a metric with power 1 gives a loss that is itself a metric.
 
         Args:
-            samples: how many labels to draw (always the same ones) and to check in every triple. By
-                default all labels, or 256 of them if there are more.
+            samples: how many labels to draw (always the same ones) and to check in every triple;
+                by default all, or 256 if there are more.
 
         >>> from wassloss.ground import Matrix
         >>> print(Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).check_axioms())
@@ -295,7 +280,7 @@ class GroundMetric(ABC):
         """
         other = self._with_table(None, None)
         if power is not None:
-            other._power = check_power(power)
+            other._power = check_strength("power", power)
         if scale != "keep":
             other._scale = self._resolved(check_scale(scale))
         return other
@@ -316,10 +301,7 @@ class GroundMetric(ABC):
 
     @property
     def known_costs(self) -> Tensor | None:
-        """All costs by target, where ``tabulated`` keeps them.
-
-        Shape (K, K): row j has the costs from every label to label j, as ``cost_columns(j)``.
-        """
+        """All costs if ``tabulated``, shape (K, K): row j is ``cost_columns(j)``."""
         return self._known_costs
 
     def known_costs_in(self, dtype: torch.dtype) -> Tensor | None:
@@ -333,7 +315,7 @@ class GroundMetric(ABC):
 
     @property
     def largest_known_cost(self) -> float | None:
-        """The largest of ``known_costs``, where ``tabulated`` keeps them."""
+        """The largest of ``known_costs``, if ``tabulated``."""
         return self._largest_known_cost
 
     def to(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy  # which imports scipy.sparse when it is first used: most losses have no graph
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground._cost import MetricKeywords
@@ -80,8 +79,12 @@ def _checked_edges(adjacency: Any) -> Any:
     summed = adjacency.astype(np.float64)
     summed.sum_duplicates()
     entries = summed.tocoo()
-    _refuse("be finite", entries, ~np.isfinite(entries.data))
-    _refuse("not be negative", entries, entries.data < 0)
+    refusals = {"be finite": ~np.isfinite(entries.data), "not be negative": entries.data < 0}
+    for expected, wrong in refusals.items():
+        if wrong.any():
+            at = int(wrong.argmax())
+            got = f"adjacency[{entries.row[at]}, {entries.col[at]}] = {entries.data[at]:g}"
+            raise ValueError(f"adjacency must {expected}, got {got}")
     keep = (entries.data > 0) & (entries.row != entries.col)  # no shortest path takes a loop
     kept = (entries.data[keep], (entries.row[keep], entries.col[keep]))
     edges = scipy.sparse.csr_matrix(kept, shape=entries.shape)
@@ -93,13 +96,6 @@ def _checked_edges(adjacency: Any) -> Any:
         got = f"adjacency[{i}, {j}] = {edges[i, j]:g} and adjacency[{j}, {i}] = {edges[j, i]:g}"
         raise ValueError(f"adjacency must be symmetric, got {got}")
     return edges
-
-
-def _refuse(expected: str, entries: Any, wrong: NDArray[np.bool_]) -> None:
-    if wrong.any():
-        at = int(wrong.argmax())
-        got = f"adjacency[{entries.row[at]}, {entries.col[at]}] = {entries.data[at]:g}"
-        raise ValueError(f"adjacency must {expected}, got {got}")
 
 
 def _check_connected(edges: Any, names: tuple[str, ...] | None) -> None:

@@ -81,11 +81,9 @@ class Matrix(_Table):
     not symmetric, or not 0 on the diagonal, see :class:`Cost`.
 
     Rounding, such as that of ``torch.cdist``, is cleaned: entries ``D[i, j]`` and ``D[j, i]`` are
-    averaged, the diagonal is set to 0, and so are entries below 0, all where they are within
-    rounding of it (√eps of the largest distance, and as much in its square). Integers have none.
-
-    To learn the distances, pass a tensor that requires grad; it is then used as it stands, and
-    keeping it symmetric is up to its owner.
+    averaged, the diagonal and entries below 0 are set to 0, all where they are within rounding of
+    it (√eps of the largest distance, and as much in its square). Integers have none. To learn the
+    distances, pass a tensor that requires grad; keeping it symmetric is then up to its owner.
 
     Args:
         distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K).
@@ -138,18 +136,13 @@ class Cost(_Table):
 
     .. math:: d(i, j) = C_{ij}, \qquad M_{ij} = (C_{ij} / \text{scale})^{\text{power}}
 
-    :math:`C_{ij}` is the cost of predicting label i when the truth is label j: what a unit of mass
-    pays to move from i in the prediction to j in the target. It may differ from :math:`C_{ji}` (to
-    miss a disease is worse than to suspect one), and being right may cost something too,
-    :math:`C_{ii} > 0`. What other metrics call a distance is :math:`C_{ij}` here.
+    :math:`C_{ij}` is the cost of predicting label i when the truth is label j. It may differ from
+    :math:`C_{ji}` (to miss a disease is worse than to suspect one), and being right may cost
+    something too, :math:`C_{ii} > 0`. What other metrics call a distance is :math:`C_{ij}` here.
 
-    Everything that does not need a distance works: losses, solvers, scores, decisions, estimators.
-    The debiased divergence needs one and refuses this class, so use :class:`Matrix` where costs are
-    symmetric and 0 on the diagonal.
-
-    To learn the costs, pass a tensor that requires grad, which is then used as it stands; entries
-    that training takes below 0 count as 0. Otherwise a copy is kept, without negative entries that
-    are rounding.
+    Only the debiased divergence needs a distance and refuses this class, so use :class:`Matrix`
+    where costs are symmetric and 0 on the diagonal. To learn the costs, pass a tensor that requires
+    grad; entries that training takes below 0 count as 0.
 
     Args:
         cost: finite, not negative, shape (K, K).

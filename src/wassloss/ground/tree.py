@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # which imports scipy.sparse when it is first used
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground._cost import CostKeywords, MetricKeywords, blocks
-from wassloss.ground._inputs import Numbers, float_tensor, int_array
+from wassloss.ground._inputs import Numbers, first_entry, float_tensor, int_array
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -167,30 +168,23 @@ def preorder(parents: Array) -> tuple[Array, Array, Array]:
     if len(roots) != 1:
         got = "none" if len(roots) == 0 else f"parents[{roots[0]}] = parents[{roots[1]}] = -1"
         raise ValueError(f"parents must have exactly one root, marked -1, got {got}")
-    up: list[int] = parents.tolist()
-    children: list[list[int]] = [[] for _ in up]
-    for node in range(n - 1, -1, -1):  # backwards, so that the smallest is popped first
-        if up[node] >= 0:
-            children[up[node]].append(node)
-
-    # A stack of our own: recursion would fail on a deep tree.
-    position, stack = [-1] * n, [int(roots[0])]
-    parent: list[int] = []
-    while stack:
-        node = stack.pop()
-        position[node] = len(parent)
-        parent.append(position[up[node]] if up[node] >= 0 else -1)
-        stack.extend(children[node])
-    if len(parent) < n:
-        node = position.index(-1)
+    others = np.flatnonzero(parents >= 0)
+    edges = (np.ones(len(others)), (parents[others], others))
+    tree = scipy.sparse.csr_matrix(edges, shape=(n, n))
+    order = scipy.sparse.csgraph.depth_first_order(tree, roots[0], return_predecessors=False)
+    position = np.full(n, -1)
+    position[order] = np.arange(len(order))
+    if len(order) < n:
+        node = int(position.argmin())
         for _ in range(n):  # from a node that the root does not reach, up and onto the cycle
-            node = up[node]
+            node = int(parents[node])
         raise ValueError(f"parents must form a tree, got a cycle through node {node}")
+    parent = np.where(parents[order] < 0, -1, position[parents[order]])
 
     end = list(range(1, n + 1))
-    for x in range(n - 1, 0, -1):
-        end[parent[x]] = max(end[parent[x]], end[x])
-    return np.array(position), np.array(parent), np.array(end)
+    for x, above in zip(range(n - 1, 0, -1), parent[:0:-1].tolist(), strict=True):
+        end[above] = max(end[above], end[x])
+    return position, parent, np.array(end)
 
 
 def minimum_table(values: Tensor) -> Tensor:
@@ -236,8 +230,9 @@ def _edge_lengths(lengths: Numbers | None, position: Array) -> Tensor:
     edge[torch.tensor(position, device=given.device)] = given
     edge[0] = 0
     if (edge < 0).any():
-        node = int(np.flatnonzero(position == int((edge < 0).nonzero()[0]))[0])
-        raise ValueError(f"lengths must not be negative, got lengths[{node}] = {given[node]:g}")
+        negative = (given < 0).cpu() & torch.from_numpy(position > 0)
+        got = first_entry("lengths", given, negative)
+        raise ValueError(f"lengths must not be negative, got {got}")
     return edge
 
 

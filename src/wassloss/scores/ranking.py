@@ -81,13 +81,8 @@ def recall_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack[Me
 
     .. math:: \frac{1}{|\{\kappa_j\}|} \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
 
-    With a single true label it is the top-k accuracy.
-
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form.
-        k: how many guesses; one number or several.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+    With a single true label it is the top-k accuracy. Arguments are those of
+    :func:`precision_at_k`.
 
     >>> import numpy as np
     >>> recall_at_k(np.array([[0.1, 0.6, 0.0, 0.3]]), [[1, 1, 0, 0]], k=[1, 2, 3])
@@ -125,13 +120,12 @@ def ranking_auc(
     (``per="pooled"``, ``"micro"``). Equal to ``sklearn.metrics.roc_auc_score``, ties included.
 
     An example (or label) without a true or without a false side has no AUC: it is left out of the
-    mean, and NaN where ``reduction="none"`` lists them, so that it can be counted.
+    mean, and NaN under ``reduction="none"``.
 
     Args:
         scores: anything to rank by, `(batch, labels)`.
         target: the true labels, in any form; an example may have none.
-        per: what is ranked: labels in each ``"example"``, examples for each ``"label"``, or all
-            ``"pooled"``.
+        per: ``"example"``, ``"label"`` or ``"pooled"``.
         sample_weight: a weight for each example, `(batch,)`: in the mean over examples, or in the
             pairs that a label's or the pooled AUC counts.
         reduction: ``"mean"``, or ``"none"``: `(batch,)`, `(labels,)`, or for ``"pooled"`` a scalar
@@ -174,10 +168,9 @@ def auc(x: Tensor, true: Tensor, weight: Tensor, per: Per) -> Tensor:
 
 def _row_auc(x: Tensor, true: Tensor, weight: Tensor) -> Tensor:
     """The AUC of each row of `(rows, n)`, where entries weigh `(1, n)`."""
-    rows = torch.arange(len(x), device=x.device)
     found = [
-        _block_auc(x[block].contiguous(), true[block], weight.double())
-        for block in blocks(rows, max(1, x.shape[1]))
+        _block_auc(x[rows].contiguous(), true[rows], weight.double())
+        for rows in blocks(torch.arange(len(x), device=x.device), max(1, x.shape[1]))
     ]
     return torch.cat([x.new_empty(0, dtype=torch.float64), *found])
 
