@@ -70,49 +70,40 @@ def tree_from_file(
     return Tree(parents, lengths, place, labels=chosen, **cost)
 
 
-def matrix_from_file(
-    path: PathLike, labels: Sequence[str] | None = None, **cost: Unpack[CostKeywords]
-) -> Matrix:
-    """A table of distances: ``.npy``; ``.npz`` with ``distance`` and perhaps ``labels``; or CSV.
+def table_from_file(
+    kind: type[Matrix] | type[Cost],
+    path: PathLike,
+    labels: Sequence[str] | None = None,
+    **cost: Unpack[CostKeywords],
+) -> Matrix | Cost:
+    """A table of distances or costs: ``.npy``, ``.npz`` or CSV.
 
-    A CSV file has the labels in its first line, then one line of numbers for each label, which may
-    begin with the label's name.
+    A .npz file holds ``distance`` or ``cost``, and perhaps ``labels``. A CSV file has the labels in
+    its first line, then a line of numbers for each label, which may begin with the label's name. Of
+    costs, a line is for what was predicted, a column for the truth.
+
+    Args:
+        kind: what to build.
+        path: the file.
+        labels: which labels, in which order, if the file names its own; else their names.
+        **cost: ``power`` and ``scale``.
     """
-    distance, names = _table(Path(path), labels, "distance")
-    return Matrix(distance, labels=names, **cost)
-
-
-def cost_from_file(
-    path: PathLike, labels: Sequence[str] | None = None, **cost: Unpack[CostKeywords]
-) -> Cost:
-    """A table of costs, as ``matrix_from_file``, whose .npz holds ``cost``.
-
-    A line is for what was predicted, a column for the truth.
-    """
-    table, names = _table(Path(path), labels, "cost")
-    return Cost(table, labels=names, **cost)
-
-
-def _table(
-    path: Path, labels: Sequence[str] | None, member: str
-) -> tuple[NDArray[Any], Sequence[str] | None]:
-    """The table of a file, of the labels asked for if it names its own, and their names."""
-    own: Sequence[str] | None = None
-    if path.suffix == ".npy":
-        table = _array(path)
-    elif path.suffix == ".npz":
-        arrays = read_npz(path)
+    where, own = Path(path), None
+    if where.suffix == ".npy":
+        table = _array(where)
+    elif where.suffix == ".npz":
+        arrays, (member,) = read_npz(path), kind._FIELDS
         if member not in arrays:
-            raise ValueError(f"{path} must hold an array {member!r}, got {', '.join(arrays)}")
+            raise ValueError(f"{where} must hold an array {member!r}, got {', '.join(arrays)}")
         table = arrays[member]
         if "labels" in arrays:
             own = [str(name) for name in arrays["labels"].reshape(-1)]
     else:
-        own, table = _table_csv(path)
+        own, table = _table_csv(where)
     if labels is not None and own is not None:
         place = _places(own, labels, str(path))
         table = table[np.ix_(place, place)]
-    return table, labels or own
+    return kind(table, labels=labels or own, **cost)
 
 
 def _array(path: Path) -> NDArray[Any]:

@@ -21,10 +21,10 @@ from wassloss._checks import (
     real_array,
 )
 from wassloss.ground import GroundMetric
-from wassloss.ground._inputs import Numbers
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.targets import SparseTarget, Target, read_target
 
+Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a scipy.sparse matrix
 AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
 Charge: TypeAlias = Literal["distance", "cost"]
