@@ -87,20 +87,15 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
     if labels.ndim != 1 or (labels.size > 0 and labels.dtype.kind != "U"):
         raise ValueError(f"labels must be a list of names, got {labels.dtype} of {labels.shape}")
 
-    cls, dtype = KINDS[kind], _DTYPES[dtype_name]
+    cls = KINDS[kind]
     _require(arrays, cls._FIELDS)
-    fields: dict[str, Any] = {name: arrays[name] for name in cls._FIELDS}
-    if dtype == torch.bfloat16:
-        for name, array in fields.items():
-            if array.dtype == np.float32:
-                fields[name] = torch.tensor(array, dtype=dtype)
     metric = cls._from_fields(
-        fields,
+        {name: arrays[name] for name in cls._FIELDS},
         power=_scalar(arrays, "power"),
         scale=_scalar(arrays, "scale"),
         labels=labels.tolist() or None,
     )
-    return metric.to(dtype=dtype)
+    return metric.to(dtype=_DTYPES[dtype_name])
 
 
 def _require(arrays: dict[str, NDArray[Any]], names: Sequence[str]) -> None:

@@ -179,7 +179,8 @@ def finished(
             f"scores must hold an example of positive weight to take a mean, got {len(values)} "
             f"examples of weight {float(total):g}"
         )
-    return given_back(torch.tensordot(weight / total, values, dims=1), given)
+    share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
+    return given_back((share * values).sum(0), given)
 
 
 def given_back(answer: Tensor, given: Numbers) -> Any:

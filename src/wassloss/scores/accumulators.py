@@ -86,25 +86,28 @@ class _MeanOf(_Mean):
     _function: ClassVar[Callable[..., Any]]
     __signature__: ClassVar[inspect.Signature]
 
-    def __init_subclass__(cls, function: Callable[..., Any]) -> None:
-        cls._function = staticmethod(function)
-        _, _, *own = inspect.signature(function).parameters.values()
-        cls.__signature__ = inspect.Signature(
-            [p for p in own if p.name not in ("sample_weight", "reduction", "mean")]
-        )
+    def __init_subclass__(cls, function: Callable[..., Any] | None = None) -> None:
+        if function is not None:
+            cls._function = staticmethod(function)
+            _, _, *own = inspect.signature(function).parameters.values()
+            cls.__signature__ = inspect.Signature(
+                [p for p in own if p.name not in ("sample_weight", "reduction", "mean")]
+            )
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        given = self.__signature__.bind(*arguments, **keywords).arguments
+        bound = self.__signature__.bind(*arguments, **keywords)
+        bound.apply_defaults()
+        given = {**bound.arguments, **bound.arguments.get("keywords", {})}
+        given.pop("keywords", None)
         super().__init__(np.shape(given.get("k", 1)))
         self.metric = None
         if "metric" in given:
             # Many batches will ask: a table, where there are few enough labels for one.
-            charge = given.pop("charge", "distance")
-            self.metric = charged(given.pop("metric"), charge, pairs=math.inf)
+            self.metric = charged(given.pop("metric"), given["charge"], pairs=math.inf)
             given["charge"] = "cost"
         if "k" in given:
             read_ks(given["k"], self.metric.size if self.metric else None)
-        self.keywords = given.pop("keywords", {}) | given
+        self.keywords = given
 
     def update(
         self, scores: Tensor, target: AnyTarget, sample_weight: Numbers | None = None
