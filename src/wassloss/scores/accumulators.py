@@ -97,8 +97,8 @@ class _MeanOf(_Mean):
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         bound = self.__signature__.bind(*arguments, **keywords)
         bound.apply_defaults()
-        given = {**bound.arguments, **bound.arguments.get("keywords", {})}
-        given.pop("keywords", None)
+        given = dict(bound.arguments)
+        given |= given.pop("keywords", {})
         super().__init__(np.shape(given.get("k", 1)))
         self.metric = None
         if "metric" in given:
