@@ -12,9 +12,9 @@ from wassloss.cli._errors import usage
 from wassloss.cli._options import cost_scale, label_list
 from wassloss.cli._tables import console
 from wassloss.data import clipart, read_word_vectors
-from wassloss.ground import Discrete, GroundMetric, Ordinal, load
+from wassloss.ground import Cost, Discrete, GroundMetric, Matrix, Ordinal, load
 from wassloss.ground.inspection import inspect
-from wassloss.ground.sources import cost_from_file, matrix_from_file, tree_from_file
+from wassloss.ground.sources import table_from_file, tree_from_file
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",
@@ -98,9 +98,9 @@ def build(
     elif tree is not None:
         made = tree_from_file(tree, names, power=power, scale=size)
     elif matrix is not None:
-        made = matrix_from_file(matrix, names, power=power, scale=size)
+        made = table_from_file(Matrix, matrix, names, power=power, scale=size)
     elif costs is not None:
-        made = cost_from_file(costs, names, power=power, scale=size)
+        made = table_from_file(Cost, costs, names, power=power, scale=size)
     else:
         made = Ordinal(ordinal or 0, labels=names, power=power, scale=size)
     made.save(out)

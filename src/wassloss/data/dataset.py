@@ -22,7 +22,7 @@ from wassloss.data.columns import feature_order
 from wassloss.data.labels import places_in
 from wassloss.data.ragged import as_sparse, relabelled
 from wassloss.ground import GroundMetric
-from wassloss.ground._labels import check_labels, find_label
+from wassloss.ground._inputs import check_labels, find_label
 from wassloss.targets import SparseTarget, Target, is_dense, read_target, take_rows
 
 NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})

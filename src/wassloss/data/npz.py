@@ -33,7 +33,6 @@ from wassloss.data.dataset import Dataset
 from wassloss.data.labels import agreed_names
 from wassloss.data.ragged import from_lists, to_lists
 from wassloss.ground import storage
-from wassloss.ground._saving import to_arrays
 from wassloss.targets import SparseTarget
 
 _LISTS = ("target_counts", "target_labels", "target_weights")
@@ -108,7 +107,7 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         arrays["groups"] = data.groups.numpy()
     arrays |= {name: np.array(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
     if data.metric is not None:
-        saved = to_arrays(data.metric)
+        saved = storage.to_arrays(data.metric)
         arrays |= {f"metric/{name}": array for name, array in saved.items()}
     write_npz(path, arrays)
 

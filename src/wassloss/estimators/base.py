@@ -24,7 +24,7 @@ from wassloss.estimators.model_file import FittedModel, one_line_errors, pack, u
 from wassloss.estimators.standardization import check_squares, fit_scaler, model_features
 from wassloss.estimators.targets import cast
 from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import typical_cost
+from wassloss.ground._cost import typical_cost
 from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
 from wassloss.targets import Target
 

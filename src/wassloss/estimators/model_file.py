@@ -28,8 +28,7 @@ from wassloss._files import pack_npz, unpack_npz
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
 from wassloss.estimators.standardization import model_features
 from wassloss.ground import GroundMetric
-from wassloss.ground._saving import to_arrays
-from wassloss.ground.storage import from_arrays
+from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models.config import build
 from wassloss.training.run import describe
 

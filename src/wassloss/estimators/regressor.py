@@ -16,7 +16,7 @@ from wassloss._checks import check_strength
 from wassloss.estimators.base import TransportEstimator, weighted_rows
 from wassloss.estimators.labels import Metric, labels_of_columns
 from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.losses import RelaxedWassersteinLoss
 
 if TYPE_CHECKING:

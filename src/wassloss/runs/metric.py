@@ -9,7 +9,6 @@ import numpy as np
 from wassloss.data.labels import numbers
 from wassloss.estimators.labels import metric_of_labels
 from wassloss.ground import Discrete, GroundMetric, load, storage
-from wassloss.ground._saving import to_arrays
 from wassloss.runs.settings import Settings
 
 MADE = {"ordinal": "ordinal", "discrete": None}  # metrics that the labels make by themselves
@@ -41,7 +40,7 @@ def named(metric: GroundMetric, names: Sequence[str] | None) -> GroundMetric:
     """The metric with the labels' names, if it has none of its own."""
     if metric.labels is not None or names is None:
         return metric
-    arrays = to_arrays(metric)
+    arrays = storage.to_arrays(metric)
     return storage.from_arrays({**arrays, "labels": np.array(names, dtype=np.str_)})
 
 
