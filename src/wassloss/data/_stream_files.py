@@ -1,18 +1,19 @@
-"""The files of a stream: what is known before their rows are read, and how a row group is read."""
+"""The files of a stream, how a row group is read, and which rows a process sees in which batch."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from bisect import bisect_right
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from wassloss._precision import narrowed
 from wassloss.data._arrow import import_pyarrow, named_errors
-from wassloss.data.layout import Layout, find_layout
 from wassloss.data.parquet import in_part, open_file
-from wassloss.data.table import features_of, targets_of
+from wassloss.data.table import Layout, Table, Wanted, find_layout
 from wassloss.targets import Target, read_target
 
 Batch = tuple[Tensor, Target]
@@ -27,31 +28,22 @@ class StreamFile(NamedTuple):
     rows: tuple[int, ...]  # of each row group, of the part only
     part: Any  # a filter of rows, or None
 
-    def read(self, group: int, label_count: int) -> Batch:
+    def read(self, group: int, label_count: int, dtype: torch.dtype | None) -> Batch:
         """The rows of a row group that belong to the part."""
-        table = self.fragment.subset(row_group_ids=[group]).to_table(
+        rows = self.fragment.subset(row_group_ids=[group]).to_table(
             columns=self.layout.columns, filter=self.part, use_threads=False
         )
-        layout = self.layout
-        if layout.label_names is None:  # then integers are ids
-            layout = dataclasses.replace(layout, ids=True)
-        features = features_of(table, layout)
-        target, _ = targets_of(table, layout, lambda row: f"row {row}")
+        table = Table(rows, self.layout)
+        features, (target, _) = table.features(), table.target()
         read_target(target, label_count, torch.Size([len(features)]), torch.empty(0))
-        return features, target
+        return features if dtype is None else narrowed("features", features, dtype), target
 
 
-def open_stream_file(
-    path: str | os.PathLike[str],
-    label_names: tuple[str, ...] | None,
-    label_column: str,
-    part: str | None,
-    feature_names: tuple[str, ...] | None,
-) -> StreamFile:
+def open_stream_file(path: str | os.PathLike[str], part: str | None, wanted: Wanted) -> StreamFile:
     """Open a file and count the rows of the part in each row group."""
     with named_errors(path):
         file = open_file(path)
-        layout = find_layout(file.physical_schema, label_names, label_column, feature_names)
+        layout = find_layout(file.physical_schema, wanted)
         kind = str(file.physical_schema.field(layout.target_column).type)
         ids = layout.target_column == "weights" or ("int" in kind and "string" not in kind)
         if layout.label_names is None and not ids:  # row groups would number them differently
@@ -59,6 +51,7 @@ def open_stream_file(
                 f"column {layout.target_column!r} holds names, and the file does not list them: "
                 "pass label_names"
             )
+        layout = dataclasses.replace(layout, ids=layout.ids or layout.label_names is None)
         rows = tuple(group.num_rows for group in file.row_groups)
         if sum(rows) == 0:
             raise ValueError("it has no rows")
@@ -82,3 +75,76 @@ def check_alike(first: StreamFile, other: StreamFile) -> None:
                 f"{other.path} must have the {what.replace('_', ' ')} of {first.path}, but they "
                 "differ"
             )
+
+
+def stretch(
+    rows: int, batch_size: int, rank: int, world_size: int, drop_last: bool
+) -> tuple[int, int]:
+    """The rows of one process as a half-open range.
+
+    >>> [stretch(10, 2, rank, 3, drop_last=False) for rank in range(3)]
+    [(0, 3), (3, 6), (6, 10)]
+    >>> [stretch(10, 2, rank, 3, drop_last=True) for rank in range(3)]
+    [(0, 2), (2, 4), (4, 6)]
+    """
+    if drop_last:
+        each = rows // (batch_size * world_size) * batch_size
+        if each == 0:
+            raise ValueError(
+                f"batch_size must be at most {rows // world_size} for {rows} rows on {world_size} "
+                f"processes with drop_last, got {batch_size}"
+            )
+        return rank * each, (rank + 1) * each
+    if rows < world_size:
+        raise ValueError(f"world_size must be at most the {rows} rows, got {world_size}")
+    if batch_size == 1 and rows % world_size:
+        raise ValueError(
+            f"batch_size must be at least 2, or drop_last, where {rows} rows do not divide among "
+            f"{world_size} processes, got 1"
+        )
+    return rank * rows // world_size, (rank + 1) * rows // world_size
+
+
+def batch_ends(own: int, batch_size: int, batches: int) -> list[int]:
+    """The end of each batch among the ``own`` rows of a process.
+
+    A process that has one row fewer than another could lack a last batch; its last full batch then
+    gives up a row to make one.
+
+    >>> batch_ends(5, 4, batches=2), batch_ends(4, 4, batches=2)
+    ([4, 5], [3, 4])
+    """
+    ends = [min(own, (i + 1) * batch_size) for i in range(batches)]
+    if batches > 1 and ends[-2] == own:
+        ends[-2] -= 1
+    return ends
+
+
+class Piece(NamedTuple):
+    """Rows ``start`` to ``stop`` of one row group of one file."""
+
+    file: int
+    group: int
+    start: int
+    stop: int
+
+
+def pieces(
+    groups: list[tuple[int, int, int]], ends: list[int], first: int, end: int
+) -> list[Piece]:
+    """Rows ``first`` to ``end`` of row groups (file, group, rows) laid end to end.
+
+    ``ends`` says where each row group ends.
+
+    >>> pieces([(0, 1, 5), (0, 0, 5)], [5, 10], 3, 7)
+    [Piece(file=0, group=1, start=3, stop=5), Piece(file=0, group=0, start=0, stop=2)]
+    """
+    found = []
+    for at in range(bisect_right(ends, first), len(groups)):
+        file, group, rows = groups[at]
+        before = ends[at] - rows
+        if before >= end:
+            break
+        if rows:
+            found.append(Piece(file, group, max(0, first - before), min(rows, end - before)))
+    return found

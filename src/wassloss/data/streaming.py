@@ -16,6 +16,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,18 @@ from torch import Tensor
 
 from wassloss._checks import check_count, check_seed
 from wassloss.data._arrow import import_pyarrow, one_line
-from wassloss.data._row_ranges import Piece, RowGroups, batch_ends, stretch
-from wassloss.data._stream_files import Batch, StreamFile, check_alike, open_stream_file
+from wassloss.data._stream_files import (
+    Batch,
+    Piece,
+    StreamFile,
+    batch_ends,
+    check_alike,
+    open_stream_file,
+    pieces,
+    stretch,
+)
 from wassloss.data.parquet import expanded
+from wassloss.data.table import Wanted
 from wassloss.targets import SparseTarget, Target, take_rows
 
 __all__ = ["Batch", "ParquetStream"]
@@ -43,7 +53,7 @@ class ParquetStream:
     one row group, whatever the size of the files.
 
     Args:
-        paths: one or more files with the columns that :mod:`wassloss.data.layout` describes; a
+        paths: one or more files with the columns that :mod:`wassloss.data.table` describes; a
             folder stands for the ``.parquet`` files in it, in the order of their names.
         batch_size: the number of rows in a batch of this process.
         part: the part to read, such as ``"train"``; required if the files have parts.
@@ -55,6 +65,7 @@ class ParquetStream:
         prefetch: batches to prepare ahead in a thread; 0 reads in the caller's thread.
         label_names, label_column, feature_names: as in ``wassloss.data.read``.
         label_count: needed if neither the files nor ``label_names`` say it; labels are then ids.
+        dtype: the precision of the features; by default that of the files.
 
     >>> import tempfile, wassloss as wl
     >>> data = wl.data.Dataset(torch.rand(10, 3), torch.arange(10))
@@ -82,6 +93,7 @@ class ParquetStream:
         label_column: str = "label",
         label_count: int = 0,
         feature_names: tuple[str, ...] | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         self.batch_size = check_count("batch_size", batch_size)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
@@ -92,15 +104,19 @@ class ParquetStream:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
         self.rank, self.shuffle, self.seed = rank, shuffle, check_seed("seed", seed)
         self.drop_last, self.prefetch = drop_last, prefetch
-        self.part = part
-        names = None if label_names is None else tuple(label_names)
-        wanted = None if feature_names is None else tuple(feature_names)
+        self.part, self.dtype = part, dtype
+        wanted = Wanted(
+            None if label_names is None else tuple(label_names),
+            label_column,
+            None if feature_names is None else tuple(feature_names),
+        )
         self._files: list[StreamFile] = []
         for path in expanded(paths):
-            self._files.append(open_stream_file(path, names, label_column, part, wanted))
+            self._files.append(open_stream_file(path, part, wanted))
             first, last = self._files[0], self._files[-1]
             check_alike(first, last)
-            wanted = first.layout.feature_names  # other files may have them in another order
+            # Other files may have the features in another order.
+            wanted = wanted._replace(feature_names=first.layout.feature_names)
         self.label_names = first.layout.label_names
         self.label_count = first.layout.label_count or label_count
         if self.label_count < 1:
@@ -174,33 +190,33 @@ class ParquetStream:
         if self.shuffle:
             order = self._generator(epoch).permutation(len(groups))
             groups = [groups[i] for i in order]
-        in_order = RowGroups(groups)
+        ends = list(accumulate(rows for *_, rows in groups))
         starts = [0, *self._ends]
         for window in range(first // self._window, -(-len(self) // self._window)):
             batches = range(window * self._window, min(len(self), (window + 1) * self._window))
             low, high = starts[batches.start], starts[batches.stop]
-            pieces = in_order.pieces(self._first + low, self._first + high)
-            features, target = self._read(pieces)
+            own = pieces(groups, ends, self._first + low, self._first + high)
+            features, target = self._read(own)
             rows = torch.arange(high - low)
             if self.shuffle:
                 generator = self._generator(epoch, self.rank, window)
                 rows = torch.from_numpy(generator.permutation(high - low))
             for batch in batches:
                 if batch >= first:
-                    own = rows[starts[batch] - low : starts[batch + 1] - low]
-                    yield features[own], take_rows(target, own)
+                    chosen = rows[starts[batch] - low : starts[batch + 1] - low]
+                    yield features[chosen], take_rows(target, chosen)
             del features, target  # before the next window is read, not after
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, *key])
 
-    def _read(self, pieces: list[Piece]) -> Batch:
+    def _read(self, own: list[Piece]) -> Batch:
         """The rows of some pieces, in order."""
         parts = []
-        for piece in pieces:
+        for piece in own:
             features, target = self._row_group(piece)
-            own = torch.arange(piece.start, piece.stop)
-            parts.append((features[own], take_rows(target, own)))
+            rows = torch.arange(piece.start, piece.stop)
+            parts.append((features[rows], take_rows(target, rows)))
         features = torch.cat([features for features, _ in parts])
         return features, _joined([target for _, target in parts])
 
@@ -211,7 +227,7 @@ class ParquetStream:
             self._cached = None  # before the next one is read, not after
             file = self._files[piece.file]
             try:
-                self._cached = (key, file.read(piece.group, self.label_count))
+                self._cached = (key, file.read(piece.group, self.label_count, self.dtype))
             except MemoryError:  # pyarrow's error is one too, and the file is not to blame
                 raise
             except (import_pyarrow().ArrowException, ValueError, TypeError, OSError) as error:
