@@ -77,47 +77,42 @@ def check_alike(first: StreamFile, other: StreamFile) -> None:
             )
 
 
-def stretch(
+def batch_bounds(
     rows: int, batch_size: int, rank: int, world_size: int, drop_last: bool
-) -> tuple[int, int]:
-    """The rows of one process as a half-open range.
+) -> list[int]:
+    """Where the batches of one process begin among all rows, and where the last one ends.
 
-    >>> [stretch(10, 2, rank, 3, drop_last=False) for rank in range(3)]
-    [(0, 3), (3, 6), (6, 10)]
-    >>> [stretch(10, 2, rank, 3, drop_last=True) for rank in range(3)]
-    [(0, 2), (2, 4), (4, 6)]
+    Every process has the same number of batches. One that has a row fewer than another could lack
+    the last; its last full batch then gives up a row to make one.
+
+    >>> [batch_bounds(10, 2, rank, 3, drop_last=False) for rank in range(3)]
+    [[0, 2, 3], [3, 5, 6], [6, 8, 10]]
+    >>> [batch_bounds(10, 2, rank, 3, drop_last=True) for rank in range(3)]
+    [[0, 2], [2, 4], [4, 6]]
     """
     if drop_last:
-        each = rows // (batch_size * world_size) * batch_size
-        if each == 0:
+        most = rows // (batch_size * world_size) * batch_size
+        if most == 0:
             raise ValueError(
                 f"batch_size must be at most {rows // world_size} for {rows} rows on {world_size} "
                 f"processes with drop_last, got {batch_size}"
             )
-        return rank * each, (rank + 1) * each
-    if rows < world_size:
-        raise ValueError(f"world_size must be at most the {rows} rows, got {world_size}")
-    if batch_size == 1 and rows % world_size:
-        raise ValueError(
-            f"batch_size must be at least 2, or drop_last, where {rows} rows do not divide among "
-            f"{world_size} processes, got 1"
-        )
-    return rank * rows // world_size, (rank + 1) * rows // world_size
-
-
-def batch_ends(own: int, batch_size: int, batches: int) -> list[int]:
-    """The end of each batch among the ``own`` rows of a process.
-
-    A process that has one row fewer than another could lack a last batch; its last full batch then
-    gives up a row to make one.
-
-    >>> batch_ends(5, 4, batches=2), batch_ends(4, 4, batches=2)
-    ([4, 5], [3, 4])
-    """
-    ends = [min(own, (i + 1) * batch_size) for i in range(batches)]
-    if batches > 1 and ends[-2] == own:
-        ends[-2] -= 1
-    return ends
+        first, end = rank * most, (rank + 1) * most
+    else:
+        if rows < world_size:
+            raise ValueError(f"world_size must be at most the {rows} rows, got {world_size}")
+        if batch_size == 1 and rows % world_size:
+            raise ValueError(
+                f"batch_size must be at least 2, or drop_last, where {rows} rows do not divide "
+                f"among {world_size} processes, got 1"
+            )
+        first, end = rank * rows // world_size, (rank + 1) * rows // world_size
+        most = -(-rows // world_size)  # rows of any process
+    batches = -(-most // batch_size)
+    bounds = [min(end, first + i * batch_size) for i in range(batches + 1)]
+    if batches > 1 and bounds[-2] == end:
+        bounds[-2] -= 1
+    return bounds
 
 
 class Piece(NamedTuple):
@@ -132,9 +127,7 @@ class Piece(NamedTuple):
 def pieces(
     groups: list[tuple[int, int, int]], ends: list[int], first: int, end: int
 ) -> list[Piece]:
-    """Rows ``first`` to ``end`` of row groups (file, group, rows) laid end to end.
-
-    ``ends`` says where each row group ends.
+    """Rows ``first`` to ``end`` of row groups (file, group, rows) that end at ``ends``.
 
     >>> pieces([(0, 1, 5), (0, 0, 5)], [5, 10], 3, 7)
     [Piece(file=0, group=1, start=3, stop=5), Piece(file=0, group=0, start=0, stop=2)]

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from wassloss._checks import check_count, check_seed
 from wassloss.data._arrow import import_pyarrow, one_line
@@ -29,15 +28,15 @@ from wassloss.data._stream_files import (
     Batch,
     Piece,
     StreamFile,
-    batch_ends,
+    batch_bounds,
     check_alike,
     open_stream_file,
     pieces,
-    stretch,
 )
 from wassloss.data.parquet import expanded
+from wassloss.data.ragged import from_lists, to_lists
 from wassloss.data.table import Wanted
-from wassloss.targets import SparseTarget, Target, take_rows
+from wassloss.targets import SparseTarget, take_rows
 
 __all__ = ["Batch", "ParquetStream"]
 
@@ -127,17 +126,14 @@ class ParquetStream:
         self.rows = sum(sum(file.rows) for file in self._files)
         if self.rows == 0:
             raise ValueError(f"part must be one that the files have, got {part!r}")
-        self._first, end = stretch(self.rows, self.batch_size, rank, world_size, drop_last)
-        own = end - self._first
-        most = own if drop_last else -(-self.rows // world_size)  # rows of any process
-        self._ends = batch_ends(own, self.batch_size, -(-most // self.batch_size))
+        self._bounds = batch_bounds(self.rows, self.batch_size, rank, world_size, drop_last)
         self._window = max(1, self.buffer_rows // self.batch_size)  # batches
         self._epoch = self._batch = 0
-        self._cached: tuple[Piece, Batch] | None = None
+        self._cached: tuple[tuple[int, int], Batch] | None = None
 
     def __len__(self) -> int:
         """Batches in an epoch, the same on every process."""
-        return len(self._ends)
+        return len(self._bounds) - 1
 
     def __iter__(self) -> Iterator[Batch]:
         batches = self._batches(self._epoch, self._batch)
@@ -188,23 +184,20 @@ class ParquetStream:
     def _batches(self, epoch: int, first: int) -> Iterator[Batch]:
         groups = [(f, g, n) for f, file in enumerate(self._files) for g, n in enumerate(file.rows)]
         if self.shuffle:
-            order = self._generator(epoch).permutation(len(groups))
-            groups = [groups[i] for i in order]
+            groups = [groups[i] for i in self._generator(epoch).permutation(len(groups))]
         ends = list(accumulate(rows for *_, rows in groups))
-        starts = [0, *self._ends]
         for window in range(first // self._window, -(-len(self) // self._window)):
             batches = range(window * self._window, min(len(self), (window + 1) * self._window))
-            low, high = starts[batches.start], starts[batches.stop]
-            own = pieces(groups, ends, self._first + low, self._first + high)
-            features, target = self._read(own)
-            rows = torch.arange(high - low)
+            low, high = self._bounds[batches.start], self._bounds[batches.stop]
+            features, target = self._read(pieces(groups, ends, low, high))
+            order = torch.arange(high - low)
             if self.shuffle:
                 generator = self._generator(epoch, self.rank, window)
-                rows = torch.from_numpy(generator.permutation(high - low))
+                order = torch.from_numpy(generator.permutation(high - low))
             for batch in batches:
                 if batch >= first:
-                    chosen = rows[starts[batch] - low : starts[batch + 1] - low]
-                    yield features[chosen], take_rows(target, chosen)
+                    rows = order[self._bounds[batch] - low : self._bounds[batch + 1] - low]
+                    yield features[rows], take_rows(target, rows)
             del features, target  # before the next window is read, not after
 
     def _generator(self, *key: int) -> np.random.Generator:
@@ -212,17 +205,20 @@ class ParquetStream:
 
     def _read(self, own: list[Piece]) -> Batch:
         """The rows of some pieces, in order."""
-        parts = []
+        features, targets = [], []
         for piece in own:
-            features, target = self._row_group(piece)
+            all_features, all_targets = self._row_group(piece)
             rows = torch.arange(piece.start, piece.stop)
-            parts.append((features[rows], take_rows(target, rows)))
-        features = torch.cat([features for features, _ in parts])
-        return features, _joined([target for _, target in parts])
+            features.append(all_features[rows])
+            targets.append(take_rows(all_targets, rows))
+        lists = [to_lists(target) for target in targets if isinstance(target, SparseTarget)]
+        if lists:  # of different widths
+            return torch.cat(features), from_lists(*map(np.concatenate, zip(*lists, strict=True)))
+        return torch.cat(features), torch.cat(targets)  # type: ignore[arg-type]
 
     def _row_group(self, piece: Piece) -> Batch:
         """All rows of the piece's row group, which the next piece may be part of too."""
-        key = Piece(piece.file, piece.group, 0, 0)
+        key = piece[:2]
         if self._cached is None or self._cached[0] != key:
             self._cached = None  # before the next one is read, not after
             file = self._files[piece.file]
@@ -235,21 +231,6 @@ class ParquetStream:
                     f"{file.path}, row group {piece.group}: {one_line(error)}"
                 ) from error
         return self._cached[1]
-
-
-def _joined(targets: list[Target]) -> Target:
-    sparse = [target for target in targets if isinstance(target, SparseTarget)]
-    if not sparse:
-        return torch.cat([target for target in targets if isinstance(target, Tensor)])
-    width = max(target.indices.shape[1] for target in sparse)
-
-    def padded(rows: Tensor) -> Tensor:
-        return torch.nn.functional.pad(rows, (0, width - rows.shape[1]))
-
-    return SparseTarget(
-        torch.cat([padded(target.indices) for target in sparse]),
-        torch.cat([padded(target.weights) for target in sparse]),
-    )
 
 
 def _prefetched(batches: Iterator[Batch], ahead: int) -> Iterator[Batch]:

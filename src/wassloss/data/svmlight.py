@@ -62,19 +62,17 @@ def describe(path: str | os.PathLike[str], label_column: str | None) -> Descript
     return Description(None)
 
 
-def _load(content: bytes) -> tuple[Any, Any]:
+def _load(content: bytes, place: str = "") -> tuple[Any, Any]:
     """A sparse matrix of features and the labels of each example."""
     from sklearn.datasets import load_svmlight_file  # takes a while to import
 
-    line = 0
     try:
         return load_svmlight_file(io.BytesIO(content), multilabel=True)  # type: ignore[no-any-return]
-    except (ValueError, OverflowError):
-        try:  # scikit-learn does not say which line is wrong
-            for line, example in _examples(content):
-                load_svmlight_file(io.BytesIO(example), multilabel=True)
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"line {line}: {error}") from error
+    except (ValueError, OverflowError) as error:
+        if place:
+            raise ValueError(f"{place}: {error}") from error
+        for line, example in _examples(content):  # scikit-learn does not say which line is wrong
+            _load(example, f"line {line}")
         raise
 
 
