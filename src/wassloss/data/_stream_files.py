@@ -13,7 +13,7 @@ from torch import Tensor
 from wassloss._precision import narrowed
 from wassloss.data._arrow import import_pyarrow, named_errors
 from wassloss.data.parquet import in_part, open_file
-from wassloss.data.table import Layout, Table, Wanted, find_layout
+from wassloss.data.table import Layout, Table, Wanted
 from wassloss.targets import Target, read_target
 
 Batch = tuple[Tensor, Target]
@@ -42,8 +42,7 @@ class StreamFile(NamedTuple):
 def open_stream_file(path: str | os.PathLike[str], part: str | None, wanted: Wanted) -> StreamFile:
     """Open a file and count the rows of the part in each row group."""
     with named_errors(path):
-        file = open_file(path)
-        layout = find_layout(file.physical_schema, wanted)
+        file, layout = open_file(path, wanted, part)
         kind = str(file.physical_schema.field(layout.target_column).type)
         ids = layout.target_column == "weights" or ("int" in kind and "string" not in kind)
         if layout.label_names is None and not ids:  # row groups would number them differently
@@ -55,8 +54,6 @@ def open_stream_file(path: str | os.PathLike[str], part: str | None, wanted: Wan
         rows = tuple(group.num_rows for group in file.row_groups)
         if sum(rows) == 0:
             raise ValueError("it has no rows")
-        if "part" not in layout.about_rows and part is not None:
-            raise ValueError(f"it has no column 'part' to find {part!r} in")
         if part is None:
             if "part" in layout.about_rows:
                 raise ValueError("it has a column 'part': say which part to read")

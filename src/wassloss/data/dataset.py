@@ -22,7 +22,7 @@ from wassloss.data._inputs import (
     rows_of_part,
 )
 from wassloss.data.labels import places_in
-from wassloss.data.ragged import as_sparse, relabelled
+from wassloss.data.ragged import as_sparse, relabelled, to_lists
 from wassloss.data.table import feature_order
 from wassloss.ground import GroundMetric
 from wassloss.ground._labels import check_labels, find_label
@@ -40,11 +40,10 @@ NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
 @dataclass(frozen=True, repr=False, eq=False)  # tensors do not compare to one truth value
 class Dataset:
-    """Examples, their labels, and how far apart the labels are.
+    """Examples, their labels, and how far apart the labels are; on the CPU.
 
     Everything is checked on construction: features are finite, each row has a target, label ids
     are in range, every target has some mass, parts do not overlap, and the metric fits the labels.
-    A data set lives on the CPU; move its batches to a device.
 
     Attributes:
         features: floats `(n, features)`; arrays become tensors.
@@ -85,20 +84,19 @@ class Dataset:
         features = feature_tensor(self.features)
         n = len(features)
         target = own_target(self.target)
-        names = self.label_names
-        if names is None and self.metric is not None:
-            names = self.metric.labels
+        theirs = None if self.metric is None else self.metric.labels
+        names = theirs if self.label_names is None else self.label_names
         count = self.label_count or count_labels(names, self.metric, target)
         if self.metric is not None and self.metric.size != count:
             raise ValueError(f"metric must have {count} labels, as the data, got {self.metric!r}")
-        theirs = None if self.metric is None else self.metric.labels
-        if names is not None and theirs is not None and tuple(names) != theirs:
-            raise ValueError(
-                "label_names must be those of the metric in the same order, but they differ: "
-                f"{_first_difference(tuple(names), theirs)}"
-            )
+        for i, (own, other) in enumerate(zip(names or (), theirs or (), strict=False)):
+            if own != other:
+                raise ValueError(
+                    "label_names must be those of the metric in the same order, but they differ: "
+                    f"label {i} is {own!r} and {other!r}"
+                )
         read_target(target, count, torch.Size([n]), torch.empty(0))  # its errors name the example
-        own = {
+        checked = {
             "features": features,
             "target": target,
             "label_names": check_labels(names, count),
@@ -107,7 +105,7 @@ class Dataset:
             "groups": group_ids(self.groups, n),
             "feature_names": check_feature_names(self.feature_names, features.shape[1]),
         }
-        for name, value in own.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -256,11 +254,9 @@ class Dataset:
 
     def label_weights(self) -> Tensor:
         """The total mass of each label over all examples, float64 `(labels,)`."""
-        target = as_sparse(self.target, self.label_count)
+        _, labels, weights = to_lists(as_sparse(self.target, self.label_count))
         total = torch.zeros(self.label_count, dtype=torch.float64)
-        padding = target.weights == 0
-        indices = target.indices.masked_fill(padding, 0)
-        return total.index_add(0, indices.reshape(-1), target.weights.reshape(-1).double())
+        return total.index_add(0, torch.from_numpy(labels), torch.from_numpy(weights).double())
 
     def summary(self, examples: int = 5) -> str:
         """Describe the data in a few lines: counts, frequent labels and their neighbours."""
@@ -277,11 +273,9 @@ class Dataset:
         unused = int((weights == 0).sum())
         if unused:
             lines.append(f"labels that no example has: {unused}")
-        if self.metric is None:
-            lines.append("ground metric: none suggested")
-        else:
-            lines.append(f"ground metric: {self.metric!r}")
-            for i in frequent if self.label_count > 1 else []:
+        lines.append(f"ground metric: {self.metric or 'none suggested'}")
+        if self.metric is not None and self.label_count > 1:
+            for i in frequent:
                 near = (f"{label} {d:.3g}" for label, d in self.metric.nearest(i, 3))
                 lines.append(f"  nearest to {names[i]}: {', '.join(near)}")
         if self.provenance:
@@ -291,8 +285,3 @@ class Dataset:
 
 def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
-
-
-def _first_difference(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str:
-    pairs = enumerate(zip(ours, theirs, strict=True))
-    return next(f"label {i} is {a!r} and {b!r}" for i, (a, b) in pairs if a != b)

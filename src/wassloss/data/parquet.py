@@ -32,7 +32,6 @@ from wassloss.data.table import (
     find_layout,
     is_list,
     labels_of,
-    said_by,
 )
 from wassloss.targets import SparseTarget, Target
 
@@ -43,14 +42,17 @@ if TYPE_CHECKING:
 _ROW_GROUP_BYTES = 8 << 20  # of features: small enough to shuffle, large enough to read fast
 
 
-def open_file(path: str | os.PathLike[str]) -> ds.ParquetFileFragment:
-    """A file whose footer is read, and its row groups when they are asked for."""
+def open_file(
+    path: str | os.PathLike[str], wanted: Wanted, part: str | None = None
+) -> tuple[ds.ParquetFileFragment, Layout]:
+    """A file whose row groups are read when they are asked for, and what its columns mean."""
     pa = import_pyarrow()
-    fragment = pa.dataset.ParquetFileFormat().make_fragment(
-        os.fspath(path), pa.fs.LocalFileSystem()
-    )
-    fragment.ensure_complete_metadata()
-    return fragment
+    file = pa.dataset.ParquetFileFormat().make_fragment(os.fspath(path), pa.fs.LocalFileSystem())
+    file.ensure_complete_metadata()
+    layout = find_layout(file.physical_schema, wanted)
+    if part is not None and "part" not in layout.about_rows:
+        raise ValueError(f"it has no column 'part' to find {part!r} in")
+    return file, layout
 
 
 def expanded(
@@ -71,8 +73,7 @@ def expanded(
 
 def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     """Read the fields of a data set; ``wassloss.data.ParquetStream`` reads it in batches."""
-    file = open_file(path)
-    layout = find_layout(file.physical_schema, wanted)
+    file, layout = open_file(path, wanted)
     try:
         rows = file.to_table(columns=[*layout.columns, *layout.about_rows])
     except MemoryError as error:
@@ -87,21 +88,16 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
 
 def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
     """The names of the features, and whether the file lists or counts its labels."""
-    schema = open_file(path).physical_schema
-    said = said_by(schema)
-    wanted = Wanted(label_column=label_column, labelled=False)
-    names = find_layout(schema, wanted).feature_names
-    if said.get("label_names") is not None:
-        return Description(names, "names")
-    return Description(names, "ids" if said.get("label_count") else None)
+    _, layout = open_file(path, Wanted(label_column=label_column, labelled=False))
+    listed = "names" if layout.label_names is not None else "ids"
+    return Description(layout.feature_names, listed if layout.ids else None)
 
 
 def layout_of(source: str | os.PathLike[str], wanted: Wanted) -> tuple[Layout, int]:
     """The layout of the first file, and how many features there are."""
     path = expanded(source)[0]
     with named_errors(path):
-        file = open_file(path)
-        layout = find_layout(file.physical_schema, wanted)
+        file, layout = open_file(path, wanted)
         if layout.feature_names is not None:
             return layout, len(layout.feature_names)
         row = file.head(1, columns=["features"])
@@ -120,10 +116,7 @@ def feature_batches(
     start, found = 0, False
     for path in expanded(source):
         with named_errors(path):
-            file = open_file(path)
-            layout = find_layout(file.physical_schema, wanted)
-            if part is not None and "part" not in layout.about_rows:
-                raise ValueError(f"it has no column 'part' to find {part!r} in")
+            file, layout = open_file(path, wanted, part)
             used = [*layout.columns, *(["part"] if part is not None else [])]
             for batch in file.to_batches(columns=used, batch_size=rows, batch_readahead=1):
                 table = import_pyarrow().Table.from_batches([batch])
@@ -160,10 +153,9 @@ def label_values(source: str | os.PathLike[str], label_column: str | None) -> tu
     found: dict[str, None] = {}
     for path in expanded(source):
         with named_errors(path):
-            schema = open_file(path).physical_schema
-            layout = find_layout(schema, Wanted(label_column=label_column))
+            file, layout = open_file(path, Wanted(label_column=label_column))
             column = layout.target_column or "label"
-            for values in _distinct(path, column):
+            for values in _distinct(file, column):
                 found |= dict.fromkeys(labels_of(values, column).names)
     return read_labels(list(found)).names
 
@@ -173,18 +165,17 @@ def part_names(source: str | os.PathLike[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for path in expanded(source):
         with named_errors(path):
-            for values in _distinct(path, "part"):
+            file, layout = open_file(path, Wanted(labelled=False))
+            for values in _distinct(file, "part") if "part" in layout.about_rows else ():
                 found |= dict.fromkeys(part_name(v) for v in values.to_pylist() if v)
     return tuple(found)
 
 
-def _distinct(path: str | os.PathLike[str], column: str) -> Iterator[pa.Array]:
-    """The different values of a column, a piece at a time; nothing if there is none."""
-    file = open_file(path)
-    if column in file.physical_schema.names:
-        for batch in file.to_batches(columns=[column], batch_readahead=1):
-            values = batch[column]
-            yield (values.flatten() if is_list(values.type) else values).unique()
+def _distinct(file: ds.ParquetFileFragment, column: str) -> Iterator[pa.Array]:
+    """The different values of a column, a piece at a time."""
+    for batch in file.to_batches(columns=[column], batch_readahead=1):
+        values = batch[column]
+        yield (values.flatten() if is_list(values.type) else values).unique()
 
 
 def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:

@@ -99,7 +99,7 @@ def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
         raise ValueError(
             f"it lacks a column {label!r}, 'labels' or 'weights'; it has {shown(schema.names, 10)}"
         )
-    said = said_by(schema)
+    said = _said_by(schema)
     own, count = said.get("label_names"), int(said.get("label_count", 0))
     label_names = agreed_names(wanted.label_names, own)
     counted = count > 0 and (label_names is None or len(label_names) == count)
@@ -138,7 +138,7 @@ def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
     )
 
 
-def said_by(schema: pa.Schema) -> dict[str, Any]:
+def _said_by(schema: pa.Schema) -> dict[str, Any]:
     """What a file says about itself in its metadata."""
     said = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     if not isinstance(said, dict):
