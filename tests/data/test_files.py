@@ -247,7 +247,10 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         ("x,label\n1e99,a\n", "line 2, column 'x': expected a finite float32, got '1e99'"),
         ("x,label\n1,\n", "line 2, column 'label': expected a label, got ''"),
         ("x,labels\n1,a;;b\n", "line 2, column 'labels': expected a label"),
-        ("x,labels,weights\n1,a;b,1\n", "line 2, column 'weights': expected 2 numbers"),
+        (
+            "x,labels,weights\n1,a;b,1\n",
+            "line 2, column 'weights': expected as many numbers as labels, got '1'",
+        ),
         ("x,labels\n1,a;a\n", "each label once per example"),
         ("x,label,group\n1,a,b\n", "line 2, column 'group': expected an integer"),
         ('x,label\n1,"a\n', "line 2: unexpected end of data"),
@@ -310,7 +313,7 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
         ({"x0": ["a"], "label": [0]}, "column 'x0' must hold numbers, got string"),
         (
             {"features": [[1.0], [1.0, 2.0]], "label": [0, 1]},
-            "row 1, .* expected 1 numbers, as in row 0",
+            "row 1, column 'features': expected as many numbers as in row 0",
         ),
         ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers, got list"),
         ({"x0": [1.0], "label": [True]}, "column 'label' must hold numbers or strings, got bool"),
@@ -319,7 +322,7 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
         ({"x0": [1.0], "labels": [[None, "a"]]}, "row 0, column 'labels': expected a label"),
         (
             {"x0": [1.0], "labels": [[0, 1]], "weights": [[1.0]]},
-            "row 0, column 'weights': expected 2 numbers, as labels has",
+            "row 0, column 'weights': expected as many numbers as labels",
         ),
         ({"x0": [1.0], "labels": [[]]}, ""),
         ({"x0": pa.array([], pa.float32()), "label": pa.array([], pa.int8())}, "it has no rows"),

@@ -1,8 +1,4 @@
-"""Data sets as CSV, with the columns that :mod:`wassloss.data.table` describes.
-
-Lists of ``labels`` and ``weights`` are separated by semicolons. A file whose first line is all
-numbers has no header: its columns are known by position, which a `DataWarning` says, and the last
-one is the label unless ``label_column`` is another position.
+"""Data sets as CSV, with or without a header; docs/data.md says which columns there are.
 
 Every column is read as text and converted explicitly, so that nothing is guessed and errors quote
 the file. Arrow parses; Python's own ``csv``, which is stricter and counts lines, finds the place of

@@ -52,24 +52,16 @@ def read(
     module = _format_of(path)
     if label_column is not None and module is npz:
         raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
-    names = None if label_names is None else tuple(label_names)
-    features = None if feature_names is None else tuple(feature_names)
     with named_errors(path):
-        return Dataset(**module.load(path, Wanted(names, label_column, features)))
+        return Dataset(**module.load(path, Wanted(label_names, label_column, feature_names)))
 
 
 def feature_batches(
     source: str | os.PathLike[str], rows: int, part: str | None, wanted: Wanted
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Row numbers and features, at most ``rows`` at a time, of rows that may lack labels.
+    """Row numbers and features, at most ``rows`` at a time, of a file whose rows may lack labels.
 
-    Parquet is also read a piece at a time, so that a folder of it need not fit into memory.
-
-    Args:
-        source: a file, or a folder of Parquet files.
-        rows: how many at a time.
-        part: the part to read; by default all rows.
-        wanted: what to read. A CSV file without a header has by default no column of labels.
+    A folder of Parquet files is also read a piece at a time, and need not fit into memory.
     """
     module = parquet if Path(source).is_dir() else _format_of(source)
     wanted = wanted._replace(labelled=False)

@@ -131,11 +131,8 @@ def places_in(names: Sequence[str], metric: GroundMetric) -> LabelIds:
     """Find labels in a ground metric; returns their places, and names for all its labels.
 
     Labels are found by name, or as the number that a name spells. In a metric without names,
-    numbers are positions on its line or ids 0..K-1, and other names are its labels in order.
-
-    Raises:
-        UnknownLabelError: the metric lacks a label.
-        ValueError: numbers are neither ids nor positions, or could be either.
+    numbers are positions on its line or ids 0..K-1, unless they could be either, and other names
+    are its labels in order.
 
     >>> places_in(["40", "15"], Ordinal([15, 20, 40]))
     LabelIds(ids=array([2, 0]), names=('15', '20', '40'))

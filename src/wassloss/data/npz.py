@@ -1,20 +1,4 @@
-"""Data sets as .npz archives, without pickles; the only format that also holds the metric.
-
-==============================  ============================================================
-``features``                    floats (n, features)
-``target``                      integers (n,): class ids; or floats (n, labels): weights
-``target_counts``,              instead of ``target``: labels of each example, laid end to
-``target_labels``,              end; without weights, an example's labels share a mass of 1
-``target_weights``
-``feature_names``               optional; strings
-``label_names``                 optional; strings
-``label_count``                 optional; an integer
-``part/NAME``                   optional; rows of a part, integers or a mask
-``groups``                      optional; integers (n,)
-``name``, ``provenance``        optional; a string each
-``metric/...``                  optional; the arrays of a saved ground metric
-==============================  ============================================================
-"""
+"""Data sets as .npz archives, without pickles; docs/data.md says which arrays there are."""
 
 from __future__ import annotations
 
@@ -47,8 +31,8 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         raise ValueError(f"it lacks features; it has {', '.join(sorted(arrays)) or 'nothing'}")
     features, names = feature_tensor(arrays["features"]), _strings(arrays, "feature_names")
     if wanted.feature_names is not None and names is not None:
-        order, names = feature_order(names, wanted.feature_names), wanted.feature_names
-        features = features[:, order]
+        features = features[:, feature_order(names, wanted.feature_names)]
+        names = wanted.feature_names
     fields: dict[str, Any] = {"features": features, "feature_names": names, "parts": {}}
     for key, rows in arrays.items():
         if key.startswith("part/"):

@@ -1,7 +1,4 @@
-"""Data sets as Parquet, with the columns that :mod:`wassloss.data.table` describes.
-
-Files are read by row group, so that those that do not fit into memory can be streamed.
-"""
+"""Data sets as Parquet; docs/data.md says which columns there are."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
 """Training data larger than memory: Parquet files in shuffled batches, shared among processes.
 
-The order of an epoch depends on the seed and the epoch only:
-
-1. All row groups of all files are shuffled and regarded as one long list of rows.
-2. Each process takes one stretch of that list; stretches differ in length by one row at most.
-3. A stretch is cut into windows of whole batches, and rows are shuffled within their window.
-
-So a process reads its own row groups only, holds one window and one row group, and finds its place
-again from the numbers of the epoch and the batch.
+The row groups of all files are shuffled and regarded as one long list of rows. Each process takes
+one stretch of it, cuts that into windows of whole batches, and shuffles rows within their window.
+So it reads its own row groups only, and finds its place again from the seed and the numbers of the
+epoch and the batch.
 """
 
 from __future__ import annotations
@@ -47,13 +43,12 @@ class ParquetStream:
     One iteration over the stream is one epoch. Every row is seen once by one of the processes, and
     all processes make the same number of batches; only the last two batches may be smaller than
     ``batch_size``. After leaving a loop early, the next iteration continues with the next batch.
-
-    Memory holds a window of ``buffer_rows`` rows (twice while it is assembled), a few batches and
-    one row group, whatever the size of the files.
+    Memory holds ``buffer_rows`` rows (twice while they are assembled), a few batches and one row
+    group.
 
     Args:
-        paths: one or more files with the columns that :mod:`wassloss.data.table` describes; a
-            folder stands for the ``.parquet`` files in it, in the order of their names.
+        paths: one or more files, as docs/data.md describes them; a folder stands for the
+            ``.parquet`` files in it, in the order of their names.
         batch_size: the number of rows in a batch of this process.
         part: the part to read, such as ``"train"``; required if the files have parts.
         buffer_rows: rows that are shuffled together; more rows mix better and take more memory.
@@ -104,11 +99,7 @@ class ParquetStream:
         self.rank, self.shuffle, self.seed = rank, shuffle, check_seed("seed", seed)
         self.drop_last, self.prefetch = drop_last, prefetch
         self.part, self.dtype = part, dtype
-        wanted = Wanted(
-            None if label_names is None else tuple(label_names),
-            label_column,
-            None if feature_names is None else tuple(feature_names),
-        )
+        wanted = Wanted(label_names, label_column, feature_names)
         self._files: list[StreamFile] = []
         for path in expanded(paths):
             self._files.append(open_stream_file(path, part, wanted))

@@ -1,22 +1,7 @@
 """Tables: which columns are features and targets, and the tensors that they become.
 
-CSV and Parquet files are read as the same kind of table (an Arrow table):
-
-================  ============================================================================
-``label``         the class: a number or a string
-``labels``        instead of ``label``: a list of numbers or strings
-``weights``       next to ``labels``: a list of numbers of the same length; without it, the
-                  labels of a row share a mass of 1. Parquet without ``labels`` or ``label``: one
-                  weight per label
-``part``          optional: train, validation, test, ...; empty for rows of no part
-``group``         optional: an integer, the same for rows that are variants of each other
-``features``      lists of floats, all of one length; without such a column, every column that is
-                  not named above is a feature, in the order of the file
-================  ============================================================================
-
-The metadata of a Parquet file may hold, under the key ``wassloss``, JSON with ``label_names``,
-``label_count``, ``feature_names`` (of the lists), ``name`` and ``provenance``. With either of the
-first two, integers are ids of labels; otherwise they are values.
+CSV and Parquet files are read as the same kind of table (an Arrow table); docs/data.md says which
+columns there are. The metadata of a Parquet file may hold JSON under the key ``wassloss``.
 """
 
 from __future__ import annotations
@@ -113,7 +98,8 @@ def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
         columns: tuple[str, ...] = ("features",)
         names = None if said.get("feature_names") is None else tuple(said["feature_names"])
         if names is not None and wanted.feature_names is not None:
-            order, names = feature_order(names, wanted.feature_names), wanted.feature_names
+            order = feature_order(names, wanted.feature_names)
+            names = tuple(wanted.feature_names)
     else:
         others = not_features(label)
         # Pandas writes its index as a column of that name.
@@ -226,25 +212,14 @@ class Table(NamedTuple):
         weights = None
         if self.layout.weighted:
             masses = self._column("weights", "numbers")
-            different = np.flatnonzero(np.diff(masses.offsets.to_numpy()) != counts)
-            if different.size:
-                expected = f"{counts[different[0]]} numbers, as labels has"
-                raise self.wrong(different[0], "weights", expected, masses)
+            different = np.diff(masses.offsets.to_numpy()) != counts
+            self._refuse(different, "weights", "as many numbers as labels", masses)
             weights = self._floats("weights", masses.flatten(), row_of)
         return from_lists(counts, ids, weights), names
 
-    def wrong(
-        self, row: Any, column: str, expected: str, values: Any, at: Any = None
-    ) -> ValueError:
-        """An error about one of some values: that of the row, unless ``at`` says another."""
-        got = values[int(row if at is None else at)]
-        got = (got if self.words is None else self.words[column][int(row)]).as_py()
-        where = f"{self.place(int(row))}, column {column!r}"
-        return ValueError(f"{where}: expected {expected}, got {reprlib.repr(got)}")
-
     def _label_ids(self, values: pa.Array, row_of: NDArray[Any]) -> tuple[NDArray[np.int64], Names]:
         name, names = self.layout.target_column or "label", self.layout.label_names
-        self._check_full(name, values, "a label", row_of)
+        self._refuse(_nulls(values), name, "a label", values, row_of)
         if self.layout.ids and import_pyarrow().types.is_integer(values.type):
             return values.to_numpy(zero_copy_only=False).astype(np.int64), names
         return labels_of(values, name, names, lambda i: self.place(int(row_of[i])))
@@ -252,25 +227,16 @@ class Table(NamedTuple):
     def _column(self, name: str, expected: str) -> pa.Array:
         """A column as one array, without nulls."""
         column = whole(self.rows[name])
-        self._check_full(name, column, expected)
+        self._refuse(_nulls(column), name, expected, column)
         return column
-
-    def _check_full(
-        self, name: str, values: pa.Array, expected: str, row_of: NDArray[Any] | None = None
-    ) -> None:
-        if values.null_count:
-            at = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
-            raise self.wrong(at if row_of is None else row_of[at], name, expected, values, at)
 
     def _rectangle(self, name: str) -> NDArray[Any]:
         """Lists of numbers, all of the same length, as floats `(n, length)`."""
-        column = self._column(name, "a list")
+        column = self._column(name, "a list of numbers")
         if not is_list(column.type):
             raise ValueError(f"column {name!r} must hold lists of numbers, got {column.type}")
         lengths = import_pyarrow().compute.list_value_length(column).to_numpy()
-        different = np.flatnonzero(lengths != lengths[:1])
-        if different.size:
-            raise self.wrong(different[0], name, f"{lengths[0]} numbers, as in row 0", column)
+        self._refuse(lengths != lengths[:1], name, "as many numbers as in row 0", column)
         row_of = np.repeat(np.arange(len(column)), lengths)
         return self._floats(name, column.flatten(), row_of).reshape(len(column), -1)
 
@@ -278,16 +244,37 @@ class Table(NamedTuple):
         self, name: str, values: pa.Array, row_of: NDArray[Any] | None = None
     ) -> NDArray[Any]:
         """Finite floats in an array of our own: float32, unless they are float64 or float16."""
-        self._check_full(name, values, "a number", row_of)
+        self._refuse(_nulls(values), name, "a number", values, row_of)
         array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
         array = array.astype(array.dtype if array.dtype.kind == "f" else np.float32)
-        bad = np.flatnonzero(~np.isfinite(array))
-        if bad.size:
-            row = bad[0] if row_of is None else row_of[bad[0]]
-            raise self.wrong(row, name, f"a finite {array.dtype}", values, bad[0])
+        self._refuse(~np.isfinite(array), name, f"a finite {array.dtype}", values, row_of)
         return array
+
+    def _refuse(
+        self,
+        bad: NDArray[np.bool_],
+        name: str,
+        expected: str,
+        values: pa.Array,
+        row_of: NDArray[Any] | None = None,  # of each value, if a row may have several
+    ) -> None:
+        """Raise an error about the first value that is bad, if any is."""
+        if bad.any():
+            at = int(bad.argmax())
+            row = at if row_of is None else int(row_of[at])
+            got = values[at] if self.words is None else self.words[name][row]
+            where = f"{self.place(row)}, column {name!r}"
+            raise ValueError(f"{where}: expected {expected}, got {reprlib.repr(got.as_py())}")
+
+
+def _nulls(values: pa.Array) -> NDArray[np.bool_]:
+    """Which values are missing; nothing if none is."""
+    if not values.null_count:
+        return np.zeros(0, dtype=bool)
+    found: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
+    return found
 
 
 def labels_of(
