@@ -31,12 +31,7 @@ class LabelIds(NamedTuple):
 
 
 class UnknownLabelError(ValueError):
-    """A value that is not one of the labels.
-
-    Attributes:
-        label: the value.
-        place: where it is in the file; empty if that is not known.
-    """
+    """A value that is not one of the labels; its place in the file is empty if not known."""
 
     def __init__(self, label: str, place: str, reason: str) -> None:
         super().__init__(f"{place}: {reason}" if place else reason)

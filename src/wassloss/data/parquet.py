@@ -178,10 +178,7 @@ def _distinct(file: ds.ParquetFileFragment, column: str) -> Iterator[pa.Array]:
 def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:
     """Write a data set, all or nothing, without its metric: use ``metric.save(path)``.
 
-    Args:
-        data: the data set.
-        path: the file.
-        row_group_rows: rows that are read together; by default about 8 MiB of features.
+    ``row_group_rows`` rows are read together; by default about 8 MiB of features.
     """
     pa = import_pyarrow()
     names = ("label_names", "label_count", "feature_names", "name", "provenance")

@@ -26,11 +26,7 @@ def features_to_predict(
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Row numbers and features as a run takes them, a piece at a time.
 
-    Args:
-        run: which columns are wanted.
-        source: a file, a folder of Parquet files, or a built-in data set.
-        part: of the data; by default all rows.
-        label_column: of a table, not a feature; by default as in training.
+    The source is a file, a folder of Parquet files, or a built-in data set.
     """
     rows = rows_at_once(run.metric.size)
     if source in BUILT_IN:
@@ -46,14 +42,7 @@ def features_to_predict(
 def columns_for(run: TrainedRun, source: str, label_column: str | None, labelled: bool) -> Wanted:
     """The columns of a file that a run takes: by name, or by position if either has no names.
 
-    Args:
-        run: the run.
-        source: a file, or a folder of Parquet files.
-        label_column: as the user says; by default as when the run was trained.
-        labelled: whether labels are needed.
-
-    Raises:
-        ValueError: columns are missing, and which.
+    The label's column is, unless the user says another, that of the training data.
     """
     trained = run.settings.label_column
     by_position = run.feature_names is None and re.fullmatch(r"-?\d+", trained or "")

@@ -39,13 +39,7 @@ def read_inputs(
 ) -> Inputs:
     """Data and metric, as the settings say.
 
-    Args:
-        settings: what to read.
-        metric: in place of the settings' own: that of a run.
-        feature_names: the columns to read as features; by default all that are.
-
-    Raises:
-        ValueError: a file cannot be read, or data and metric do not fit; one line says why.
+    The metric and the names of the features of a run take the place of the settings' own.
     """
     if metric is None:
         metric = metric_in_file(settings)
