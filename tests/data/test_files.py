@@ -243,8 +243,14 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         ("x,label\n1,a\n2\n", "line 3: expected 2 columns, as the header has, got 1"),
         ("x,label\n1,a\ntwo,b\n", "line 3, column 'x': expected a number, got 'two'"),
         ("x,label\n1,a\n,b\n", "line 3, column 'x': expected a number, got ''"),
-        ("x,label\nnan,a\n", "line 2, column 'x': expected a finite float32, got 'nan'"),
-        ("x,label\n1e99,a\n", "line 2, column 'x': expected a finite float32, got '1e99'"),
+        (
+            "x,label\nnan,a\n",
+            "line 2, column 'x': expected a finite number that fits float32, got 'nan'",
+        ),
+        (
+            "x,label\n1e99,a\n",
+            "line 2, column 'x': expected a finite number that fits float32, got '1e99'",
+        ),
         ("x,label\n1,\n", "line 2, column 'label': expected a label, got ''"),
         ("x,labels\n1,a;;b\n", "line 2, column 'labels': expected a label"),
         (
@@ -309,7 +315,7 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
         ({"city": ["Ulm"], "label": [0]}, "column 'city' must hold numbers, got string"),
         ({"x0": [1.0]}, "lacks a column 'label', 'labels' or 'weights'; it has 'x0'"),
         ({"x0": [1.0, None], "label": [0, 1]}, "row 1, column 'x0': expected a number, got None"),
-        ({"x0": [1.0, np.nan], "label": [0, 1]}, "row 1, column 'x0': expected a finite float64"),
+        ({"x0": [1.0, np.nan], "label": [0, 1]}, "row 1, column 'x0': expected a finite number"),
         ({"x0": ["a"], "label": [0]}, "column 'x0' must hold numbers, got string"),
         (
             {"features": [[1.0], [1.0, 2.0]], "label": [0, 1]},

@@ -24,14 +24,17 @@ def test_text_files(tmp_path: Path) -> None:
     path.write_text(f"u,v,label\n{rows}")
     for read in (wl.data.read, lambda path: list(feature_batches(path, 9, None, Wanted()))):
         with pytest.raises(
-            ValueError, match=r"line 4, column 'v': expected a finite float32, got '1e\+200'"
+            ValueError,
+            match=r"line 4, column 'v': expected a finite number that fits float32, got '1e\+200'",
         ):
             read(path)
 
 
 def test_numbers_that_are_not_finite_are_told_from_large_ones(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("u,label\n1,a\ninf,b\n")
-    with pytest.raises(ValueError, match="line 3, column 'u': expected a finite float32, got 'in"):
+    with pytest.raises(
+        ValueError, match="line 3, column 'u': expected a finite number that fits float32"
+    ):
         wl.data.read(tmp_path / "x.csv")
 
 

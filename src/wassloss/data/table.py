@@ -249,7 +249,9 @@ class Table(NamedTuple):
         if array.dtype.kind not in "fiub":
             raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
         array = array.astype(array.dtype if array.dtype.kind == "f" else np.float32)
-        self._refuse(~np.isfinite(array), name, f"a finite {array.dtype}", values, row_of)
+        self._refuse(
+            ~np.isfinite(array), name, f"a finite number that fits {array.dtype}", values, row_of
+        )
         return array
 
     def _refuse(
