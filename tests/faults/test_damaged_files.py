@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import dump_svmlight_file
 
 import wassloss as wl
 from wassloss.data import Dataset, read, write
@@ -46,7 +47,10 @@ def data_file(suffix: str) -> Callable[[Path], tuple[Path, Callable[[Path], obje
         if suffix in (".csv", ".parquet"):
             pytest.importorskip("pyarrow")
         path, data = folder / f"data{suffix}", small()
-        write(data, path)
+        if suffix == ".svm":
+            dump_svmlight_file(data.features.numpy(), np.asarray(data.target), str(path))
+        else:
+            write(data, path)
         return path, read
 
     return make
@@ -76,10 +80,11 @@ MAKERS = {
     "data .npz": data_file(".npz"),
     "data .parquet": data_file(".parquet"),
     "data .csv": data_file(".csv"),
+    "data .svm": data_file(".svm"),
     "estimator": estimator_file,
     "checkpoint": checkpoint_file,
 }
-TEXT = {"data .csv"}  # without a length or a checksum
+TEXT = {"data .csv", "data .svm"}  # without a length or a checksum
 each_format = pytest.mark.parametrize("kind", MAKERS)
 
 

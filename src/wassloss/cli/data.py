@@ -25,7 +25,7 @@ GET_EXAMPLE = "Example: wassloss data get glove"
 def show(
     name: Annotated[
         str,
-        typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv)."),
+        typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv, .svm)."),
     ],
     examples: Annotated[int, typer.Option(help="How many labels to show.", min=1)] = 5,
     vectors: Annotated[

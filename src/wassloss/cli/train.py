@@ -43,7 +43,7 @@ def train(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="A file (.npz, .parquet, .csv), a folder of Parquet files, which is "
+            help="A file (.npz, .parquet, .csv, .svm), a folder of Parquet files, which is "
             "streamed, or clipart, which is built in."
         ),
     ] = None,

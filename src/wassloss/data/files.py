@@ -10,13 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wassloss.data import csv, npz, parquet
+from wassloss.data import csv, npz, parquet, svmlight
 from wassloss.data._arrow import named_errors
 from wassloss.data._inputs import check_parts, feature_tensor, rows_of_part
 from wassloss.data.dataset import Dataset
 from wassloss.data.table import Description, Wanted
 
-_FORMATS = {".npz": npz, ".parquet": parquet, ".pq": parquet, ".csv": csv}
+_FORMATS = {
+    ".npz": npz,
+    ".parquet": parquet,
+    ".pq": parquet,
+    ".csv": csv,
+    ".svm": svmlight,
+    ".svmlight": svmlight,
+    ".libsvm": svmlight,
+}
 
 
 def read(
@@ -26,7 +34,7 @@ def read(
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
 ) -> Dataset:
-    r"""Read a data set from ``.npz``, ``.parquet`` or ``.csv``.
+    r"""Read a data set from ``.npz``, ``.parquet``, ``.csv`` or ``.svm``.
 
     Args:
         path: the file; docs/data.md says what it must hold.
@@ -50,7 +58,7 @@ def read(
     ('cat', 'dog')
     """
     module = _format_of(path)
-    if label_column is not None and module is npz:
+    if label_column is not None and module not in (csv, parquet):
         raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
     with named_errors(path):
         return Dataset(**module.load(path, Wanted(label_names, label_column, feature_names)))
@@ -97,7 +105,13 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
 
     Only ``.npz`` holds everything; docs/data.md says what ``.parquet`` and ``.csv`` leave out.
     """
-    _format_of(path).write(data, path)
+    module = _format_of(path)
+    if module is svmlight:
+        raise ValueError(
+            "SVMlight files hold neither names nor weights, and are only read: write .npz, "
+            ".parquet or .csv instead, or use sklearn.datasets.dump_svmlight_file"
+        )
+    module.write(data, path)
 
 
 def _format_of(path: str | os.PathLike[str]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -36,7 +37,16 @@ def features_to_predict(
         wanted = columns_for(run, source, label_column, labelled=False)
         batches = feature_batches(source, rows, part, wanted)
     for numbers, features in batches:
-        yield numbers, narrowed("features", features, torch.float32, numbers)
+        padded = padded_features(features, run.features, source)
+        yield numbers, narrowed("features", padded, torch.float32, numbers)
+
+
+def padded_features(features: Tensor, width: int, source: str) -> Tensor:
+    """Padded to the model's width: an SVMlight file does not say how many features it has."""
+    missing = width - features.shape[1]
+    if missing > 0 and Path(source).suffix.lower() in (".svm", ".svmlight", ".libsvm"):
+        return torch.nn.functional.pad(features, (0, missing))
+    return features
 
 
 def columns_for(run: TrainedRun, source: str, label_column: str | None, labelled: bool) -> Wanted:

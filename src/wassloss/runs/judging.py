@@ -8,7 +8,7 @@ from pathlib import Path
 from wassloss.data.files import describe
 from wassloss.data.labels import UnknownLabelError, shown
 from wassloss.data.parquet import expanded
-from wassloss.runs.features import BUILT_IN, columns_for
+from wassloss.runs.features import BUILT_IN, columns_for, padded_features
 from wassloss.runs.inputs import Inputs
 from wassloss.runs.metric import label_ids, named
 from wassloss.runs.reading import read_inputs
@@ -64,7 +64,7 @@ def _judging(run: TrainedRun, source: str, label_column: str | None, own: bool) 
     )
     metric = named(run.metric, label_ids(run.metric.size))  # by value: other data have other ids
     try:
-        return read_inputs(other, metric, wanted)
+        inputs = read_inputs(other, metric, wanted)
     except ValueError as error:
         unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
         if not isinstance(unknown, UnknownLabelError):
@@ -74,3 +74,8 @@ def _judging(run: TrainedRun, source: str, label_column: str | None, own: bool) 
             f"{source}{at}: the label {unknown.label!r} is none of the {run.metric.size} that "
             f"{run.path} was trained on: {shown(run.labels)}"
         ) from error
+    if inputs.data is None:
+        return inputs
+    wide = padded_features(inputs.data.features, run.features, source)
+    data = dataclasses.replace(inputs.data, features=wide)
+    return dataclasses.replace(inputs, data=data, features=wide.shape[1])
