@@ -71,6 +71,13 @@ def _is_strided(target: object) -> TypeGuard[Tensor]:
     return isinstance(target, Tensor) and target.layout == torch.strided
 
 
+def is_class_ids(target: Target) -> TypeGuard[Tensor]:
+    """Whether a target is class ids, by its type alone."""
+    if not isinstance(target, Tensor):
+        return False
+    return target.layout == torch.strided and not target.is_floating_point()
+
+
 def dtype_of(target: Target) -> torch.dtype:
     """The dtype that the user's weights are rounded to; an integer type for class ids."""
     return target.weights.dtype if isinstance(target, SparseTarget) else target.dtype

@@ -12,7 +12,7 @@ from wassloss._files import replacing
 from wassloss.cli._encoding import say
 from wassloss.cli._runs import opened_run
 from wassloss.cli._tables import console, score_table
-from wassloss.data._parts import part_name
+from wassloss.data._inputs import part_name
 from wassloss.runs.evaluation import evaluate as score
 from wassloss.runs.judging import inputs_for
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from wassloss._checks import check_seed
-from wassloss.data._parts import part_name
+from wassloss.data._inputs import part_name
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.report.mass import MassByDistance, mass_by_distance

@@ -8,8 +8,7 @@ from pathlib import Path
 from wassloss.data.files import describe
 from wassloss.data.labels import UnknownLabelError, shown
 from wassloss.data.parquet import expanded
-from wassloss.runs.columns import columns_for
-from wassloss.runs.features import BUILT_IN, padded_features
+from wassloss.runs.features import BUILT_IN, columns_for, padded_features
 from wassloss.runs.inputs import Inputs
 from wassloss.runs.metric import label_ids, named
 from wassloss.runs.reading import read_inputs
@@ -52,7 +51,7 @@ def inputs_for(
 def _judging(run: TrainedRun, source: str, label_column: str | None, own: bool) -> Inputs:
     settings, wanted, labels = run.settings, None, run.settings.labels
     if source not in BUILT_IN:
-        wanted, label_column = columns_for(run, source, label_column, labelled=True)
+        _, label_column, wanted, _ = columns_for(run, source, label_column, labelled=True)
         if describe(expanded(source)[0]).labels == "names":
             labels = None  # matched by name, in whatever order they are listed
     other = Settings(

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from wassloss._precision import narrowed
 from wassloss.data._inputs import feature_tensor
-from wassloss.data.columns import DataWarning, columns, not_features
 from wassloss.data.labels import numbers, shown
+from wassloss.data.table import DataWarning, columns, not_features
 from wassloss.estimators.decisions import decide
 from wassloss.estimators.model_file import FittedModel, one_line_errors, unpack
 from wassloss.ground import GroundMetric
