@@ -30,8 +30,7 @@ from wassloss.estimators.standardization import model_features
 from wassloss.ground import GroundMetric
 from wassloss.ground._saving import to_arrays
 from wassloss.ground.storage import from_arrays
-from wassloss.models.config import build
-from wassloss.training.run import describe
+from wassloss.models import build, describe
 
 _FORMAT = 2
 _SCALER = ("mean_", "var_", "scale_")
@@ -102,7 +101,10 @@ def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
         raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
     metric = from_arrays(unpack_npz(io.BytesIO(tensors["metric"].numpy().tobytes())))
     names = state["feature_names"]
-    model = _model(state["model"], tensors)
+    weights = {
+        name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")
+    }
+    model = build(state["model"], weights)
     scaler = _scaler(state, tensors)
     fitted = FittedModel(metric, model, scaler, None if names is None else tuple(names))
     return fitted, state
@@ -118,16 +120,6 @@ def one_line_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except (*expected, failure) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{os.fspath(path)} is not a saved {what}: {reason}") from error
-
-
-def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> nn.Module:
-    with torch.device("meta"):  # without weights of its own
-        model = build(config)
-    weights = {
-        name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")
-    }
-    model.load_state_dict(weights, assign=True)
-    return model.eval()
 
 
 def _scaler(state: dict[str, Any], tensors: dict[str, Tensor]) -> StandardScaler | None:

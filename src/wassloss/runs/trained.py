@@ -24,7 +24,6 @@ from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_chec
 from wassloss.runs.settings import Settings
 from wassloss.training.checkpoints import CheckpointError, has_checkpoints, newest_checkpoint
 from wassloss.training.log import Record, parse_log, read_log
-from wassloss.training.run import model_of
 
 
 @dataclass(frozen=True)
@@ -201,4 +200,4 @@ def _newest(path: Path, start: FittedModel) -> FittedModel:
         raise CheckpointError(
             f"{path} holds a run that was stopped before its first checkpoint: train again"
         )
-    return replace(start, model=model_of(checkpoint, path))
+    return replace(start, model=checkpoint.model(path))

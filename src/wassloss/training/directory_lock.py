@@ -71,18 +71,18 @@ def _locked(directory: Path) -> Any:
         lock.acquire()
     except Timeout:
         raise DirectoryInUseError(
-            f"{directory} is in use by {_owner(place)}: wait until it ends, or choose another "
-            "directory"
+            f"{directory} is in use by {_owner(place / OWNER)}: wait until it ends, or choose "
+            "another directory"
         ) from None
     return lock
 
 
-def _owner(place: Path) -> str:
+def _owner(path: Path) -> str:
     deadline = time.monotonic() + _PATIENCE
-    while not (place / OWNER).exists() and time.monotonic() < deadline:
+    while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     try:
-        owner = json.loads((place / OWNER).read_text())
+        owner = json.loads(path.read_text())
         return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it has just ended, or is not ours
         return "another process"

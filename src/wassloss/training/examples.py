@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import torch
@@ -11,6 +11,14 @@ from torch import Tensor
 from wassloss.targets import SparseTarget, Target, padded
 
 Batch: TypeAlias = tuple[Any, ...]  # features, target, and further arguments of the loss
+Data: TypeAlias = tuple[Target, ...] | list[Target] | Iterable[Batch]
+
+
+def is_in_memory(data: Data) -> bool:
+    """Whether data are columns of examples rather than a stream of batches."""
+    return isinstance(data, tuple | list) and any(
+        isinstance(column, Tensor | SparseTarget) for column in data
+    )
 
 
 class Examples:
@@ -24,20 +32,22 @@ class Examples:
     tensor([1, 0])
     """
 
-    def __init__(self, columns: Sequence[Target], name: str = "data") -> None:
-        if len(columns) < 2:
-            raise ValueError(f"{name} must be (features, target), got {len(columns)} of them")
-        self.columns = tuple(_rows(name, column) for column in columns)
-        sizes = [_length(column) for column in self.columns]
+    def __init__(self, data: Data, name: str = "data") -> None:
+        if not isinstance(data, tuple | list) or not is_in_memory(data):
+            raise TypeError(f"{name} must be (features, target), got {type(data).__name__}")
+        if len(data) < 2:
+            raise ValueError(f"{name} must be (features, target), got {len(data)} of them")
+        self.columns = tuple(_read(name, column) for column in data)
+        sizes = [len(rows) if rows.dim() else 0 for rows, *_ in map(_tensors, self.columns)]
         if len(set(sizes)) > 1:
             raise ValueError(f"{name} must have as many features as targets, got {sizes}")
         if not sizes[0]:
             raise ValueError(f"{name} must hold examples, got none")
         _check_finite(name, self.columns[0])
-        self._widths = [_widths(column) for column in self.columns]
+        self._size, self._widths = sizes[0], [_widths(column) for column in self.columns]
 
     def __len__(self) -> int:
-        return _length(self.columns[0])
+        return self._size
 
     @property
     def nbytes(self) -> int:
@@ -45,60 +55,65 @@ class Examples:
         return sum(tensor.nbytes for column in self.columns for tensor in _tensors(column))
 
     def to(self, device: torch.device) -> Examples:
-        """The same examples on a device."""
-        moved = object.__new__(Examples)
-        moved.columns = tuple(to_device(column, device) for column in self.columns)
-        moved._widths = self._widths if device.type == "cpu" else [None] * len(self.columns)
-        return moved
+        """Move them to a device."""
+        self.columns = tuple(to_device(column, device) for column in self.columns)
+        if device.type != "cpu":
+            self._widths = [None] * len(self.columns)
+        return self
 
     def take(self, rows: Tensor | slice) -> Batch:
         """Some of the examples, as a batch; sparse targets as wide as the fullest of them."""
         return tuple(
-            _take(column, rows, widths)
+            _taken(column, rows, widths)
             for column, widths in zip(self.columns, self._widths, strict=True)
         )
 
 
 def to_device(column: Any, device: torch.device) -> Any:
     """A tensor or a sparse target on a device; anything else as it is."""
-    if isinstance(column, SparseTarget):
-        return SparseTarget(column.indices.to(device), column.weights.to(device))
-    return column.to(device) if isinstance(column, Tensor) else column
+    return _changed(column, lambda tensor: tensor.to(device))
 
 
-def _rows(name: str, column: Target) -> Target:
+def _taken(column: Target, rows: Tensor | slice, widths: Tensor | None) -> Any:
+    if widths is None:  # unknown on a GPU, where finding it out would mean waiting
+        return _changed(column, lambda tensor: tensor[rows])
+    width = max(1, int(widths[rows].max()))
+    return _changed(column, lambda tensor: tensor[rows][:, :width])
+
+
+def _changed(column: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(column, SparseTarget):
-        if column.indices.shape != column.weights.shape:
-            raise ValueError(
-                f"{name} must have as many indices as weights, got "
-                f"{tuple(column.indices.shape)} and {tuple(column.weights.shape)}"
-            )
-        return SparseTarget(column.indices.detach(), column.weights.detach())
-    if not isinstance(column, Tensor):
-        raise TypeError(
-            f"{name} must hold tensors, or a SparseTarget, got {type(column).__name__}; make "
-            "arrays tensors with torch.as_tensor"
-        )
-    if column.layout == torch.strided:
-        return column.detach()
-    coo = column.detach().to_sparse_coo().coalesce()
-    rows, columns = coo.indices()
-    return padded(rows, columns, coo.values(), len(column))
+        return SparseTarget(change(column.indices), change(column.weights))
+    return change(column) if isinstance(column, Tensor) else column
 
 
 def _tensors(column: Target) -> tuple[Tensor, ...]:
     return (column.indices, column.weights) if isinstance(column, SparseTarget) else (column,)
 
 
-def _length(column: Target) -> int:
-    rows = _tensors(column)[0]
-    return len(rows) if rows.dim() else 0
+def _read(name: str, column: Target) -> Target:
+    """A column whose rows can be taken."""
+    if isinstance(column, SparseTarget):
+        if column.indices.shape != column.weights.shape:
+            raise ValueError(
+                f"{name} must have as many indices as weights, got "
+                f"{tuple(column.indices.shape)} and {tuple(column.weights.shape)}"
+            )
+    elif not isinstance(column, Tensor):
+        raise TypeError(
+            f"{name} must hold tensors, or a SparseTarget, got {type(column).__name__}; make "
+            "arrays tensors with torch.as_tensor"
+        )
+    elif column.layout != torch.strided:
+        coo = column.detach().to_sparse_coo().coalesce()
+        rows, columns = coo.indices()
+        return padded(rows, columns, coo.values(), len(column))
+    detached: Target = _changed(column, Tensor.detach)
+    return detached
 
 
 def _check_finite(name: str, features: Target) -> None:
-    if not isinstance(features, Tensor) or not features.is_floating_point():
-        return
-    if not features.isfinite().all():
+    if isinstance(features, Tensor) and not features.isfinite().all():
         index = tuple((~features.isfinite()).nonzero()[0].tolist())
         column = f", column {index[1]}" if len(index) == 2 else ""
         raise ValueError(
@@ -115,13 +130,3 @@ def _widths(column: Target) -> Tensor | None:
         return None
     places = torch.arange(1, column.weights.shape[1] + 1)
     return (places * (column.weights != 0)).amax(1)
-
-
-def _take(column: Target, rows: Tensor | slice, widths: Tensor | None) -> Target:
-    if not isinstance(column, SparseTarget):
-        return column[rows]
-    indices, weights = column.indices[rows], column.weights[rows]
-    if widths is not None:  # unknown on a GPU, where finding it out would mean waiting
-        width = max(1, int(widths[rows].max()))
-        indices, weights = indices[:, :width], weights[:, :width]
-    return SparseTarget(indices, weights)

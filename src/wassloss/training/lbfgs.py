@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import check_count, check_strength
-from wassloss.training.batches import Data, is_in_memory
-from wassloss.training.examples import Batch, Examples
-from wassloss.training.meter import DivergedError
-from wassloss.training.plan import decays
+from wassloss.training.examples import Data, Examples
+from wassloss.training.plan import decays, trainable
+from wassloss.training.run import DivergedError
+from wassloss.training.session import counting_unconverged
 from wassloss.training.steps import Loss
-from wassloss.training.unconverged import counting_unconverged
 from wassloss.transport import ConvergenceWarning
 
 
@@ -65,9 +64,9 @@ def train_full_batch(
 ) -> Convergence:
     r"""Minimise the mean loss plus `½ weight_decay Σ‖θ‖²` over all examples at once.
 
-    The same data and starting weights give the same result. With a convex loss (cross-entropy) and
-    a linear model, it is the optimum; W of a softmax is not convex in the weights, so the result is
-    a stationary point.
+    The same data and starting weights give the same result: the optimum with a convex loss
+    (cross-entropy) and a linear model; otherwise, as W of a softmax is not convex in the weights, a
+    stationary point.
 
     Args:
         model: trained in place, without dropout or other randomness; preferably in float64 if `tol`
@@ -90,19 +89,15 @@ def train_full_batch(
     check_strength("weight_decay", weight_decay)
     check_strength("tol", tol)
     check_count("max_iterations", max_iterations)
-    if not is_in_memory(data):
-        raise TypeError(f"data must be (features, target), got {type(data).__name__}")
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if not parameters:
-        raise ValueError("model must have parameters to train, got none that requires grad")
+    parameters = trainable(model.parameters())
     device, dtype = parameters[0].device, parameters[0].dtype
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
-    batch: Batch = Examples(data).to(device).columns  # type: ignore[arg-type]
+    features, *rest = Examples(data).to(device).columns
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         _unflatten(flat, parameters)
-        loss = loss_fn(model(batch[0]), *batch[1:])
+        loss = loss_fn(model(features), *rest)
         for parameter in parameters:
             if weight_decay and decays(parameter):
                 loss = loss + weight_decay / 2 * parameter.square().sum()
@@ -115,27 +110,18 @@ def train_full_batch(
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return value, _flatten(gradients)
 
+    options = {
+        "maxiter": max_iterations,
+        "maxfun": 20 * max_iterations,
+        "gtol": tol,
+        "ftol": 4 * torch.finfo(dtype).eps,  # smaller changes of the loss are rounding
+    }
     with counting_unconverged():
-        found: Any = minimize(
-            objective,
-            _flatten(parameters),
-            jac=True,
-            method="L-BFGS-B",
-            options={
-                "maxiter": max_iterations,
-                "maxfun": 20 * max_iterations,
-                "gtol": tol,
-                "ftol": 4 * torch.finfo(dtype).eps,  # smaller changes of the loss are rounding
-            },
-        )
+        start = _flatten(parameters)
+        found: Any = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     _unflatten(found.x, parameters)
-    report = Convergence(
-        converged=bool(found.success),
-        iterations=int(found.nit),
-        objective=float(found.fun),
-        gradient=float(np.abs(found.jac).max()),
-        message=str(found.message),
-    )
+    gradient, message = float(np.abs(found.jac).max()), str(found.message)
+    report = Convergence(bool(found.success), found.nit, float(found.fun), gradient, message)
     if not report.converged:
         warnings.warn(str(report), ConvergenceWarning, stacklevel=2)
     return report

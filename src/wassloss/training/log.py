@@ -33,6 +33,9 @@ class Record:
     seconds: float
     unconverged: int = 0
 
+    def line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
 
 class RunLog:
     """Records in memory and, if there is a path, in a file that is always up to date.
@@ -48,20 +51,17 @@ class RunLog:
         if path.exists():
             self.records = [record for record in read_log(path) if record.step <= step]
             with replacing(path) as temporary:
-                lines = [json.dumps(asdict(record)) + "\n" for record in self.records]
-                temporary.write_text("".join(lines), encoding="utf-8")
+                lines = "".join(record.line() for record in self.records)
+                temporary.write_text(lines, encoding="utf-8")
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
     def add(self, record: Record) -> None:
         self.records.append(record)
         if self._file is not None:
-            self._file.write(json.dumps(asdict(record)) + "\n")
+            self._file.write(record.line())
             self._file.flush()
 
-    def __enter__(self) -> RunLog:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
@@ -75,8 +75,7 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
         ValueError: another line is not a record; the message says which.
     """
     path = Path(path)
-    if path.is_dir():
-        path = path / LOG_NAME
+    path = path / LOG_NAME if path.is_dir() else path
     return parse_log(path.read_bytes(), path)
 
 

@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import nn
 
-from wassloss.training.batches import Batches, Data, MemoryBatches, StreamBatches, is_in_memory
+from wassloss.training.batches import MemoryBatches, Sampler, StreamBatches
 from wassloss.training.checkpoints import (
     check_new,
     discard_after,
     newest_checkpoint,
     save_checkpoint,
 )
-from wassloss.training.cuda_graph import GraphSteps, check_graph
 from wassloss.training.directory_lock import owned
-from wassloss.training.examples import Examples
-from wassloss.training.interrupt import waiting_for_interrupt
+from wassloss.training.examples import Data, Examples, is_in_memory
 from wassloss.training.log import LOG_NAME, Record, RunLog
-from wassloss.training.meter import DivergedError, LossMeter
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.processes import default_fabric, own_random_numbers
-from wassloss.training.progress import progress_bar, show
-from wassloss.training.run import Run
-from wassloss.training.sampler import Sampler
-from wassloss.training.steps import EagerSteps, Loss
-from wassloss.training.unconverged import counting_unconverged
-from wassloss.training.validation import Score, Validation
+from wassloss.training.run import DivergedError, LossMeter, Run
+from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
+from wassloss.training.steps import EagerSteps, GraphSteps, Loss, check_graph
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+Score: TypeAlias = Callable[..., Any]  # of (outputs, target, …), like a loss
+
+ROWS_AT_ONCE = 4096  # of the validation data that go through the model together
 
 
 @dataclass(frozen=True)
@@ -122,25 +120,34 @@ def train(
     if resume and folder is None:
         raise ValueError("directory must be given where resume=True, got None")
     fabric = default_fabric(model) if fabric is None else fabric
-    device = fabric.device
-    _check_loss(loss_fn, fabric.world_size)
+    device, rank, world_size = fabric.device, fabric.global_rank, fabric.world_size
+    _check_loss(loss_fn, world_size)
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
     model.to(device).train()
     watch = None
     if validation is not None:
-        watch = _validation(validation, score or loss_fn, higher_is_better, device)
+        examples = Examples(validation, "validation").to(device)
+        watch = Watch(examples, score or loss_fn, higher_is_better)
 
-    with own_random_numbers(device, plan.seed, fabric.global_rank), ExitStack() as stack:
-        batches, meter = _batches(data, plan, fabric), LossMeter(device)
+    generators = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=generators), ExitStack() as stack:
+        torch.manual_seed(plan.seed + rank)
+        batches: MemoryBatches | StreamBatches
+        if is_in_memory(data):
+            examples = Examples(data)
+            sampler = Sampler(len(examples), plan.batch_size, plan.seed, rank, world_size)
+            batches = MemoryBatches(examples, sampler, device)
+        else:
+            batches = StreamBatches(data, device)
         optimizer = plan.build_optimizer(model.parameters(), cuda_graph)
-        run = Run(plan, fabric, model, optimizer, batches, meter)
+        run = Run(plan, fabric, model, optimizer, batches, LossMeter(device))
         steps: GraphSteps | EagerSteps
         if cuda_graph:
             memory = check_graph(batches, fabric)
-            steps = GraphSteps(model, optimizer, loss_fn, memory, plan, meter)
+            steps = GraphSteps(model, optimizer, loss_fn, memory, plan, run.meter)
         else:
-            steps = EagerSteps(fabric, model, optimizer, loss_fn, batches, plan, meter)
+            steps = EagerSteps(run, loss_fn)
         if folder is not None:
             batches.state_dict()  # refuses a stream that cannot be resumed now rather than later
             check_new(folder, resume)
@@ -155,7 +162,7 @@ def train(
         steps=run.step,
         loss=log[-1].loss if log else math.nan,
         score=run.score,
-        best_score=None if run.best.step is None else run.best.score,
+        best_score=run.best.score,
         best_step=run.best.step,
         stopped_early=run.stopped_early,
         seconds=run.seconds,
@@ -163,25 +170,56 @@ def train(
     )
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Validation data and how to judge a model by them."""
+
+    examples: Examples
+    score: Score
+    higher_is_better: bool
+
+    @torch.no_grad()
+    def __call__(self, model: nn.Module) -> float:
+        """The score of a model in evaluation mode.
+
+        The model sees the examples in pieces, the score all at once: a ranking within a label
+        cannot be computed from pieces.
+        """
+        starts = range(0, len(self.examples), ROWS_AT_ONCE)
+        was_training = model.training
+        model.eval()
+        try:
+            pieces = [model(self.examples.take(slice(i, i + ROWS_AT_ONCE))[0]) for i in starts]
+        finally:
+            model.train(was_training)
+        return float(self.score(torch.cat(pieces), *self.examples.columns[1:]))
+
+
 def _follow(
     run: Run,
     steps: GraphSteps | EagerSteps,
-    watch: Validation | None,
+    watch: Watch | None,
     folder: Path | None,
     progress: bool | None,
 ) -> list[Record]:
     """Take the steps, pausing when something is due: a line of the log, a score, a checkpoint."""
+    from tqdm import tqdm
+
     plan, fabric, first = run.plan, run.fabric, run.fabric.is_global_zero
     intervals = [plan.log_every]
     intervals += [plan.evaluate_every] if watch is not None else []
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
+    shown = first and (sys.stderr.isatty() if progress is None else progress)
+    logged = 0  # of the solves that did not converge
     with (
         # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
-        counting_unconverged([steps.loss_fn]) as unconverged,
-        RunLog(path, run.step) as log,
-        progress_bar(plan.steps, run.step, progress if first else False) as bar,
+        counting_unconverged(steps.loss_fn) as unconverged,
+        closing(RunLog(path, run.step)) as log,
+        tqdm(
+            total=plan.steps, initial=run.step, unit="step", dynamic_ncols=True, disable=not shown
+        ) as bar,
     ):
         while not run.finished:
             began = time.perf_counter()
@@ -189,37 +227,37 @@ def _follow(
             for taken in steps.advance(run.step, stop):
                 run.step += taken
                 bar.update(taken)
-                if interrupt.asked:
+                if interrupt.is_set():
                     break
-            diverged_at = run.meter.diverged_at()
-            if diverged_at is not None:
-                raise DivergedError.at(diverged_at, "the loss", plan)
-            scored = watch is not None and _due(plan.evaluate_every, run)
+            run.meter.check(plan)
+            scored = watch is not None and run.due(plan.evaluate_every)
             if watch is not None and scored:
                 _score(run, watch, steps.model)
             run.seconds += time.perf_counter() - began
 
-            if scored or _due(plan.log_every, run):
+            if scored or run.due(plan.log_every):
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
-                loss, score = float(mean), run.score if scored else None
-                rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged.since_last()
-                log.add(Record(run.step, loss, score, rate, run.seconds, unsolved))
-                show(bar, loss, run.score)
-            if folder is not None and (interrupt.asked or _due(plan.checkpoint_every, run)):
+                loss, score, unsolved = (
+                    float(mean),
+                    run.score if scored else None,
+                    unconverged.count(),
+                )
+                rate = plan.learning_rate_at(run.step - 1)
+                log.add(Record(run.step, loss, score, rate, run.seconds, unsolved - logged))
+                logged = unsolved
+                figures = {"loss": loss} | ({} if run.score is None else {"score": run.score})
+                bar.set_postfix({name: f"{figure:.4g}" for name, figure in figures.items()})
+            if folder is not None and (interrupt.is_set() or run.due(plan.checkpoint_every)):
                 checkpoint = run.checkpoint()
                 if first:
                     save_checkpoint(folder, checkpoint, plan.keep_checkpoints)
                 fabric.barrier()
-            if interrupt.asked:
+            if interrupt.is_set():
                 raise KeyboardInterrupt
     return log.records
 
 
-def _due(every: int, run: Run) -> bool:
-    return run.step % every == 0 or run.finished
-
-
-def _score(run: Run, watch: Validation, model: nn.Module) -> None:
+def _score(run: Run, watch: Watch, model: nn.Module) -> None:
     # The first process decides for all, or some might stop while others wait for them.
     run.score = run.fabric.broadcast(watch(model))
     if not math.isfinite(run.score):
@@ -239,25 +277,6 @@ def _open(folder: Path, run: Run, resume: bool, begin: Callable[[], None] | None
         if begin is not None:
             begin()
         discard_after(folder, run.step)
-
-
-def _batches(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
-    if not is_in_memory(data):
-        return StreamBatches(data, fabric.device)  # type: ignore[arg-type]
-    examples = Examples(data)  # type: ignore[arg-type]
-    sampler = Sampler(
-        len(examples), plan.batch_size, plan.seed, fabric.global_rank, fabric.world_size
-    )
-    return MemoryBatches(examples, sampler, fabric.device)
-
-
-def _validation(
-    data: Data, score: Score, higher_is_better: bool, device: torch.device
-) -> Validation:
-    if not is_in_memory(data):
-        raise TypeError(f"validation must be (features, target), got {type(data).__name__}")
-    examples = Examples(data, "validation")  # type: ignore[arg-type]
-    return Validation(examples, score, higher_is_better, device)
 
 
 def _check_loss(loss_fn: Loss, world_size: int) -> None:

@@ -1,0 +1,120 @@
+"""What surrounds the steps of a run: devices and processes, Ctrl-C, solves that do not converge."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from wassloss.transport import ConvergenceWarning
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+def default_fabric(model: nn.Module) -> Fabric:
+    """On the model's kind of device, in the processes that `torchrun` started, if any."""
+    try:
+        from lightning_fabric import Fabric
+    except ImportError as error:
+        raise ImportError(
+            'training needs Lightning Fabric: pip install "wassloss[train]"'
+        ) from error
+    tensors = [*model.parameters(), *model.buffers()]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    accelerator = device.type if device.type in ("cpu", "cuda", "mps") else "auto"
+    if not torch.distributed.is_available() or not torch.distributed.is_torchelastic_launched():
+        index = [device.index] if device.type == "cuda" and device.index is not None else 1
+        return Fabric(accelerator=accelerator, devices=index)
+    local = int(os.environ["LOCAL_WORLD_SIZE"])
+    nodes = int(os.environ["WORLD_SIZE"]) // local
+    fabric = Fabric(accelerator=accelerator, devices=local, num_nodes=nodes, strategy="ddp")
+    fabric.launch()
+    # Fabric closes NCCL's groups at exit, but gloo's have threads too, which now and then abort a
+    # process that ends before them.
+    atexit.register(_close_group)
+    return fabric
+
+
+def _close_group() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+@contextmanager
+def waiting_for_interrupt(wait: bool) -> Iterator[threading.Event]:
+    """Set an event at the first Ctrl-C instead of raising it; a second one raises as usual.
+
+    Nothing changes if `wait` is False, or in a thread, which signals do not reach.
+    """
+    asked = threading.Event()
+    previous = signal.getsignal(signal.SIGINT)
+    if not wait or threading.current_thread() is not threading.main_thread() or previous is None:
+        yield asked
+        return
+
+    def note(*_: object) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+class Unconverged:
+    """How often a loss warned or, in CUDA graphs, where it cannot, counted by itself."""
+
+    def __init__(self, loss_fn: object) -> None:
+        self.warned = 0
+        self.last = "CUDA graphs do not record what was wrong; train without one to see."
+        self._loss_fn = loss_fn
+        self._before = self._counted()
+
+    def count(self) -> int:
+        return self.warned + self._counted() - self._before
+
+    def _counted(self) -> int:
+        # Asked of the loss anew each time, because it moves between devices.
+        loss = self._loss_fn
+        parts = loss.modules() if isinstance(loss, nn.Module) else [loss]
+        counters = [getattr(part, "unsolved", None) for part in parts]
+        return sum(int(counter) for counter in counters if isinstance(counter, Tensor))
+
+
+@contextmanager
+def counting_unconverged(loss_fn: object = None) -> Iterator[Unconverged]:
+    """Count each :class:`~wassloss.ConvergenceWarning` raised inside, and warn once at the end.
+
+    Other warnings are shown as usual.
+    """
+    seen = Unconverged(loss_fn)
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def count(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, ConvergenceWarning):
+                seen.warned += 1
+                seen.last = str(message)
+            else:
+                others(message, category, *where)
+
+        warnings.filterwarnings("always", category=ConvergenceWarning)
+        warnings.showwarning = count  # type: ignore[assignment]
+        yield seen
+    if seen.count():
+        warnings.warn(
+            f"{seen.count()} solves did not converge; the last said: {seen.last}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
