@@ -81,7 +81,7 @@ class MLP(nn.Module):
         super().__init__()
         if not 0 <= check_number("dropout", dropout) < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
-        if isinstance(hidden_layer_sizes, int | str):
+        if isinstance(hidden_layer_sizes, str) or not hasattr(hidden_layer_sizes, "__len__"):
             raise TypeError(
                 "hidden_layer_sizes must be a sequence of widths, such as [128], got "
                 f"{hidden_layer_sizes!r}"

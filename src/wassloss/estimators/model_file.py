@@ -1,4 +1,4 @@
-"""A trained model in one safetensors file, with everything that predicting takes.
+"""A trained model with everything that predicting takes, and its safetensors file.
 
 ==========================  ======================================================================
 ``model.*``                 the weights
@@ -12,6 +12,7 @@ Estimators save themselves in this form, and runs of the command line their mode
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 from collections.abc import Iterator
@@ -21,18 +22,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from wassloss._files import pack_npz, unpack_npz
+from wassloss._precision import narrowed
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
-from wassloss.estimators.standardization import model_features
 from wassloss.ground import GroundMetric
 from wassloss.ground._saving import to_arrays
 from wassloss.ground.storage import from_arrays
 from wassloss.models import build, describe
+from wassloss.scores import least_cost_label, least_cost_labels, top_labels
 
+DECISIONS = ("probable", "least_cost")
 _FORMAT = 2
+GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
 _SCALER = ("mean_", "var_", "scale_")
 _ROWS = 4096  # examples that are predicted at once, at most
 _ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded whatever the labels
@@ -73,6 +78,61 @@ def rows_at_once(labels: int) -> int:
     return max(1, min(_ROWS, _ENTRIES // labels))
 
 
+def fit_scaler(
+    X: NDArray[Any], weight: NDArray[Any] | None = None, before: StandardScaler | None = None
+) -> StandardScaler:
+    """Learn the means and scales of features, in addition to what `before` has learned.
+
+    Raises:
+        ValueError: a variance is not finite; `before` is unchanged.
+    """
+    scaler = StandardScaler() if before is None else copy.deepcopy(before)
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
+        scaler.partial_fit(X, sample_weight=weight)
+    wrong = np.flatnonzero(~np.isfinite(scaler.var_))
+    if len(wrong):
+        column, largest = wrong[0], np.abs(X[:, wrong[0]]).max()
+        raise ValueError(
+            f"X must have a finite variance in {X.dtype}, got numbers up to {largest:g} in "
+            f"column {column}; divide that column by its size"
+        )
+    return scaler
+
+
+def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Tensor:
+    """Features as a model takes them: standardised, on the CPU.
+
+    Raises:
+        ValueError: a number does not fit the precision of the model.
+    """
+    if scaler is None:
+        # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
+        # their last bits from one call to the next, and a fit would not repeat exactly.
+        own = X if isinstance(X, Tensor) else torch.tensor(X)
+        return narrowed("X", own, dtype)
+    return narrowed("X, standardized,", torch.tensor(scaler.transform(np.asarray(X))), dtype)
+
+
+def check_decision(decision: str) -> None:
+    """Refuse unknown rules."""
+    if decision not in DECISIONS:
+        raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, got {decision!r}")
+
+
+def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:
+    """Indices of `k` labels per example, best first, `(n, k)`, given their probabilities.
+
+    The most ``"probable"`` ones, or those of ``"least_cost"``: the label, or for several the set,
+    whose expected cost to the nearest of them is small.
+    """
+    check_decision(decision)
+    if decision == "probable":
+        return torch.as_tensor(top_labels(p, k))
+    if k == 1:
+        return torch.as_tensor(least_cost_label(p, metric)).unsqueeze(1)
+    return torch.as_tensor(least_cost_labels(p, metric, k))
+
+
 def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
     """The content of a file, with `state` that JSON can hold."""
     tensors = {f"model.{name}": tensor for name, tensor in fitted.model.state_dict().items()}
@@ -101,13 +161,15 @@ def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
         raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
     metric = from_arrays(unpack_npz(io.BytesIO(tensors["metric"].numpy().tobytes())))
     names = state["feature_names"]
-    weights = {
-        name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")
-    }
-    model = build(state["model"], weights)
-    scaler = _scaler(state, tensors)
-    fitted = FittedModel(metric, model, scaler, None if names is None else tuple(names))
-    return fitted, state
+    weights = {name[6:]: t for name, t in tensors.items() if name.startswith("model.")}
+    model, scaler = build(state["model"], weights), None
+    if state["examples_seen"] is not None:
+        scaler = StandardScaler()
+        for name in _SCALER:
+            setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
+        scaler.n_samples_seen_ = np.float64(state["examples_seen"])
+        scaler.n_features_in_ = len(scaler.mean_)
+    return FittedModel(metric, model, scaler, None if names is None else tuple(names)), state
 
 
 @contextmanager
@@ -122,12 +184,23 @@ def one_line_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         raise ValueError(f"{os.fspath(path)} is not a saved {what}: {reason}") from error
 
 
-def _scaler(state: dict[str, Any], tensors: dict[str, Tensor]) -> StandardScaler | None:
-    if state["examples_seen"] is None:
-        return None
-    scaler = StandardScaler()
-    for name in _SCALER:
-        setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
-    scaler.n_samples_seen_ = np.float64(state["examples_seen"])
-    scaler.n_features_in_ = len(scaler.mean_)
-    return scaler
+def plain(name: str, value: Any) -> Any:
+    """A parameter of an estimator as JSON holds it."""
+    if name == "metric" and value is not None and not isinstance(value, str):
+        return GIVEN
+    if isinstance(value, np.generic | np.ndarray | Tensor):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        return [plain(name, each) for each in value]
+    if isinstance(value, dict):
+        return {"dict": [plain(name, pair) for pair in value.items()]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"{name}={value!r} cannot be saved: set it to a number or None first")
+
+
+def tupled(value: Any) -> Any:
+    """A parameter that `plain` was given, with tuples for lists."""
+    if isinstance(value, dict):
+        return dict(value["dict"])
+    return tuple(tupled(each) for each in value) if isinstance(value, list) else value

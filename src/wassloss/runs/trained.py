@@ -17,8 +17,7 @@ from wassloss._precision import narrowed
 from wassloss.data._inputs import feature_tensor
 from wassloss.data.columns import DataWarning, columns, not_features
 from wassloss.data.labels import numbers, shown
-from wassloss.estimators.decisions import decide
-from wassloss.estimators.model_file import FittedModel, one_line_errors, unpack
+from wassloss.estimators.model_file import FittedModel, decide, one_line_errors, unpack
 from wassloss.ground import GroundMetric
 from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_checked, read_config
 from wassloss.runs.settings import Settings

@@ -44,7 +44,7 @@ class Examples:
         if not sizes[0]:
             raise ValueError(f"{name} must hold examples, got none")
         _check_finite(name, self.columns[0])
-        self._size, self._widths = sizes[0], [_widths(column) for column in self.columns]
+        self._size = sizes[0]
 
     def __len__(self) -> int:
         return self._size
@@ -57,16 +57,11 @@ class Examples:
     def to(self, device: torch.device) -> Examples:
         """Move them to a device."""
         self.columns = tuple(to_device(column, device) for column in self.columns)
-        if device.type != "cpu":
-            self._widths = [None] * len(self.columns)
         return self
 
     def take(self, rows: Tensor | slice) -> Batch:
         """Some of the examples, as a batch; sparse targets as wide as the fullest of them."""
-        return tuple(
-            _taken(column, rows, widths)
-            for column, widths in zip(self.columns, self._widths, strict=True)
-        )
+        return tuple(_taken(column, rows) for column in self.columns)
 
 
 def to_device(column: Any, device: torch.device) -> Any:
@@ -74,11 +69,14 @@ def to_device(column: Any, device: torch.device) -> Any:
     return _changed(column, lambda tensor: tensor.to(device))
 
 
-def _taken(column: Target, rows: Tensor | slice, widths: Tensor | None) -> Any:
-    if widths is None:  # unknown on a GPU, where finding it out would mean waiting
-        return _changed(column, lambda tensor: tensor[rows])
-    width = max(1, int(widths[rows].max()))
-    return _changed(column, lambda tensor: tensor[rows][:, :width])
+def _taken(column: Target, rows: Tensor | slice) -> Any:
+    taken = _changed(column, lambda tensor: tensor[rows])
+    if isinstance(taken, SparseTarget) and taken.weights.dim() == 2 and taken.weights.is_cpu:
+        # Elsewhere, finding out which places are used would mean waiting for the device.
+        used = taken.weights.any(0).nonzero()
+        width = int(used.max()) + 1 if len(used) else 1
+        return _changed(taken, lambda tensor: tensor[:, :width])
+    return taken
 
 
 def _changed(column: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -120,13 +118,3 @@ def _check_finite(name: str, features: Target) -> None:
             f"{name} must have finite features, got {features[index].item()} in row "
             f"{index[0]}{column}"
         )
-
-
-def _widths(column: Target) -> Tensor | None:
-    """How many places of each sparse row are used; rows are padded to the fullest."""
-    if not isinstance(column, SparseTarget) or column.weights.dim() != 2:
-        return None
-    if column.weights.device.type != "cpu":
-        return None
-    places = torch.arange(1, column.weights.shape[1] + 1)
-    return (places * (column.weights != 0)).amax(1)

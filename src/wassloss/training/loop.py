@@ -240,7 +240,7 @@ def _follow(
                 loss, score, unsolved = (
                     float(mean),
                     run.score if scored else None,
-                    unconverged.count(),
+                    unconverged(),
                 )
                 rate = plan.learning_rate_at(run.step - 1)
                 log.add(Record(run.step, loss, score, rate, run.seconds, unsolved - logged))

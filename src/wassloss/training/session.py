@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -72,49 +72,35 @@ def waiting_for_interrupt(wait: bool) -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, previous)
 
 
-class Unconverged:
-    """How often a loss warned or, in CUDA graphs, where it cannot, counted by itself."""
-
-    def __init__(self, loss_fn: object) -> None:
-        self.warned = 0
-        self.last = "CUDA graphs do not record what was wrong; train without one to see."
-        self._loss_fn = loss_fn
-        self._before = self._counted()
-
-    def count(self) -> int:
-        return self.warned + self._counted() - self._before
-
-    def _counted(self) -> int:
-        # Asked of the loss anew each time, because it moves between devices.
-        loss = self._loss_fn
-        parts = loss.modules() if isinstance(loss, nn.Module) else [loss]
-        counters = [getattr(part, "unsolved", None) for part in parts]
-        return sum(int(counter) for counter in counters if isinstance(counter, Tensor))
-
-
 @contextmanager
-def counting_unconverged(loss_fn: object = None) -> Iterator[Unconverged]:
-    """Count each :class:`~wassloss.ConvergenceWarning` raised inside, and warn once at the end.
+def counting_unconverged(loss_fn: object = None) -> Iterator[Callable[[], int]]:
+    """Count the solves inside that do not converge, and warn once at the end.
 
-    Other warnings are shown as usual.
+    A loss raises a :class:`~wassloss.ConvergenceWarning` or, in CUDA graphs, where it cannot,
+    counts by itself. Other warnings are shown as usual. Yields the count so far.
     """
-    seen = Unconverged(loss_fn)
+    warned, last = 0, "CUDA graphs do not record what was wrong; train without one to see."
+    parts = list(loss_fn.modules()) if isinstance(loss_fn, nn.Module) else [loss_fn]
+
+    def count() -> int:
+        # Asked of the loss anew each time, because its counters move between devices.
+        counters = [getattr(part, "unsolved", None) for part in parts]
+        return warned + sum(int(each) for each in counters if isinstance(each, Tensor))
+
+    before = count()
     with warnings.catch_warnings():
         others = warnings.showwarning
 
-        def count(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        def note(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            nonlocal warned, last
             if issubclass(category, ConvergenceWarning):
-                seen.warned += 1
-                seen.last = str(message)
+                warned, last = warned + 1, str(message)
             else:
                 others(message, category, *where)
 
         warnings.filterwarnings("always", category=ConvergenceWarning)
-        warnings.showwarning = count  # type: ignore[assignment]
-        yield seen
-    if seen.count():
-        warnings.warn(
-            f"{seen.count()} solves did not converge; the last said: {seen.last}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warnings.showwarning = note  # type: ignore[assignment]
+        yield lambda: count() - before
+    if found := count() - before:
+        message = f"{found} solves did not converge; the last said: {last}"
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
