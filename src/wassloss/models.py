@@ -32,14 +32,12 @@ _TINY = -15.0  # below it, log(softplus(z)) = z - e^z/2 + ... is z to the last d
 class LinearSoftmax(nn.Module):
     r"""Logits `Θx + b`, whose softmax is the paper's `h_θ(x)`.
 
+    From `(batch, features)` to `(batch, labels)`; the losses take the softmax themselves.
+
     Args:
         features: length of an input.
         labels: number of labels.
         bias: False for the paper's model to the letter, which has none.
-
-    Shapes:
-        - x: `(batch, features)`
-        - output: logits, `(batch, labels)`; the losses take the softmax themselves.
     """
 
     def __init__(self, features: int, labels: int, bias: bool = True) -> None:
@@ -53,26 +51,19 @@ class LinearSoftmax(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """What `build` makes the same model from."""
-        return {
-            "kind": "LinearSoftmax",
-            "features": self.linear.in_features,
-            "labels": self.linear.out_features,
-            "bias": self.linear.bias is not None,
-        }
+        linear, bias = self.linear, self.linear.bias is not None
+        sizes = {"features": linear.in_features, "labels": linear.out_features}
+        return {"kind": "LinearSoftmax", **sizes, "bias": bias}
 
 
 class MLP(nn.Module):
-    """Linear layers with ReLU between them; without hidden layers, a linear model.
+    """Linear layers with ReLU between them, from `(batch, features)` to logits `(batch, labels)`.
 
     Args:
         features: length of an input.
-        hidden_layer_sizes: width of each hidden layer, in order.
+        hidden_layer_sizes: width of each hidden layer, in order; none for a linear model.
         labels: number of labels.
         dropout: share of the hidden units that each training step leaves out.
-
-    Shapes:
-        - x: `(batch, features)`
-        - output: logits, `(batch, labels)`
     """
 
     def __init__(
@@ -102,13 +93,8 @@ class MLP(nn.Module):
     def config(self) -> dict[str, Any]:
         """What `build` makes the same model from."""
         features, *hidden, labels = self.widths
-        return {
-            "kind": "MLP",
-            "features": features,
-            "hidden_layer_sizes": hidden,
-            "labels": labels,
-            "dropout": self.dropout,
-        }
+        sizes = {"features": features, "hidden_layer_sizes": hidden, "labels": labels}
+        return {"kind": "MLP", **sizes, "dropout": self.dropout}
 
     def __repr__(self) -> str:
         dropout = f", dropout={self.dropout:g}" if self.dropout else ""
@@ -118,8 +104,8 @@ class MLP(nn.Module):
 class LogMass(nn.Module):
     """`log(softplus(scores))`: the head that :class:`~wassloss.RelaxedWassersteinLoss` takes.
 
-    A mass grows like its score, not exponentially, so that one large feature does not make an
-    enormous mass; and falls to zero exponentially, so that its log is never infinite.
+    A mass grows like its score, so one large feature does not make an enormous mass; and it falls
+    to zero exponentially, so its log is never infinite.
 
     >>> LogMass()(torch.tensor([-100.0, 0.0, 100.0])).exp()
     tensor([3.7835e-44, 6.9315e-01, 1.0000e+02])
@@ -135,14 +121,12 @@ class LogMass(nn.Module):
 class MeasureModel(nn.Module):
     """A linear model or perceptron that predicts a mass for every label, of any total.
 
+    From `(batch, features)` to the logs of masses, `(batch, labels)`.
+
     Args:
         features: length of an input.
         labels: number of labels.
         hidden_layer_sizes: width of each hidden layer; none for a linear model.
-
-    Shapes:
-        - x: `(batch, features)`
-        - output: log-masses, `(batch, labels)`
 
     >>> import wassloss as wl
     >>> model = MeasureModel(features=4, labels=5)

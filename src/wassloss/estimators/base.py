@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from wassloss._checks import check_count, check_strength
+from wassloss._checks import check_choice, check_count, check_strength
 from wassloss._files import replacing
 from wassloss.estimators.inputs import check_squares, read_weight, weighted_rows
 from wassloss.estimators.labels import Metric
@@ -43,7 +43,6 @@ from wassloss.transport import ConvergenceWarning
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-SOLVERS = ("auto", "lbfgs", "adam", "sgd")
 _FLOATS = (np.float64, np.float32)
 _FULL_BATCH = 2_000_000  # probabilities per iteration, above which small steps are faster
 _LBFGS_ITERATIONS = 1000
@@ -73,8 +72,8 @@ class ScaledLoss(nn.Module):
 class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator with a ground metric and a model on standardised features.
 
-    Subclasses give it `_build`, an untrained model; `_loss`, of each example; `_target`, for the
-    loss; and `_own_state` and `_set_own_state`, what `fit` learned besides what is listed here.
+    Subclasses define `_build`, an untrained model; `_loss`, of each example; `_target`, for it; and
+    `_own_state` and `_set_own_state`, what `fit` learns besides the attributes below.
 
     Attributes:
         metric_: the ground metric, with the requested power.
@@ -172,8 +171,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _plan(self) -> TrainingPlan:
         """How to take small steps; checks every keyword that says how to fit."""
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {SOLVERS}, got {self.solver!r}")
+        check_choice("solver", self.solver, ("auto", "lbfgs", "adam", "sgd"))
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
         check_strength("tol", self.tol)
@@ -192,7 +190,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop(name, None)
 
     def _fit(self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None) -> Self:
-        """Train a new model once `metric_` is known; if that fails, the estimator is not fitted."""
+        """Train a new model once `metric_` is known; until then, the estimator is not fitted."""
         plan = self._plan()
         X, y, weight = weighted_rows(X, y, weight)
         self._standardize(X, weight)
@@ -200,25 +198,24 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         target = self._target(y, weight)
         small = self._linear() and len(X) * self.metric_.size <= _FULL_BATCH
         at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
-        try:
-            self._start(plan.seed, torch.float64 if at_once else torch.float32)
-            self._begin(y, weight)
-            data = self._columns(X, target, None if weight is None else weight / weight.mean())
-            fit = self._fit_at_once if at_once else self._fit_in_small_steps
-            self.n_iter_ = fit(plan, loss, data)
-        except BaseException:
-            self._forget()
-            raise
+        model = self._started(plan.seed, torch.float64 if at_once else torch.float32)
+        self._begin(model, y, weight)
+        data = self._columns(model, X, target, None if weight is None else weight / weight.mean())
+        fit = self._fit_at_once if at_once else self._fit_in_small_steps
+        self.n_iter_ = fit(model, plan, loss, data)
+        self.model_ = model
         return self
 
-    def _fit_at_once(self, plan: TrainingPlan, loss: ScaledLoss, data: tuple[Target, ...]) -> int:
-        """Returns the iterations that it took."""
+    def _fit_at_once(
+        self, model: nn.Module, plan: TrainingPlan, loss: ScaledLoss, data: Any
+    ) -> int:
+        """Train by L-BFGS; returns the iterations that it took."""
         decay, most = plan.weight_decay, self.max_iter or _LBFGS_ITERATIONS
         with warnings.catch_warnings():
             # It names its own keywords; ours have scikit-learn's names.
             warnings.filterwarnings("ignore", "L-BFGS did not converge", ConvergenceWarning)
             report = train_full_batch(
-                self.model_, loss, data, weight_decay=decay, tol=self.tol, max_iterations=most
+                model, loss, data, weight_decay=decay, tol=self.tol, max_iterations=most
             )
         if not report.converged:
             warnings.warn(
@@ -231,39 +228,33 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return max(1, report.iterations)
 
     def _fit_in_small_steps(
-        self, plan: TrainingPlan, loss: ScaledLoss, data: tuple[Target, ...]
+        self, model: nn.Module, plan: TrainingPlan, loss: ScaledLoss, data: Any
     ) -> int:
-        """Returns the passes over the data that it took."""
-        examples = len(data[0])  # type: ignore[arg-type]
+        """Train by Adam or SGD; returns the passes over the data that it took."""
+        examples = len(data[0])
         batch = min(plan.batch_size, examples)
         passes = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
         steps = ceil(passes * examples / batch)
         plan = replace(plan, steps=steps, batch_size=batch, log_every=steps)
-        train(self.model_, loss, data, plan, progress=False)
+        train(model, loss, data, plan, progress=False)
         return passes
 
-    def _pass_over(self, plan: TrainingPlan, data: tuple[Target, ...]) -> None:
-        """Go once over a batch of data, with an optimiser that outlives it.
-
-        Raises:
-            DivergedError: the loss is not finite; the weights are as they were before it.
-        """
+    def _pass_over(self, plan: TrainingPlan, data: Any) -> None:
+        """Go once over a batch of data, with an optimiser that outlives it."""
         if not hasattr(self, "_steps"):
             optimizer = plan.build_optimizer(self.model_.parameters())
             self._steps = self._scaled_loss(), optimizer, np.random.default_rng(plan.seed)
         loss_fn, optimizer, random = self._steps
-        device = self._device()
+        model = self.model_.train()
+        device = next(model.parameters()).device
         examples = Examples(data).to(device)
-        self.model_.train()
         order = torch.from_numpy(random.permutation(len(examples)))
         for rows in order.split(plan.batch_size):
             features, *rest = examples.take(rows.to(device))
             optimizer.zero_grad()
-            loss = loss_fn(self.model_(features), *rest)
-            if not loss.isfinite():
-                raise DivergedError(
-                    f"the loss is {loss.item()} in partial_fit: lower learning_rate"
-                )
+            loss = loss_fn(model(features), *rest)
+            if not loss.isfinite():  # the weights are as they were before this step
+                raise DivergedError(f"the loss is {loss} in partial_fit: lower learning_rate")
             loss.backward()
             optimizer.step()
 
@@ -271,32 +262,29 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
 
     def _scaled_loss(self) -> ScaledLoss:
-        typical, kl_weight = typical_cost(self.metric_), self.kl_weight
-        if kl_weight is None:
-            kl_weight = 0.1 * typical
+        typical = typical_cost(self.metric_)
+        kl_weight = 0.1 * typical if self.kl_weight is None else self.kl_weight
         self.kl_weight_ = check_strength("kl_weight", kl_weight)
         loss = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight_, reduction="none")
         self.epsilon_ = loss.spec.objective.epsilon
         return ScaledLoss(loss, typical + self.kl_weight_).to(self._device())
 
-    def _start(self, seed: int, dtype: torch.dtype) -> None:
-        """Create the model; a linear one begins at zero, as there is no symmetry to break."""
+    def _started(self, seed: int, dtype: torch.dtype) -> nn.Module:
+        """A new model; a linear one begins at zero, as there is no symmetry to break."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = self._build()
+            model: nn.Module = self._build()
         if self._linear():
             for parameter in model.parameters():
                 nn.init.zeros_(parameter)
-        self.model_ = model.to(self._device(), dtype)
+        return model.to(self._device(), dtype)
 
-    def _begin(self, y: Any, weight: NDArray[np.float64] | None) -> None:
+    def _begin(self, model: Any, y: Any, weight: Any) -> None:
         """Change the first weights of a model that has a better guess."""
 
-    def _columns(
-        self, X: NDArray[Any], target: Target, weight: NDArray[np.float64] | None
-    ) -> tuple[Target, ...]:
+    def _columns(self, model: nn.Module, X: Any, target: Target, weight: Any) -> tuple[Any, ...]:
         """What the training takes: standardised features, target, weights."""
-        dtype = next(self.model_.parameters()).dtype
+        dtype = next(model.parameters()).dtype
         features = model_features(X, self.scaler_, dtype)
         check_squares(features)
         if isinstance(target, SparseTarget) or target.is_floating_point():

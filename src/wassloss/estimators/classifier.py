@@ -48,37 +48,33 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{\tilde M + \kappa}
 
-    plus `½ alpha Σ‖θ‖²` (not on biases), where `κ` is `kl_weight` and `M̃` the metric's median cost:
-    the larger `kl_weight`, the closer to `LogisticRegression(C=1 / (n alpha))` on standardised
-    features.
+    plus `½ alpha Σ‖θ‖²` (not on biases), where `κ` is `kl_weight` and `M̃` the metric's median cost.
+    For large `kl_weight` that is `LogisticRegression(C=1 / (n alpha))` on standardised features.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
             that are numbers, as far apart as their values (or, listed by `classes` in their order,
             evenly spaced); or None for the 0-1 metric.
-        classes: the class of each label of the metric, in its order. If left out, classes are
-            matched to the metric's `labels` by name if it has any; otherwise they are label
-            numbers in 0..K-1, which must include 0. Anything else is an error, because a guess
-            would depend on the classes that a fold of the data happens to contain.
+        classes: the class of each label of the metric, in its order. If left out, classes are the
+            names in the metric's `labels` or, without those, label numbers in 0..K-1, which must
+            include 0. A guess would depend on which classes a fold of the data contains.
         kl_weight: in units of the cost; by default a tenth of the median cost.
         epsilon: entropic strength, by default a fifth of the median cost; 0 is exact.
         power: exponent of the cost; None for the metric's own.
         hidden_layer_sizes: width of each hidden layer; none for a linear model.
         solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps
-            (`wassloss[train]`); ``"auto"``, L-BFGS for a linear model and up to two million
-            probabilities, `n × labels`, Adam otherwise.
-        max_iter: iterations of L-BFGS, by default 1000; or passes over the data, by default as
-            many as make 1000 steps, at least 5.
+            (`wassloss[train]`); ``"auto"``, L-BFGS for a linear model and `n × labels` up to two
+            million, Adam otherwise.
+        max_iter: iterations of L-BFGS, by default 1000; or passes over the data, by default at
+            least 5, and enough for 1000 steps.
         tol: on the gradient's largest component, for L-BFGS.
         learning_rate: of the small steps; by default 0.01 for Adam, 0.1 for SGD.
         batch_size: examples per small step.
-        alpha: strength of the penalty `½ alpha Σ‖θ‖²`, as in scikit-learn's `SGDClassifier`; for
-            small steps it is torch's `weight_decay`.
-        class_weight: weights of the classes as a dictionary, or ``"balanced"``, as in
-            scikit-learn; they multiply `sample_weight`. For class ids only.
+        alpha: strength of the penalty, as in scikit-learn's `SGDClassifier`.
+        class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
+            `sample_weight`. For class ids only.
         standardize: bring the features to mean 0 and variance 1 first.
-        decision: what `predict` returns: the most ``"probable"`` label, or the one of
-            ``"least_cost"`` in expectation, under the ground metric.
+        decision: predict the most ``"probable"`` label, or that of ``"least_cost"`` in expectation.
         device: where to train and predict.
         random_state: seeds the hidden layers' weights and the order of small steps.
 
@@ -116,9 +112,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         Args:
             X: as in `fit`.
             y: as in `fit`.
-            sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
             classes: all classes of all batches; needed in the first call with class ids, unless the
                 metric or the keyword `classes` lists them.
+            sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
         """
         first = not hasattr(self, "model_")
         plan = self._plan()
@@ -144,9 +140,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         target = self._target(y, weight)
         self._standardize(X, weight)
         if first:
-            self._start(plan.seed, torch.float32)
-            self.n_iter_ = 0
-        self._pass_over(plan, self._columns(X, target, weight))
+            self.model_, self.n_iter_ = self._started(plan.seed, torch.float32), 0
+        self._pass_over(plan, self._columns(self.model_, X, target, weight))
         self.n_iter_ += 1
         return self
 
@@ -221,16 +216,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         own = compute_sample_weight(self.class_weight, y)
         return X, y, own if weight is None else own * weight
 
-    def _learn_labels(self, y: Any, classes: Any = None, all_known: bool = True) -> None:
+    def _learn_labels(self, y: Any, classes: Any = None) -> None:
         """Match the classes, by default those in `y`, or its columns, to the metric's labels."""
         if is_matrix(y):
             labels = labels_of_columns(y.shape[1], self.metric, self.classes, self.power)
         else:
-            listed = not (self.metric is None or isinstance(self.metric, str))
-            if not (all_known or listed or self.classes is not None or classes is not None):
-                raise ValueError(
-                    "classes must be passed on the first call to partial_fit, got None"
-                )
             found = np.unique(y if classes is None else read_classes(classes))
             labels = labels_of_classes(found, self.metric, self.classes, self.power)
         self._take_labels(labels)

@@ -35,18 +35,11 @@ Classes = NDArray[Any] | Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes and the labels of a metric that they are.
+    """Classes and the labels of a metric that they are."""
 
-    Attributes:
-        metric: over K labels.
-        classes: K of them, in the order that scikit-learn sees: sorted for class ids, in the order
-            of the columns for matrices.
-        places: the label that each class is.
-    """
-
-    metric: GroundMetric
-    classes: NDArray[Any]
-    places: NDArray[np.int64]
+    metric: GroundMetric  # over K labels
+    classes: NDArray[Any]  # K, as scikit-learn sees them: sorted, or in the order of y's columns
+    places: NDArray[np.int64]  # the label that each class is
 
     def places_of(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """The label of each class id in `y`, all of which must be known."""
@@ -158,14 +151,10 @@ def read_classes(classes: Any) -> NDArray[Any]:
 def metric_of_labels(
     kind: str | None, values: Sequence[Any], dtype: Any = np.float64, names: Sequence[str] = ()
 ) -> GroundMetric:
-    """The metric that labels make by themselves.
+    """The metric that labels make by themselves, with their `names`.
 
-    Args:
-        kind: ``"ordinal"``, labels on a line: at their values if they are numbers, evenly spaced in
-            the given order otherwise; or None, all labels one apart.
-        values: the labels, numbers or not.
-        dtype: the precision that must keep numbers apart.
-        names: of the labels, for the metric.
+    Its kind is ``"ordinal"``, labels on a line: at their values if they are numbers, which `dtype`
+    must keep apart, evenly spaced in the given order otherwise; or None, all labels one apart.
     """
     labels = list(names) or None
     if kind is None:
@@ -185,9 +174,6 @@ def _line_positions(values: Sequence[int | float], dtype: Any) -> Any:
 
     Only differences matter, so numbers that `dtype` cannot hold, such as times in seconds, are
     counted from the smallest, which whole numbers survive exactly.
-
-    Raises:
-        ValueError: some are too close to each other, or too far apart.
     """
     low, high = min(values), max(values)
     with np.errstate(over="ignore"):

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
+from wassloss._checks import check_choice
 from wassloss._files import pack_npz, unpack_npz
 from wassloss._precision import narrowed
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
@@ -35,7 +36,6 @@ from wassloss.ground.storage import from_arrays
 from wassloss.models import build, describe
 from wassloss.scores import least_cost_label, least_cost_labels, top_labels
 
-DECISIONS = ("probable", "least_cost")
 _FORMAT = 2
 GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
 _SCALER = ("mean_", "var_", "scale_")
@@ -45,19 +45,12 @@ _ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded wha
 
 @dataclass(frozen=True)
 class FittedModel:
-    """The way from features to outputs.
+    """The way from features to outputs."""
 
-    Attributes:
-        metric: the ground metric of the labels.
-        model: in evaluation mode; takes standardised features.
-        scaler: standardises them, or None.
-        feature_names: the columns it was trained on, or None if they go by position.
-    """
-
-    metric: GroundMetric
-    model: nn.Module
-    scaler: StandardScaler | None
-    feature_names: tuple[str, ...] | None
+    metric: GroundMetric  # of the labels
+    model: nn.Module  # in evaluation mode; takes standardised features
+    scaler: StandardScaler | None  # standardises them
+    feature_names: tuple[str, ...] | None  # it was trained on; None if columns go by position
 
     @property
     def features(self) -> int:
@@ -81,11 +74,7 @@ def rows_at_once(labels: int) -> int:
 def fit_scaler(
     X: NDArray[Any], weight: NDArray[Any] | None = None, before: StandardScaler | None = None
 ) -> StandardScaler:
-    """Learn the means and scales of features, in addition to what `before` has learned.
-
-    Raises:
-        ValueError: a variance is not finite; `before` is unchanged.
-    """
+    """Learn means and scales of features, in addition to what `before`, unchanged, has learned."""
     scaler = StandardScaler() if before is None else copy.deepcopy(before)
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         scaler.partial_fit(X, sample_weight=weight)
@@ -100,11 +89,7 @@ def fit_scaler(
 
 
 def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Tensor:
-    """Features as a model takes them: standardised, on the CPU.
-
-    Raises:
-        ValueError: a number does not fit the precision of the model.
-    """
+    """Features as a model takes them: standardised, in its precision, on the CPU."""
     if scaler is None:
         # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
         # their last bits from one call to the next, and a fit would not repeat exactly.
@@ -115,8 +100,7 @@ def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) ->
 
 def check_decision(decision: str) -> None:
     """Refuse unknown rules."""
-    if decision not in DECISIONS:
-        raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, got {decision!r}")
+    check_choice("decision", decision, ("probable", "least_cost"))
 
 
 def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:
@@ -151,11 +135,7 @@ def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
 
 
 def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
-    """What `pack` was given; the state has its `kind`.
-
-    Raises:
-        ValueError, TypeError, KeyError, RuntimeError, SafetensorError: for other content.
-    """
+    """What `pack` was given; the state has its `kind`. For its errors, see `one_line_errors`."""
     tensors, state = unsealed_tensors(content)
     if state["format"] != _FORMAT:
         raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")

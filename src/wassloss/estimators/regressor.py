@@ -98,9 +98,9 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         return torch.from_numpy(y / self.mass_unit_)
 
     @torch.no_grad()
-    def _begin(self, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> None:
+    def _begin(self, model: Any, y: Any, weight: Any) -> None:
         """Predict the mean masses for all, up to the hidden layers."""
-        last: Any = self.model_.scores.layers[-1]
+        last = model.scores.layers[-1]
         mean = np.average(y, axis=0, weights=weight) / self.mass_unit_
         m = torch.from_numpy(mean.clip(1e-3)).to(last.bias)
         last.bias.copy_(m + torch.log(-torch.expm1(-m)))  # where softplus is m

@@ -22,17 +22,11 @@ from wassloss.training.examples import Batch, Data, Examples, to_device
 
 
 class Sampler:
-    """Which examples each step sees: every one once per epoch, in an order drawn from the seed.
+    """Which of `size` examples each step sees: all once per epoch, in an order drawn from the seed.
 
-    Batches are cut from consecutive epochs without a gap, so all have the same size. With several
-    processes, each takes its part of a batch `world_size` times as large: together they see the
+    Batches are cut from consecutive epochs without a gap, so all have the same size. Process `rank`
+    of `world_size` takes its part of a batch `world_size` times as large: together they see the
     examples that a single process with that batch size would.
-
-    Args:
-        size: number of examples.
-        batch_size: examples per batch, in each process.
-        seed: the order depends on it and on nothing else.
-        rank, world_size: which process this is, out of how many.
 
     >>> sampler = Sampler(size=5, batch_size=2, seed=0)
     >>> torch.cat([sampler.next() for _ in range(5)]).view(2, 5).sort().values

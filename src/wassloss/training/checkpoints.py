@@ -40,17 +40,11 @@ class CheckpointWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a run needs to continue.
+    """Everything a run needs to continue."""
 
-    Attributes:
-        step: steps taken.
-        tensors: by name, on the CPU.
-        state: the rest, as JSON holds it.
-    """
-
-    step: int
-    tensors: dict[str, Tensor]
-    state: dict[str, Any]
+    step: int  # steps taken
+    tensors: dict[str, Tensor]  # by name, on the CPU
+    state: dict[str, Any]  # the rest, as JSON holds it
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names begin with `prefix` and a dot, without it."""
@@ -60,8 +54,7 @@ class Checkpoint:
     def model(self, where: object) -> nn.Module:
         """The model, in evaluation mode, with its best weights if the run kept them.
 
-        Raises:
-            CheckpointError: it is not of :mod:`wassloss.models`; `where` it is, is for the message.
+        `where` the checkpoint is, is for the error if the model is not of :mod:`wassloss.models`.
         """
         if self.state["model"] is None:
             raise CheckpointError(f"{where} has a model that is not of wassloss.models")
@@ -70,11 +63,7 @@ class Checkpoint:
 
 
 def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int) -> None:
-    """Write a checkpoint, then remove the oldest beyond `keep`.
-
-    Raises:
-        OSError: the disk is full, for example; earlier checkpoints are as they were.
-    """
+    """Write a checkpoint, then remove the oldest beyond `keep`."""
     state = {"format": _FORMAT, "step": checkpoint.step, **checkpoint.state}
     content = sealed_tensors(checkpoint.tensors, state)
     try:
@@ -114,10 +103,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 def newest_checkpoint(directory: Path) -> Checkpoint | None:
     """The newest intact checkpoint of a run, or None if it has none at all.
 
-    Damaged ones are skipped with a warning.
-
-    Raises:
-        CheckpointError: there are checkpoints, but all are damaged.
+    Damaged ones are skipped with a warning; it is an error if all are damaged.
     """
     damaged: list[str] = []
     for path in reversed(_paths(directory).values()):
@@ -142,12 +128,9 @@ def load_model(directory: str | os.PathLike[str]) -> nn.Module:
     the last ones. Only models of :mod:`wassloss.models` can be rebuilt; for others, build the model
     and load the weights from :func:`~wassloss.training.load_checkpoint`.
 
-    Directories of ``wassloss train`` are refused, because their model is only usable together with
-    the order and the standardisation of its features: see :func:`wassloss.load`.
-
     Raises:
         CheckpointError: there is no intact checkpoint, or the model is not of `wassloss.models`.
-        ValueError: the directory was written by ``wassloss train``.
+        ValueError: the directory was written by ``wassloss train``: see :func:`wassloss.load`.
     """
     path = Path(directory)
     if (path / RUN_CONFIG).exists():
@@ -190,8 +173,7 @@ def check_new(directory: Path, resume: bool) -> None:
     if has_checkpoints(directory) and not resume:
         check_not_in_use(directory)  # its error says more
         raise ValueError(
-            f"directory must be new, or resume=True, got {directory} with checkpoints of a run in "
-            "it"
+            f"directory must be new, or resume=True, got {directory}, with checkpoints of a run"
         )
 
 

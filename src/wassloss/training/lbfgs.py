@@ -24,21 +24,13 @@ from wassloss.transport import ConvergenceWarning
 
 @dataclass(frozen=True)
 class Convergence:
-    """How a full-batch run ended; as a string, with advice if it did not converge.
+    """How a full-batch run ended; as a string, with advice if it did not converge."""
 
-    Attributes:
-        converged: whether the gradient, or the progress, fell below `tol`.
-        iterations: of L-BFGS.
-        objective: the final mean loss plus `½ weight_decay Σ‖θ‖²`.
-        gradient: the largest component of its gradient.
-        message: the optimiser's own words.
-    """
-
-    converged: bool
+    converged: bool  # whether the gradient, or the progress, fell below `tol`
     iterations: int
-    objective: float
-    gradient: float
-    message: str
+    objective: float  # the final mean loss plus `½ weight_decay Σ‖θ‖²`
+    gradient: float  # the largest component of its gradient
+    message: str  # the optimiser's own words
 
     def __str__(self) -> str:
         ended = (
@@ -62,15 +54,13 @@ def train_full_batch(
     tol: float = 1e-5,
     max_iterations: int = 1000,
 ) -> Convergence:
-    r"""Minimise the mean loss plus `½ weight_decay Σ‖θ‖²` over all examples at once.
+    """Minimise the mean loss plus `½ weight_decay Σ‖θ‖²` over all examples at once.
 
-    The same data and starting weights give the same result: the optimum with a convex loss
-    (cross-entropy) and a linear model; otherwise, as W of a softmax is not convex in the weights, a
-    stationary point.
+    The same data and starting weights give the same result: the optimum if the loss is convex in
+    the weights, as cross-entropy is for a linear model; for W of a softmax, a stationary point.
 
     Args:
-        model: trained in place, without dropout or other randomness; preferably in float64 if `tol`
-            is small.
+        model: trained in place, without dropout; preferably in float64 if `tol` is small.
         loss_fn: as for :func:`~wassloss.training.train`.
         data: `(features, target)`, in memory.
         weight_decay: as in :class:`~wassloss.training.TrainingPlan`; not on biases.
@@ -90,7 +80,7 @@ def train_full_batch(
     check_strength("tol", tol)
     check_count("max_iterations", max_iterations)
     parameters = trainable(model.parameters())
-    device, dtype = parameters[0].device, parameters[0].dtype
+    device = parameters[0].device
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
     features, *rest = Examples(data).to(device).columns
@@ -110,12 +100,9 @@ def train_full_batch(
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return value, _flatten(gradients)
 
-    options = {
-        "maxiter": max_iterations,
-        "maxfun": 20 * max_iterations,
-        "gtol": tol,
-        "ftol": 4 * torch.finfo(dtype).eps,  # smaller changes of the loss are rounding
-    }
+    rounding = 4 * torch.finfo(parameters[0].dtype).eps  # of the loss
+    limits = {"maxiter": max_iterations, "maxfun": 20 * max_iterations}
+    options = {**limits, "gtol": tol, "ftol": rounding}
     with counting_unconverged():
         start = _flatten(parameters)
         found: Any = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)

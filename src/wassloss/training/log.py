@@ -15,23 +15,14 @@ LOG_NAME = "log.jsonl"
 
 @dataclass(frozen=True)
 class Record:
-    """One line of the log.
+    """One line of the log."""
 
-    Attributes:
-        step: steps taken so far.
-        loss: mean since the last line, without weight decay.
-        score: on the validation data, where it was computed.
-        learning_rate: of the last step.
-        seconds: spent training so far, over all resumptions.
-        unconverged: solves since the last line that the loss warned about.
-    """
-
-    step: int
-    loss: float
-    score: float | None
-    learning_rate: float
-    seconds: float
-    unconverged: int = 0
+    step: int  # steps taken so far
+    loss: float  # mean since the last line, without weight decay
+    score: float | None  # on the validation data, where it was computed
+    learning_rate: float  # of the last step
+    seconds: float  # spent training so far, over all resumptions
+    unconverged: int = 0  # solves since the last line that the loss warned about
 
     def line(self) -> str:
         return json.dumps(asdict(self)) + "\n"

@@ -26,7 +26,7 @@ from wassloss.training.directory_lock import owned
 from wassloss.training.examples import Data, Examples, is_in_memory
 from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.run import DivergedError, LossMeter, Run
+from wassloss.training.run import Best, DivergedError, LossMeter, Run
 from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
 from wassloss.training.steps import EagerSteps, GraphSteps, Loss, check_graph
 
@@ -40,27 +40,16 @@ ROWS_AT_ONCE = 4096  # of the validation data that go through the model together
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a run.
+    """The outcome of a run."""
 
-    Attributes:
-        steps: steps taken.
-        loss: mean of the last interval of the log.
-        score: the last on the validation data; None without them.
-        best_score: the best of them.
-        best_step: when it was; the model has these weights if the plan has `patience`.
-        stopped_early: whether `patience` ran out.
-        seconds: spent training, over all resumptions.
-        log: the records, including those before a resumption.
-    """
-
-    steps: int
-    loss: float
-    score: float | None
-    best_score: float | None
-    best_step: int | None
-    stopped_early: bool
-    seconds: float
-    log: list[Record]
+    steps: int  # taken
+    loss: float  # mean of the last interval of the log
+    score: float | None  # the last on the validation data; None without them
+    best_score: float | None  # the best of them
+    best_step: int | None  # when it was; with `patience`, the model has the weights of then
+    stopped_early: bool  # whether `patience` ran out
+    seconds: float  # spent training, over all resumptions
+    log: list[Record]  # including the records before a resumption
 
 
 def train(
@@ -97,8 +86,8 @@ def train(
         fabric: a launched Lightning Fabric, to choose devices, precision and strategy.
         cuda_graph: replay each step as one CUDA graph, for small models that wait for launches.
         progress: show a bar; None for only on a terminal.
-        begin: called once in the process that writes to `directory`, when everything has been
-            checked and the directory is this run's: nothing has been written by then.
+        begin: called in the process that writes to `directory`, once everything has been checked
+            and the directory is this run's, and before anything is written.
 
     Raises:
         DivergedError: the loss or the score is not finite.
@@ -153,21 +142,21 @@ def train(
             check_new(folder, resume)
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
-            _open(folder, run, resume, begin)
+            check_new(folder, resume)  # again: another run may have ended there meanwhile
+            checkpoint = newest_checkpoint(folder) if resume else None
+            if checkpoint is not None:
+                run.restore(checkpoint)
+            fabric.barrier()
+            if fabric.is_global_zero:
+                if begin is not None:
+                    begin()
+                discard_after(folder, run.step)
         log = _follow(run, steps, watch, folder, progress)
 
     if plan.patience is not None and run.best.weights:
         model.load_state_dict(run.best.weights)
-    return TrainingResult(
-        steps=run.step,
-        loss=log[-1].loss if log else math.nan,
-        score=run.score,
-        best_score=run.best.score,
-        best_step=run.best.step,
-        stopped_early=run.stopped_early,
-        seconds=run.seconds,
-        log=log,
-    )
+    loss, scores = log[-1].loss if log else math.nan, (run.score, run.best.score, run.best.step)
+    return TrainingResult(run.step, loss, *scores, run.stopped_early, run.seconds, log)
 
 
 @dataclass(frozen=True)
@@ -179,12 +168,8 @@ class Watch:
     higher_is_better: bool
 
     @torch.no_grad()
-    def __call__(self, model: nn.Module) -> float:
-        """The score of a model in evaluation mode.
-
-        The model sees the examples in pieces, the score all at once: a ranking within a label
-        cannot be computed from pieces.
-        """
+    def update(self, run: Run, model: nn.Module) -> None:
+        """Score the model of a run in evaluation mode, and note whether it is the best so far."""
         starts = range(0, len(self.examples), ROWS_AT_ONCE)
         was_training = model.training
         model.eval()
@@ -192,7 +177,19 @@ class Watch:
             pieces = [model(self.examples.take(slice(i, i + ROWS_AT_ONCE))[0]) for i in starts]
         finally:
             model.train(was_training)
-        return float(self.score(torch.cat(pieces), *self.examples.columns[1:]))
+        # Of all at once, because a ranking within a label cannot be computed from pieces.
+        score = float(self.score(torch.cat(pieces), *self.examples.columns[1:]))
+        # The first process decides for all, or some might stop while others wait for them.
+        score = run.score = run.fabric.broadcast(score)
+        if not math.isfinite(score):
+            raise DivergedError.at(run.step, "the score", run.plan)
+        best = run.best.score
+        if best is None or (score > best if self.higher_is_better else score < best):
+            weights = {} if run.plan.patience is None else run.model.state_dict()
+            copies = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            run.best = Best(score, run.step, weights=copies)
+        else:
+            run.best.waited += 1
 
 
 def _follow(
@@ -232,17 +229,13 @@ def _follow(
             run.meter.check(plan)
             scored = watch is not None and run.due(plan.evaluate_every)
             if watch is not None and scored:
-                _score(run, watch, steps.model)
+                watch.update(run, steps.model)
             run.seconds += time.perf_counter() - began
 
             if scored or run.due(plan.log_every):
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
-                loss, score, unsolved = (
-                    float(mean),
-                    run.score if scored else None,
-                    unconverged(),
-                )
-                rate = plan.learning_rate_at(run.step - 1)
+                loss, score = float(mean), run.score if scored else None
+                rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged()
                 log.add(Record(run.step, loss, score, rate, run.seconds, unsolved - logged))
                 logged = unsolved
                 figures = {"loss": loss} | ({} if run.score is None else {"score": run.score})
@@ -255,28 +248,6 @@ def _follow(
             if interrupt.is_set():
                 raise KeyboardInterrupt
     return log.records
-
-
-def _score(run: Run, watch: Watch, model: nn.Module) -> None:
-    # The first process decides for all, or some might stop while others wait for them.
-    run.score = run.fabric.broadcast(watch(model))
-    if not math.isfinite(run.score):
-        raise DivergedError.at(run.step, "the score", run.plan)
-    weights = {} if run.plan.patience is None else run.model.state_dict()
-    run.best.update(run.score, run.step, watch.higher_is_better, weights)
-
-
-def _open(folder: Path, run: Run, resume: bool, begin: Callable[[], None] | None) -> None:
-    """Begin a run in a directory, or resume the one that is there."""
-    check_new(folder, resume)  # again: another run may have ended there before this one owned it
-    checkpoint = newest_checkpoint(folder) if resume else None
-    if checkpoint is not None:
-        run.restore(checkpoint)
-    run.fabric.barrier()
-    if run.fabric.is_global_zero:
-        if begin is not None:
-            begin()
-        discard_after(folder, run.step)
 
 
 def _check_loss(loss_fn: Loss, world_size: int) -> None:

@@ -29,21 +29,18 @@ class TrainingPlan:
         batch_size: examples per step, in each process.
         optimizer: ``"sgd"``, ``"adam"`` or ``"adamw"``, those of `torch.optim`.
         learning_rate: by default 0.1 for SGD and 0.01 for Adam and AdamW.
-        momentum, nesterov: of SGD.
-        betas: of Adam and AdamW.
+        momentum, nesterov: of SGD; betas: of Adam and AdamW.
         weight_decay: as in `torch.optim`, but not on biases and other vectors. SGD and Adam
             minimise the mean loss plus `½ weight_decay Σ‖θ‖²`, so the paper's 0.0005 Σ‖θ‖² is
             0.001; AdamW decays the weights separately from the gradient.
-        schedule: of the learning rate: ``"constant"``, or ``"cosine"``, half a cosine from the full
-            learning rate down to 0 at the last step.
-        warmup_steps: steps over which the learning rate rises linearly before the schedule begins.
+        schedule: ``"constant"``, or ``"cosine"``: the learning rate falls to 0 at the last step.
+        warmup_steps: over which the learning rate rises linearly before the schedule begins.
         seed: of the order of the examples and of the model's own randomness, such as dropout.
-        log_every: steps between lines of the log.
-        evaluate_every: steps between scores on the validation data.
+        log_every, evaluate_every: steps between lines of the log, and between scores.
         patience: stop after this many scores in a row that do not improve on the best, and keep the
             best weights; None to take all steps and keep the last weights.
-        checkpoint_every: steps between checkpoints; there is always one at the end.
-        keep_checkpoints: how many checkpoints to keep.
+        checkpoint_every: steps between checkpoints, of which there is always one at the end.
+        keep_checkpoints: how many of them to keep.
 
     >>> plan = TrainingPlan(steps=100, optimizer="adamw", schedule="cosine", warmup_steps=10)
     >>> [round(plan.learning_rate_at(step), 4) for step in (0, 9, 10, 55, 99)]

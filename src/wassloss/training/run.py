@@ -76,20 +76,12 @@ class LossMeter:
 
 @dataclass
 class Best:
-    """The best score so far, its weights, and how many scores have come since."""
+    """The best score so far, with its weights if they may be needed."""
 
     score: float | None = None
     step: int | None = None
-    waited: int = 0
+    waited: int = 0  # scores since then
     weights: dict[str, Tensor] = field(default_factory=dict)
-
-    def update(self, score: float, step: int, higher: bool, weights: dict[str, Tensor]) -> None:
-        """Take in a score; `weights` are copied if it is the best, and none need be given."""
-        if self.score is None or (score > self.score if higher else score < self.score):
-            self.score, self.step, self.waited = score, step, 0
-            self.weights = {name: tensor.detach().clone() for name, tensor in weights.items()}
-        else:
-            self.waited += 1
 
 
 @dataclass
@@ -142,7 +134,7 @@ class Run:
             f"{part}.{name}": value
             for part, values in parts.items()
             for name, value in values.items()
-            if isinstance(value, Tensor)  # optimisers have others, which they compute anew
+            if isinstance(value, Tensor)  # optimisers also have None
         }
         best = self.best
         state = {
@@ -158,11 +150,7 @@ class Run:
         return Checkpoint(self.step, tensors, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint.
-
-        Raises:
-            ValueError: the plan, the model, the data or the processes are not the run's own.
-        """
+        """Continue from a checkpoint, if plan, model, data and processes are the run's own."""
         state, rank = checkpoint.state, self.fabric.global_rank
         self.plan.check_continues(state["plan"])
         if len(state["data"]) != self.fabric.world_size:
@@ -172,11 +160,9 @@ class Run:
             )
         with weights_that_fit():
             self.model.load_state_dict(checkpoint.part("model"))
-        values: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in checkpoint.part("optimizer").items():
-            index, key = name.split(".", 1)
-            values.setdefault(int(index), {})[key] = tensor
         groups = self.optimizer.state_dict()["param_groups"]
+        parts = {i: checkpoint.part(f"optimizer.{i}") for group in groups for i in group["params"]}
+        values = {index: tensors for index, tensors in parts.items() if tensors}
         self.optimizer.load_state_dict({"state": values, "param_groups": groups})
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         self.batches.load_state_dict(state["data"][rank])
