@@ -43,8 +43,12 @@ class Examples:
             raise ValueError(f"{name} must have as many features as targets, got {sizes}")
         if not sizes[0]:
             raise ValueError(f"{name} must hold examples, got none")
-        _check_finite(name, self.columns[0])
-        self._size = sizes[0]
+        self._size, features = sizes[0], self.columns[0]
+        if isinstance(features, Tensor) and not features.isfinite().all():
+            index = tuple((~features.isfinite()).nonzero()[0].tolist())
+            place = f"row {index[0]}" + (f", column {index[1]}" if len(index) == 2 else "")
+            got = features[index].item()
+            raise ValueError(f"{name} must have finite features, got {got} in {place}")
 
     def __len__(self) -> int:
         return self._size
@@ -61,7 +65,8 @@ class Examples:
 
     def take(self, rows: Tensor | slice) -> Batch:
         """Some of the examples, as a batch; sparse targets as wide as the fullest of them."""
-        return tuple(_taken(column, rows) for column in self.columns)
+        taken = [_changed(column, lambda tensor: tensor[rows]) for column in self.columns]
+        return tuple(_narrowed(column) for column in taken)
 
 
 def to_device(column: Any, device: torch.device) -> Any:
@@ -69,14 +74,15 @@ def to_device(column: Any, device: torch.device) -> Any:
     return _changed(column, lambda tensor: tensor.to(device))
 
 
-def _taken(column: Target, rows: Tensor | slice) -> Any:
-    taken = _changed(column, lambda tensor: tensor[rows])
-    if isinstance(taken, SparseTarget) and taken.weights.dim() == 2 and taken.weights.is_cpu:
-        # Elsewhere, finding out which places are used would mean waiting for the device.
-        used = taken.weights.any(0).nonzero()
-        width = int(used.max()) + 1 if len(used) else 1
-        return _changed(taken, lambda tensor: tensor[:, :width])
-    return taken
+def _narrowed(column: Any) -> Any:
+    """A sparse target without the places that no row uses; a GPU would have to be waited for."""
+    if not isinstance(column, SparseTarget) or column.weights.dim() != 2:
+        return column
+    if not column.weights.is_cpu:
+        return column
+    used = column.weights.any(0).nonzero()
+    width = int(used.max()) + 1 if len(used) else 1
+    return _changed(column, lambda tensor: tensor[:, :width])
 
 
 def _changed(column: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -108,13 +114,3 @@ def _read(name: str, column: Target) -> Target:
         return padded(rows, columns, coo.values(), len(column))
     detached: Target = _changed(column, Tensor.detach)
     return detached
-
-
-def _check_finite(name: str, features: Target) -> None:
-    if isinstance(features, Tensor) and not features.isfinite().all():
-        index = tuple((~features.isfinite()).nonzero()[0].tolist())
-        column = f", column {index[1]}" if len(index) == 2 else ""
-        raise ValueError(
-            f"{name} must have finite features, got {features[index].item()} in row "
-            f"{index[0]}{column}"
-        )

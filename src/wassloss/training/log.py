@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
 
 from wassloss._files import replacing
 
@@ -35,26 +34,19 @@ class RunLog:
     """
 
     def __init__(self, path: Path | None, step: int = 0) -> None:
-        self.records: list[Record] = []
-        self._file: TextIO | None = None
-        if path is None:
-            return
-        if path.exists():
+        self.path, self.records = path, list[Record]()
+        if path is not None:
+            path.touch()
             self.records = [record for record in read_log(path) if record.step <= step]
             with replacing(path) as temporary:
                 lines = "".join(record.line() for record in self.records)
                 temporary.write_text(lines, encoding="utf-8")
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
     def add(self, record: Record) -> None:
         self.records.append(record)
-        if self._file is not None:
-            self._file.write(record.line())
-            self._file.flush()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(record.line())
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Record]:

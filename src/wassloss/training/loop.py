@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -110,7 +110,12 @@ def train(
         raise ValueError("directory must be given where resume=True, got None")
     fabric = default_fabric(model) if fabric is None else fabric
     device, rank, world_size = fabric.device, fabric.global_rank, fabric.world_size
-    _check_loss(loss_fn, world_size)
+    if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
+        raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
+    # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
+    reduction = getattr(loss_fn, "reduction", "mean")
+    if world_size > 1 and reduction != "mean":
+        raise ValueError(f'loss_fn must have reduction="mean", got {reduction!r}')
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
     model.to(device).train()
@@ -208,12 +213,11 @@ def _follow(
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
     shown = first and (sys.stderr.isatty() if progress is None else progress)
-    logged = 0  # of the solves that did not converge
+    log, logged = RunLog(path, run.step), 0  # logged: of the solves that did not converge
     with (
         # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
         counting_unconverged(steps.loss_fn) as unconverged,
-        closing(RunLog(path, run.step)) as log,
         tqdm(
             total=plan.steps, initial=run.step, unit="step", dynamic_ncols=True, disable=not shown
         ) as bar,
@@ -248,11 +252,3 @@ def _follow(
             if interrupt.is_set():
                 raise KeyboardInterrupt
     return log.records
-
-
-def _check_loss(loss_fn: Loss, world_size: int) -> None:
-    if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
-        raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
-    if world_size > 1 and getattr(loss_fn, "reduction", "mean") != "mean":
-        # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
-        raise ValueError(f'loss_fn must have reduction="mean", got {loss_fn.reduction!r}')  # type: ignore[attr-defined]

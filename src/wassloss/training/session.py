@@ -25,9 +25,8 @@ def default_fabric(model: nn.Module) -> Fabric:
     try:
         from lightning_fabric import Fabric
     except ImportError as error:
-        raise ImportError(
-            'training needs Lightning Fabric: pip install "wassloss[train]"'
-        ) from error
+        message = 'training needs Lightning Fabric: pip install "wassloss[train]"'
+        raise ImportError(message) from error
     tensors = [*model.parameters(), *model.buffers()]
     device = tensors[0].device if tensors else torch.device("cpu")
     accelerator = device.type if device.type in ("cpu", "cuda", "mps") else "auto"
@@ -40,13 +39,9 @@ def default_fabric(model: nn.Module) -> Fabric:
     fabric.launch()
     # Fabric closes NCCL's groups at exit, but gloo's have threads too, which now and then abort a
     # process that ends before them.
-    atexit.register(_close_group)
+    group = torch.distributed
+    atexit.register(lambda: group.destroy_process_group() if group.is_initialized() else None)
     return fabric
-
-
-def _close_group() -> None:
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 @contextmanager

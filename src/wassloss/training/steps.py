@@ -51,12 +51,7 @@ class EagerSteps:
 
 
 def compute_loss(
-    model: nn.Module,
-    loss_fn: Loss,
-    features: Any,
-    rest: list[Any],
-    step: int,
-    plan: TrainingPlan,
+    model: nn.Module, loss_fn: Loss, features: Any, rest: list[Any], step: int, plan: TrainingPlan
 ) -> Tensor:
     """The loss of a batch, a scalar; outputs that are not finite have an error of their own."""
     outputs = model(features)
