@@ -37,7 +37,7 @@ from wassloss.estimators.model_file import (
 from wassloss.ground._summaries import typical_cost
 from wassloss.targets import SparseTarget, Target
 from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
-from wassloss.training.examples import Examples
+from wassloss.training.batches import Examples
 from wassloss.transport import ConvergenceWarning
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop(name, None)
 
     def _fit(self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None) -> Self:
-        """Train a new model once `metric_` is known; until then, the estimator is not fitted."""
+        """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
         plan = self._plan()
         X, y, weight = weighted_rows(X, y, weight)
         self._standardize(X, weight)
@@ -201,16 +201,20 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         model = self._started(plan.seed, torch.float64 if at_once else torch.float32)
         self._begin(model, y, weight)
         data = self._columns(model, X, target, None if weight is None else weight / weight.mean())
-        fit = self._fit_at_once if at_once else self._fit_in_small_steps
-        self.n_iter_ = fit(model, plan, loss, data)
+        if at_once:
+            self.n_iter_ = self._fit_at_once(model, loss, data)
+        else:
+            batch = min(plan.batch_size, len(X))
+            self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / len(X)))
+            steps = ceil(self.n_iter_ * len(X) / batch)
+            plan = replace(plan, steps=steps, batch_size=batch, log_every=steps)
+            train(model, loss, data, plan, progress=False)
         self.model_ = model
         return self
 
-    def _fit_at_once(
-        self, model: nn.Module, plan: TrainingPlan, loss: ScaledLoss, data: Any
-    ) -> int:
+    def _fit_at_once(self, model: nn.Module, loss: ScaledLoss, data: Any) -> int:
         """Train by L-BFGS; returns the iterations that it took."""
-        decay, most = plan.weight_decay, self.max_iter or _LBFGS_ITERATIONS
+        decay, most = self.alpha, self.max_iter or _LBFGS_ITERATIONS
         with warnings.catch_warnings():
             # It names its own keywords; ours have scikit-learn's names.
             warnings.filterwarnings("ignore", "L-BFGS did not converge", ConvergenceWarning)
@@ -226,18 +230,6 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
                 stacklevel=4,
             )
         return max(1, report.iterations)
-
-    def _fit_in_small_steps(
-        self, model: nn.Module, plan: TrainingPlan, loss: ScaledLoss, data: Any
-    ) -> int:
-        """Train by Adam or SGD; returns the passes over the data that it took."""
-        examples = len(data[0])
-        batch = min(plan.batch_size, examples)
-        passes = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
-        steps = ceil(passes * examples / batch)
-        plan = replace(plan, steps=steps, batch_size=batch, log_every=steps)
-        train(model, loss, data, plan, progress=False)
-        return passes
 
     def _pass_over(self, plan: TrainingPlan, data: Any) -> None:
         """Go once over a batch of data, with an optimiser that outlives it."""

@@ -93,9 +93,7 @@ def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:
     return weight
 
 
-def weighted_rows(
-    X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None
-) -> tuple[NDArray[Any], Any, NDArray[np.float64] | None]:
+def weighted_rows(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     """The examples whose weight is not zero."""
     if weight is None:
         return X, y, None

@@ -1,17 +1,13 @@
 """Which class is which label of the ground metric.
 
-A part of the data may lack classes, as a fold of cross-validation often does. So the label of a
-class must follow from the metric, or from what the user says, and never from which classes occur:
+A fold of cross-validation may lack classes, so the label of a class follows from the metric, or
+from what the user says, and never from which classes occur:
 
-==================================  ==============================================================
-`classes` are given                 the class of each label, in the metric's order
-the metric has names                classes are names
-it has none                         classes are label numbers, 0..K-1. They must include 0, because
-                                    1, 2, 3 may be label numbers or classes counted from 1; nor may
-                                    they be positions of other labels on a line
-``"ordinal"``, or None              the classes make the metric, by their values, so two of them are
-                                    the same distance apart whatever others there are
-==================================  ==============================================================
+- `classes` are given: the class of each label, in the metric's order;
+- the metric has names: classes are names;
+- it has none: classes are label numbers, 0..K-1. They must include 0, because 1, 2, 3 may be
+  classes counted from 1; nor may they be positions of other labels on a line;
+- ``"ordinal"``, or None: the classes make the metric, by their values alone.
 """
 
 from __future__ import annotations
@@ -72,7 +68,7 @@ class Labels:
 def labels_of_classes(
     found: NDArray[Any], metric: Metric, classes: Classes, power: float | None
 ) -> Labels:
-    """Match class ids, sorted, to a metric: see the table above."""
+    """Match class ids, sorted, to a metric: see the list above."""
     ground, every = _matched(found, metric, classes)
     # scikit-learn's scorers take the columns of probabilities to be in sorted order.
     order = np.argsort(every, kind="stable")
@@ -119,7 +115,10 @@ def _matched(
             )
         _check_known(found, names, "the ground metric's labels")
         return ground, names.astype(found.dtype) if found.dtype == object else names
-    if not _are_label_numbers(found, ground.size):
+    kind, whole = found.dtype.kind, False
+    if kind in "iuf" and (found == np.floor(found)).all():
+        whole = found[0] == 0 and found[-1] < ground.size
+    if not (ground.size == 2 if kind == "b" else whole):
         raise ValueError(
             f"y must hold numbers of labels, 0 and others in 0..{ground.size - 1}, where the "
             f"ground metric has no names, got {_shown(found)}; say which class is which label with "
@@ -206,15 +205,6 @@ def _metric_over(every: NDArray[Any], metric: Metric, what: str, unit: str) -> G
             f"{len(every)}"
         )
     return ground
-
-
-def _are_label_numbers(found: NDArray[Any], size: int) -> bool:
-    """Whether sorted classes can only be labels by their number."""
-    if found.dtype.kind == "b":
-        return size == 2
-    if found.dtype.kind not in "iuf" or (found != np.floor(found)).any():
-        return False
-    return bool(found[0] == 0 and found[-1] < size)
 
 
 def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:

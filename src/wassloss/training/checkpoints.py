@@ -1,9 +1,8 @@
 """Checkpoints: one file each, written completely or not at all.
 
 ``checkpoint-00001000.safetensors``, after 1000 steps, holds the tensors (weights, optimiser,
-random-number generators, loss meter), everything else as JSON, and the SHA-256 sum of it all. It is
-written under a temporary name, flushed to the disk and renamed, so whatever happens meanwhile, the
-checkpoint before it stays intact.
+random-number generators, loss meter), everything else as JSON, and the SHA-256 sum of it all.
+Whatever happens while it is written, the checkpoint before it stays intact.
 """
 
 from __future__ import annotations

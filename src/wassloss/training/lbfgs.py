@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import check_count, check_strength
-from wassloss.training.examples import Data, Examples
+from wassloss.training.batches import Data, Examples
 from wassloss.training.plan import decays, trainable
 from wassloss.training.run import DivergedError
 from wassloss.training.session import counting_unconverged

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import nn
 
-from wassloss.training.batches import MemoryBatches, Sampler, StreamBatches
+from wassloss.training.batches import Data, Examples, batches_of
 from wassloss.training.checkpoints import (
     check_new,
     discard_after,
@@ -23,7 +23,6 @@ from wassloss.training.checkpoints import (
     save_checkpoint,
 )
 from wassloss.training.directory_lock import owned
-from wassloss.training.examples import Data, Examples, is_in_memory
 from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.run import Best, DivergedError, LossMeter, Run
@@ -73,9 +72,9 @@ def train(
     Args:
         model: any module; it is trained on the device that it is on.
         loss_fn: called as `loss_fn(model(features), target, …)`, returns a mean over the batch.
-        data: `(features, target)`, tensors in memory and targets in any form of
-            :mod:`wassloss.targets`, and further arguments of the loss, such as sample weights; or
-            a stream of such batches, see :mod:`wassloss.training.batches`.
+        data: `(features, target)`, tensors in memory, the target in any form that losses take, and
+            further arguments of the loss, such as sample weights; or a stream of such batches, see
+            :mod:`wassloss.training.batches`.
         plan: how; by default the paper's Algorithm 2.
         validation: data in memory to compute the score on.
         score: `score(outputs, target, …)`, a number; by default the loss.
@@ -109,12 +108,12 @@ def train(
     if resume and folder is None:
         raise ValueError("directory must be given where resume=True, got None")
     fabric = default_fabric(model) if fabric is None else fabric
-    device, rank, world_size = fabric.device, fabric.global_rank, fabric.world_size
+    device = fabric.device
     if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
         raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
     # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
     reduction = getattr(loss_fn, "reduction", "mean")
-    if world_size > 1 and reduction != "mean":
+    if fabric.world_size > 1 and reduction != "mean":
         raise ValueError(f'loss_fn must have reduction="mean", got {reduction!r}')
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
@@ -126,14 +125,8 @@ def train(
 
     generators = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=generators), ExitStack() as stack:
-        torch.manual_seed(plan.seed + rank)
-        batches: MemoryBatches | StreamBatches
-        if is_in_memory(data):
-            examples = Examples(data)
-            sampler = Sampler(len(examples), plan.batch_size, plan.seed, rank, world_size)
-            batches = MemoryBatches(examples, sampler, device)
-        else:
-            batches = StreamBatches(data, device)
+        torch.manual_seed(plan.seed + fabric.global_rank)
+        batches = batches_of(data, plan, fabric)
         optimizer = plan.build_optimizer(model.parameters(), cuda_graph)
         run = Run(plan, fabric, model, optimizer, batches, LossMeter(device))
         steps: GraphSteps | EagerSteps

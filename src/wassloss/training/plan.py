@@ -86,7 +86,7 @@ class TrainingPlan:
 
     @property
     def base_learning_rate(self) -> float:
-        """The learning rate that the schedule multiplies."""
+        """What the schedule multiplies."""
         return OPTIMIZERS[self.optimizer] if self.learning_rate is None else self.learning_rate
 
     def learning_rate_at(self, step: int) -> float:

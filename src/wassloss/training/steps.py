@@ -71,13 +71,10 @@ def compute_loss(
 def capture(
     step: Callable[[], None], tensors: Callable[[], Mapping[Any, Tensor]], device: torch.device
 ) -> torch.cuda.CUDAGraph:
-    """Record a step as a CUDA graph, leaving everything as it was.
+    """Record a step, which works in place, as a CUDA graph, leaving everything as it was.
 
-    Args:
-        step: works in place on tensors of the device.
-        tensors: returns all that the step changes. What only exists after a first step is the state
-            of an optimiser, which begins at zero.
-        device: a CUDA device.
+    `tensors` returns all that the step changes. What only exists after a first step is the state of
+    an optimiser, which begins at zero.
     """
     before = {name: tensor.detach().clone() for name, tensor in tensors().items()}
     random_state = torch.cuda.get_rng_state(device)
