@@ -91,10 +91,10 @@ def _narrowed(column: Any) -> Any:
     """A sparse target without the places that no row uses; a GPU would have to be waited for."""
     if not isinstance(column, SparseTarget) or column.weights.dim() != 2:
         return column
-    if not column.weights.is_cpu:
+    if not column.weights.is_cpu or column.weights[:, -1].any():
         return column
     used = column.weights.any(0).nonzero()
-    width = int(used.max()) + 1 if len(used) else 1
+    width = int(used[-1]) + 1 if len(used) else 1
     return _changed(column, lambda tensor: tensor[:, :width])
 
 
