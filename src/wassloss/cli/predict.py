@@ -12,7 +12,7 @@ from wassloss.cli._encoding import escape_what_is_missing, say
 from wassloss.cli._errors import usage
 from wassloss.cli._predictions import FORMATS, Prediction, csv_text, write_predictions
 from wassloss.cli._runs import opened_run
-from wassloss.estimators.decisions import decide
+from wassloss.estimators.model_file import decide
 from wassloss.runs.features import features_to_predict
 
 EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"

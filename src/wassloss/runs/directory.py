@@ -15,8 +15,8 @@ from typing import Any
 from wassloss._files import replacing
 from wassloss._sealed import sealed, unsealed
 from wassloss.runs.settings import Settings
+from wassloss.training.checkpoints import RUN_CONFIG
 from wassloss.training.log import LOG_NAME
-from wassloss.training.run import RUN_CONFIG
 
 CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
 START, MODEL = "start.safetensors", "model.safetensors"

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from wassloss import scores
-from wassloss.estimators.model_file import FittedModel, pack
-from wassloss.estimators.standardization import fit_scaler, model_features
+from wassloss.estimators.model_file import FittedModel, fit_scaler, model_features, pack
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
 from wassloss.runs.directory import (

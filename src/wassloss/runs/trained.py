@@ -17,14 +17,12 @@ from wassloss._precision import narrowed
 from wassloss.data._inputs import feature_tensor
 from wassloss.data.labels import numbers, shown
 from wassloss.data.table import DataWarning, columns, not_features
-from wassloss.estimators.decisions import decide
-from wassloss.estimators.model_file import FittedModel, one_line_errors, unpack
+from wassloss.estimators.model_file import FittedModel, decide, one_line_errors, unpack
 from wassloss.ground import GroundMetric
 from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_checked, read_config
 from wassloss.runs.settings import Settings
 from wassloss.training.checkpoints import CheckpointError, has_checkpoints, newest_checkpoint
 from wassloss.training.log import Record, parse_log, read_log
-from wassloss.training.run import model_of
 
 
 @dataclass(frozen=True)
@@ -201,4 +199,4 @@ def _newest(path: Path, start: FittedModel) -> FittedModel:
         raise CheckpointError(
             f"{path} holds a run that was stopped before its first checkpoint: train again"
         )
-    return replace(start, model=model_of(checkpoint, path))
+    return replace(start, model=checkpoint.model(path))
