@@ -54,6 +54,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file, all or nothing."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def remove_leftovers(directory: Path) -> None:
     """Remove what `replacing` left in a directory when its process was killed."""
     for path in directory.glob(".*.tmp"):

@@ -13,10 +13,10 @@ import torch
 
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, ok, saved, tagged
-from wassloss import plots
 from wassloss._sealed import sealed
 from wassloss.report import build_report, render, write_report
-from wassloss.report.mass import mass_by_distance
+from wassloss.report.content import mass_by_distance
+from wassloss.report.page import draw_losses, draw_mass, draw_top_k, draw_validation
 from wassloss.runs.evaluation import ExampleScores, run_difference
 from wassloss.runs.fitting import fit
 from wassloss.runs.settings import Settings
@@ -149,16 +149,25 @@ def test_differences_of_runs_are_second_minus_first_over_known_examples() -> Non
     assert run_difference(first, first, "auc").verdict(True) == "unclear"
 
 
-def test_plots_draw_what_they_are_given() -> None:
+def test_figures_draw_what_the_report_says(runs: list[wl.runs.TrainedRun]) -> None:
     from matplotlib.figure import Figure
 
-    axes = plots.plot_top_k_cost({"a": [1.0, 2.0], "b": [2.0, 3.0]}, Figure().subplots())
-    assert [list(line.get_ydata()) for line in axes.lines] == [[1, 2], [2, 3]]
-    shares = {"a": np.array([0.75, 0.25])}
-    axes = plots.plot_mass_by_distance(["0", "1"], shares, Figure().subplots(), [0.5, 0.5])
-    assert [bar.get_height() for bar in axes.patches] == [75, 25]
-    axes = plots.plot_training([10, 20], [3.0, 2.0], Figure().subplots(), name="a", what="loss")
-    assert list(axes.lines[0].get_xdata()) == [10, 20]
+    report = build_report(runs)
+    figure = Figure()
+    draw_top_k(report, figure)
+    for line, found in zip(figure.axes[0].lines, report.scores, strict=True):
+        assert list(line.get_ydata()) == list(found.curve.mean(0))
+    draw_mass(report, figure := Figure())
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    assert heights == pytest.approx(100 * report.mass.shares.reshape(-1))
+    draw_losses(report, figure := Figure())
+    for axes, run in zip(figure.axes, runs, strict=True):
+        assert list(axes.lines[0].get_xdata()) == [record.step for record in run.log()]
+        assert list(axes.lines[0].get_ydata()) == [record.loss for record in run.log()]
+    draw_validation(report, figure := Figure())
+    scores = [record.score for record in runs[1].log() if record.score is not None]
+    assert list(figure.axes[0].lines[1].get_ydata()) == scores
+    assert figure.axes[0].get_ylabel() == "validation top1_cost"
 
 
 class _Tags(HTMLParser):

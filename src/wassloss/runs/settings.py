@@ -103,11 +103,7 @@ class Settings(TrainingPlan):
 
     @classmethod
     def from_config(cls, values: Mapping[str, Any]) -> Settings:
-        """The settings that `config()` describes.
-
-        Raises:
-            ValueError: something is missing, unknown or out of range.
-        """
+        """The settings that `config()` describes; ValueError for anything else."""
         unknown = sorted(values.keys() - {field.name for field in fields(cls)})
         if unknown or "data" not in values:
             raise ValueError(f"settings must have data and nothing unknown, got {unknown}")
