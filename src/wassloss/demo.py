@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,28 +26,13 @@ _CHOSEN = {
 _EPSILON, _ALPHA = 0.2, 0.1  # of W, in units of the median cost
 
 
-@dataclass(frozen=True)
-class Demo:
-    """What the demonstration found.
-
-    Attributes:
-        comparison: the table.
-        report: the page.
-        runs: the directories of the first seed's runs, KL alone first.
-    """
-
-    comparison: Comparison
-    report: Path
-    runs: tuple[Path, Path]
-
-
 def run_demo(
     out: Path,
     *,
     seeds: int = 5,
     quick: bool = False,
     say: Callable[[str], None] = lambda text: None,
-) -> Demo:
+) -> tuple[Comparison, Path]:
     """Train with both losses and several seeds, and compare them on the test part.
 
     Args:
@@ -55,26 +40,27 @@ def run_demo(
         seeds: each draws its own validation split, initial weights and order of examples.
         quick: few steps, to see that it works.
         say: called with a line about each stage.
+
+    Returns:
+        The table, and the page with the runs of the first seed.
     """
     found: dict[str, list[ExampleScores]] = {}
-    folders: list[Path] = []
     for name, short in ((KL, "kl"), (W, "wasserstein")):
         say(f"{name}: training {_count(seeds)}")
-        paths = [out / f"{short}-{seed}" for seed in range(seeds)]
-        settings = demo_settings(name, quick)
-        found[name] = [_run(replace(settings, seed=i), path) for i, path in enumerate(paths)]
-        folders.append(paths[0])
+        settings = _settings(name, quick)
+        found[name] = [
+            _run(replace(settings, seed=seed), out / f"{short}-{seed}") for seed in range(seeds)
+        ]
     comparison = _compare(found, seeds)
     if quick:
         comparison.notes.insert(0, "A quick run, to see that it works: these are not results.")
     say("writing the report")
-    report = out / "report.html"
-    write_report(build_report([open_run(path) for path in folders], comparison=comparison), report)
-    return Demo(comparison, report, (folders[0], folders[1]))
+    first = [open_run(out / name) for name in ("kl-0", "wasserstein-0")]
+    write_report(build_report(first, comparison=comparison), out / "report.html")
+    return comparison, out / "report.html"
 
 
-def demo_settings(name: str, quick: bool = False) -> Settings:
-    """The settings of either loss."""
+def _settings(name: str, quick: bool) -> Settings:
     settings = Settings(
         "clipart",
         validation=0.2,
@@ -84,13 +70,9 @@ def demo_settings(name: str, quick: bool = False) -> Settings:
         score="top5_cost",
         **_CHOSEN[name],  # type: ignore[arg-type]
     )
-    if name == KL:
-        return settings
     metric = clipart().metric
-    if metric is None:
-        raise ValueError(
-            "clip art must come with a metric, got none: its file is not the package's"
-        )
+    if name == KL or metric is None:
+        return settings
     median = metric.with_cost(power=settings.power).median_cost()
     return replace(settings, epsilon=_EPSILON * median, kl_weight=_ALPHA * median)
 
@@ -102,10 +84,10 @@ def _run(settings: Settings, path: Path) -> ExampleScores:
     with owned(path):
         if (path / CONFIG).exists():  # of an earlier demonstration
             clear(path)
-        outcome = fit(settings, path, progress=False)
-    if outcome.scores is None:
+        found = fit(settings, path, progress=False).scores
+    if found is None:
         raise ValueError("clip art must have a test part, got none: its file is not the package's")
-    return outcome.scores
+    return found
 
 
 def _compare(found: dict[str, list[ExampleScores]], seeds: int) -> Comparison:
