@@ -45,7 +45,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        _sync_directory(target.parent)
+        if os.name == "posix":  # elsewhere directories cannot be opened
+            _sync(target.parent)
     except OSError as error:
         if error.errno is not None and error.filename in (None, str(temporary)):
             error.filename = str(target)  # a full disk does not name the file
@@ -67,11 +68,9 @@ def remove_leftovers(directory: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sync_directory(path: Path) -> None:
+def _sync(directory: Path) -> None:
     """Make a new name in a directory survive a power failure."""
-    if os.name != "posix":
-        return  # elsewhere directories cannot be opened
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

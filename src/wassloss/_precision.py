@@ -15,11 +15,11 @@ def narrowed(
     rows: Sequence[int] | None = None,
     shuffled: bool = False,
 ) -> Tensor:
-    """Convert a matrix to another floating dtype.
+    """Convert a matrix `(n, columns)` to another floating dtype.
 
     Args:
         name: the user's name for it, for the error.
-        values: numbers `(n, columns)`.
+        values: the matrix.
         dtype: the other dtype.
         rows: the user's numbers of the rows; by default they are counted from 0.
         shuffled: whether rows are shuffled, so that their numbers mean nothing to the user.

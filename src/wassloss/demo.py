@@ -27,19 +27,12 @@ _EPSILON, _ALPHA = 0.2, 0.1  # of W, in units of the median cost
 
 
 def run_demo(
-    out: Path,
-    *,
-    seeds: int = 5,
-    quick: bool = False,
-    say: Callable[[str], None] = lambda text: None,
+    out: Path, seeds: int, quick: bool, say: Callable[[str], None]
 ) -> tuple[Comparison, Path]:
     """Train with both losses and several seeds, and compare them on the test part.
 
-    Args:
-        out: a directory for runs and report; runs of an earlier demonstration there are replaced.
-        seeds: each draws its own validation split, initial weights and order of examples.
-        quick: few steps, to see that it works.
-        say: called with a line about each stage.
+    Each seed draws its own validation split, initial weights and order of examples. Runs of an
+    earlier demonstration in `out` are replaced.
 
     Returns:
         The table, and the page with the runs of the first seed.

@@ -204,11 +204,8 @@ def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
         (("train", "clipart", "--device", "abacus"), "--device abacus cannot be used"),
         (("train", "clipart", "--seed", -1), "seed must be in 0..2**63 - 1, got -1"),
         (("train", "clipart", "--seed", 2**64), f"seed must be in 0..2**63 - 1, got {2**64}"),
-        (
-            ("report", "run", "--seed", 2**64),
-            f"'--seed': {2**64} is not in the range 0<=x<={2**63 - 1}",
-        ),
-        (("report", "run", "--seed", -1), f"'--seed': -1 is not in the range 0<=x<={2**63 - 1}"),
+        (("report", "run", "--seed", 2**64), f"seed must be in 0..2**63 - 1, got {2**64}"),
+        (("report", "run", "--seed", -1), "seed must be in 0..2**63 - 1, got -1"),
         (("evaluate",), "Missing argument"),
         (("metric", "build", "--out", "m.npz"), "one of --vectors, --tree, --matrix"),
         (("metric", "build", "--ordinal", 3, "--out", "m.txt"), "--out must end in .npz"),

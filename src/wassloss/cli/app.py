@@ -61,7 +61,7 @@ def demo(
     from wassloss.demo import run_demo
 
     torch.set_num_threads(1)  # batches this small only make threads wait for each other
-    found, report = run_demo(out, seeds=seeds, quick=quick, say=say)
+    found, report = run_demo(out, seeds, quick, say)
     say(table(f"\n{found.title}", found.header, found.rows, numbers=4, gap=1))
     for note in found.notes:
         say(f"\n{note}")

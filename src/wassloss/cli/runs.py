@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import typer
 
 from wassloss import runs
+from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
 from wassloss.cli._options import option
 from wassloss.cli._terminal import say, score_table, set_missing_characters
@@ -96,20 +97,30 @@ def predict(
         raise typer.BadParameter(
             f"--top must be at most {labels}, the number of labels, got {top}."
         )
+    k = top or min(5, labels)
     rule = "probable" if decision == "most-probable" else "least_cost"
-    predictions = []
+    predictions: list[dict[str, Any]] = []
     for rows, features in features_to_predict(opened, data, part, label_column):
         p = opened.predict_proba(features)
-        chosen = decide(p, opened.metric, top or min(5, labels), rule)
+        chosen = decide(p, opened.metric, k, rule)
         chances = p.gather(1, chosen).tolist()
-        for row, ids, chance in zip(rows, chosen.tolist(), chances, strict=True):
-            predictions.append(_Prediction(row, [opened.label(i) for i in ids], chance))
+        predictions += [
+            {"row": row, "labels": [opened.label(i) for i in ids], "probabilities": own}
+            for row, ids, own in zip(rows, chosen.tolist(), chances, strict=True)
+        ]
     if out is None:
         set_missing_characters("backslashreplace")
-        sys.stdout.write(_csv(predictions))
+        sys.stdout.write(_csv(predictions, k))
         return
-    _write(predictions, out)
+    _write(predictions, k, out)
     say(f"{len(predictions)} predictions: {out}", err=True)
+
+
+def _checked_seed(seed: int) -> int:
+    try:
+        return check_seed("seed", seed)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
 
 
 def report(
@@ -118,7 +129,7 @@ def report(
     data: Annotated[str | None, option("What to judge them on; by default their own data.")] = None,
     part: Annotated[str | None, option("Which examples; by default test, or validation.")] = None,
     examples: Annotated[int, option("Examples to show side by side.", min=0)] = 12,
-    seed: Annotated[int, option("Of the choice of examples.", min=0, max=2**63 - 1)] = 0,
+    seed: Annotated[int, option("Of the choice of examples.", callback=_checked_seed)] = 0,
 ) -> None:
     """Compare runs on one page that needs nothing else: curves, scores, log, examples, settings."""
     opened = [_opened(run) for run in runs]
@@ -137,36 +148,24 @@ def _opened(path: Path) -> runs.TrainedRun:
     return found
 
 
-class _Prediction(NamedTuple):
-    """Labels of one row, best first, and how probable the model holds each."""
-
-    row: int
-    labels: list[str]
-    probabilities: list[float]
-
-
-def _write(predictions: Sequence[_Prediction], path: Path) -> None:
+def _write(predictions: list[dict[str, Any]], k: int, path: Path) -> None:
     if path.suffix.lower() == ".csv":
-        write_file(path, _csv(predictions).encode())
-        return
-    rows = [prediction._asdict() for prediction in predictions]
-    if path.suffix.lower() == ".jsonl":
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_file(path, _csv(predictions, k).encode())
+    elif path.suffix.lower() == ".jsonl":
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in predictions)
         write_file(path, "".join(lines).encode())
-        return
-    pa = import_pyarrow()
-    with replacing(path) as temporary:
-        pa.parquet.write_table(pa.Table.from_pylist(rows), temporary)
+    else:
+        pa = import_pyarrow()
+        with replacing(path) as temporary:
+            pa.parquet.write_table(pa.Table.from_pylist(predictions), temporary)
 
 
-def _csv(predictions: Sequence[_Prediction]) -> str:
-    """A column for the row's number, then a label and its probability in turn."""
+def _csv(predictions: list[dict[str, Any]], k: int) -> str:
+    """A column for the row's number, then a label and its probability in turn, `k` times."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    k = len(predictions[0].labels) if predictions else 0
-    pairs = [f"{what}_{place}" for place in range(1, k + 1) for what in ("label", "probability")]
-    writer.writerow(["row", *pairs])
-    for row, labels, chances in predictions:
-        own = zip(labels, chances, strict=True)
-        writer.writerow([row, *(cell for a, p in own for cell in (a, f"{p:.6g}"))])
+    writer.writerow(["row", *(f"{w}_{i + 1}" for i in range(k) for w in ("label", "probability"))])
+    for p in predictions:
+        pairs = zip(p["labels"], (f"{chance:.6g}" for chance in p["probabilities"]), strict=True)
+        writer.writerow([p["row"], *chain.from_iterable(pairs)])
     return text.getvalue()

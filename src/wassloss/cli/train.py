@@ -25,7 +25,7 @@ EXAMPLE = (
 )
 
 # The help of each setting, by panel. Names, types and defaults are those of Settings.
-_HELP = {
+_HELP: dict[str, dict[str, str | None]] = {
     "Data and labels": {
         "metric": "A file of `wassloss metric build`, ordinal or discrete; by default the one that "
         "comes with the data.",

@@ -54,17 +54,11 @@ class Example:
 
 @dataclass(frozen=True)
 class MassByDistance:
-    """How far from the truth predicted mass lies.
+    """How far from the nearest true label predicted mass lies."""
 
-    Attributes:
-        ticks: the distances; the first is 0, a true label, where the metric is a distance.
-        shares: of the mass of each run, `(runs, ticks)`; rows sum to 1.
-        even: of mass spread evenly over all labels.
-    """
-
-    ticks: list[str]
-    shares: NDArray[np.float64]
-    even: NDArray[np.float64]
+    ticks: list[str]  # distances; the first is 0, a true label, where the metric is a distance
+    shares: NDArray[np.float64]  # of the mass of each run, (runs, ticks)
+    even: NDArray[np.float64]  # of mass spread evenly over all labels, (ticks,)
 
 
 @dataclass(frozen=True)
@@ -79,28 +73,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows.
-
-    Attributes:
-        runs: those compared.
-        names: of the runs, all different.
-        scores: of each run.
-        differences: second run minus first, by score, where there are two.
-        mass: where predicted mass goes.
-        examples: predictions side by side, of the first two runs.
-        subtitle: what they are judged on.
-        notes: what to keep in mind.
-        comparison: a table to put first, or None.
-    """
+    """All that the page shows."""
 
     runs: Sequence[TrainedRun]
-    names: list[str]
-    scores: list[ExampleScores]
-    differences: dict[str, Difference]
+    names: list[str]  # of the runs, all different
+    scores: list[ExampleScores]  # of each run
+    differences: dict[str, Difference]  # second run minus first, by score, where there are two
     mass: MassByDistance
-    examples: list[Example]
-    subtitle: str
-    notes: list[str]
+    examples: list[Example]  # of the first two runs
+    subtitle: str  # what they are judged on
+    notes: list[str]  # what to keep in mind
     comparison: Comparison | None = None
 
 
@@ -122,16 +104,12 @@ def build_report(
         examples: how many to show side by side.
         seed: of their choice.
         comparison: a table to put first.
-
-    Raises:
-        ValueError: the runs do not have the same labels, or there is nothing to judge them on.
     """
     if not runs:
         raise ValueError("runs must hold a run, got none")
     first = runs[0]
-    _check_alike(runs, data)
     inputs, part = inputs_for(first, data, part)
-    _check_held_out(runs, data, part)
+    _check_comparable(runs, data, part)
     batches = list(inputs.batches(part))
     scores = [evaluate(run, batches, first.metric) for run in runs]
     groups = _groups(inputs, part)
@@ -149,7 +127,7 @@ def build_report(
     )
 
 
-def _check_alike(runs: Sequence[TrainedRun], data: str | None) -> None:
+def _check_comparable(runs: Sequence[TrainedRun], data: str | None, part: str | None) -> None:
     first = runs[0]
     for other in runs[1:]:
         both = f"{first.path} and {other.path}"
@@ -172,14 +150,10 @@ def _check_alike(runs: Sequence[TrainedRun], data: str | None) -> None:
                 f"{both} were trained on different data: say with data (--data) what to judge "
                 "them on"
             )
-
-
-def _check_held_out(runs: Sequence[TrainedRun], data: str | None, part: str | None) -> None:
-    """A validation part that was drawn with another seed holds what some run was trained on."""
-    if data is not None or part != "validation":
-        return
+    # A validation part that was drawn with another seed holds what some run was trained on.
     drawn = {(run.settings.seed, run.settings.validation) for run in runs}
-    if len(drawn) > 1 and any(run.settings.validation for run in runs):
+    own = data is None and part == "validation"
+    if own and len(drawn) > 1 and any(share for _, share in drawn):
         raise ValueError(
             "runs must hold out the same examples to be compared on them, but they were drawn with "
             "different seeds or shares: say with data (--data) what to judge them on"

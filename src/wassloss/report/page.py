@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from wassloss._files import write_file
 from wassloss.report.content import Report
 from wassloss.runs import TrainedRun
 from wassloss.runs.evaluation import MEANING
+from wassloss.training.log import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
+_T = TypeVar("_T")
 
 # Distinguishable on white and on near-black, and by most who do not see all colours.
 COLORS = ("#2f86d1", "#e0701b", "#2a9d6f", "#b45fc0", "#c2a200", "#d64a4a")
@@ -96,98 +99,100 @@ def _word(value: Any) -> str:
 
 
 def _figures(report: Report) -> dict[str, str]:
-    """The figures as SVG; that of validation scores only if there are some to compare."""
-    lines = -(-len(report.names) // 2)
+    """The figures as SVG; that of validation scores only if runs that have them watch the same."""
+    panels = 2.6 * -(-len(report.runs) // 2)
     figures = {
-        "topk": (draw_top_k, 3.6, "Top-k cost of each run for k = 1 and more"),
-        "mass": (draw_mass, 3.6, "Share of the predicted mass by distance from the truth"),
-        "loss": (draw_losses, 2.6 * lines, "Training loss of each run"),
+        "topk": _svg(report, "topk", "Top-k cost of each run for k = 1 and more", draw_top_k),
+        "mass": _svg(report, "mass", "Predicted mass by distance from the truth", draw_mass),
+        "loss": _svg(report, "loss", "Training loss of each run", draw_losses, panels),
     }
-    if _watched(report) is not None:
+    watched = {run.settings.score for run in report.runs if _validated(run)}
+    if len(watched) == 1 and watched != {"loss"}:
         title = "Validation score of each run while it trained"
-        figures["validation"] = (draw_validation, 3.6, title)
-    return {name: _svg(report, name, *how) for name, how in figures.items()}
-
-
-def _watched(report: Report) -> str | None:
-    """The validation score that runs have, if it is the same and not the loss."""
-    watched = {
-        run.settings.score
-        for run in report.runs
-        if any(record.score is not None for record in run.log())
-    }
-    return watched.pop() if len(watched) == 1 and watched != {"loss"} else None
+        figures["validation"] = _svg(report, "validation", title, draw_validation)
+    return figures
 
 
 def draw_top_k(report: Report, figure: Figure) -> None:
     """Curves of top-k cost, with bands of one standard error over examples."""
     axes = figure.subplots()
-    for i, (name, scores) in enumerate(zip(report.names, report.scores, strict=True)):
-        color, curve = COLORS[i % len(COLORS)], scores.curve.mean(0)
-        k = np.arange(1, len(curve) + 1)
-        axes.plot(k, curve, color=color, marker="o", markersize=3.5, label=name)
+    k = np.arange(1, report.scores[0].curve.shape[1] + 1)
+    for color, name, scores in _runs(report, report.scores):
+        curve = scores.curve.mean(0)
+        _line(axes, k, curve, color, name)
         if len(scores) > 1:
             half = scores.curve.std(0, ddof=1) / len(scores) ** 0.5
             axes.fill_between(k, curve - half, curve + half, color=color, alpha=0.15, lw=0)
-    longest = report.scores[0].curve.shape[1]
-    axes.set_xticks([1, *range(5, longest + 1, 5)] if longest > 10 else range(1, longest + 1))
+    axes.set_xticks(k if len(k) <= 10 else [1, *range(5, len(k) + 1, 5)])
     _finish(axes, "k, number of guesses", "mean distance to the nearest true label")
-    axes.legend(frameon=False)
 
 
 def draw_mass(report: Report, figure: Figure) -> None:
     """A bar for each distance from the truth and each run; grey lines are mass spread evenly."""
     axes, mass = figure.subplots(), report.mass
-    places, width = np.arange(len(mass.ticks)), 0.8 / len(report.names)
-    for i, (name, shares) in enumerate(zip(report.names, mass.shares, strict=True)):
-        left = places + (i - (len(report.names) - 1) / 2) * width
-        axes.bar(left, 100 * shares, width * 0.92, color=COLORS[i % len(COLORS)], label=name)
-    sides = places - 0.44, places + 0.44
+    places, width = np.arange(len(mass.ticks)), 0.8 / len(report.runs)
+    left = places - (len(report.runs) - 1) / 2 * width
+    for color, name, shares in _runs(report, mass.shares):
+        axes.bar(left, 100 * shares, width * 0.92, color=color, label=name)
+        left = left + width
+    sides = (places - 0.44, places + 0.44)
     axes.hlines(100 * mass.even, *sides, colors=GREY, linewidth=1.6, label="spread evenly")
     axes.set_xticks(places, mass.ticks, fontsize=8 if len(mass.ticks) > 8 else 10)
     _finish(axes, "distance to the nearest true label", "% of the predicted mass")
-    axes.legend(frameon=False)
 
 
 def draw_losses(report: Report, figure: Figure) -> None:
     """The loss of each run in a panel of its own, because their units differ."""
-    count = len(report.names)
+    count = len(report.runs)
     panels = figure.subplots(-(-count // 2), min(2, count), squeeze=False).reshape(-1)
     for axes in panels[count:]:
         axes.set_visible(False)
-    for i, (name, run) in enumerate(zip(report.names, report.runs, strict=True)):
-        _line(panels[i], i, name, [(record.step, record.loss) for record in run.log()])
-        panels[i].set_title(name, fontsize=10, loc="left")
-        _finish(panels[i], "iteration", "loss")
+    for axes, (color, name, run) in zip(panels, _runs(report, report.runs), strict=False):
+        log = run.log()
+        _line(axes, [r.step for r in log], [r.loss for r in log], color, name)
+        axes.set_title(name, fontsize=10, loc="left")
+        _finish(axes, "iteration", "loss", legend=False)
 
 
 def draw_validation(report: Report, figure: Figure) -> None:
     """Validation scores over the steps, of the runs that have them."""
     axes = figure.subplots()
-    for i, (name, run) in enumerate(zip(report.names, report.runs, strict=True)):
-        points = [(record.step, record.score) for record in run.log() if record.score is not None]
-        if points:
-            _line(axes, i, name, points)
-    _finish(axes, "iteration", f"validation {_watched(report)}")
-    axes.legend(frameon=False)
+    for color, name, run in _runs(report, report.runs):
+        if log := _validated(run):
+            _line(axes, [r.step for r in log], [r.score for r in log], color, name)
+            _finish(axes, "iteration", f"validation {run.settings.score}")
 
 
-def _line(axes: Axes, i: int, name: str, points: list[tuple[int, float]]) -> None:
-    style = "o-" if len(points) <= 20 else "-"  # a single point needs a mark to be seen
-    steps, values = np.array(points).reshape(-1, 2).T
-    axes.plot(steps, values, style, color=COLORS[i % len(COLORS)], ms=3.5, lw=1.6, label=name)
+def _runs(report: Report, values: Iterable[_T]) -> Iterator[tuple[str, str, _T]]:
+    """The colour and the name of each run, with a value of its own."""
+    return zip(cycle(COLORS), report.names, values, strict=False)
 
 
-def _finish(axes: Axes, x: str, y: str) -> None:
+def _validated(run: TrainedRun) -> list[Record]:
+    return [record for record in run.log() if record.score is not None]
+
+
+def _line(axes: Axes, x: Any, y: Any, color: str, name: str) -> None:
+    style = "o-" if len(x) <= 20 else "-"  # a single point needs a mark to be seen
+    axes.plot(x, y, style, color=color, ms=3.5, lw=1.6, label=name)
+
+
+def _finish(axes: Axes, x: str, y: str, legend: bool = True) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25)
     axes.set_axisbelow(True)
+    if legend:
+        axes.legend(frameon=False)
 
 
 def _svg(
-    report: Report, name: str, draw: Callable[[Report, Figure], None], height: float, title: str
+    report: Report,
+    name: str,
+    title: str,
+    draw: Callable[[Report, Figure], None],
+    height: float = 3.6,
 ) -> str:
     """A figure as an element of a page: its own ids, the page's ink, no fixed size."""
     import matplotlib as mpl

@@ -50,15 +50,10 @@ MEANING: dict[str, tuple[bool, str]] = {
 
 @dataclass(frozen=True)
 class ExampleScores:
-    """Scores of each example.
+    """Scores of each example."""
 
-    Attributes:
-        curve: top-k cost for k = 1, 2, …, `(examples, k)`.
-        values: the other scores by name, `(examples,)`; NaN if an example has none.
-    """
-
-    curve: NDArray[np.float64]
-    values: dict[str, NDArray[np.float64]]
+    curve: NDArray[np.float64]  # top-k cost for k = 1, 2, …, (examples, k)
+    values: dict[str, NDArray[np.float64]]  # the others by name, (examples,); NaN if one has none
 
     def __len__(self) -> int:
         return len(self.curve)
@@ -104,12 +99,9 @@ def run_difference(
 def evaluate(
     run: TrainedRun, batches: Iterable[Batch], metric: GroundMetric | None = None
 ) -> ExampleScores:
-    """Score a run on examples with known labels.
+    """Score a run on batches of (features, target), with labels in the run's order.
 
-    Args:
-        run: the run.
-        batches: of (features, target), with labels in the run's order.
-        metric: whose distances to charge; by default the run's own.
+    Distances are those of `metric`, by default the run's own.
     """
     metric = run.metric if metric is None else metric
     pieces = [_score(run.logits(x), target, metric) for x, target in batches]
@@ -162,8 +154,7 @@ def inputs_for(
     Args:
         run: the run.
         source: other data than the run's own, as in the settings.
-        part: of them; by default what was held out, or None for all examples of other data that
-            have no parts.
+        part: by default what was held out, or None, all examples, for other data without parts.
         label_column: of a table, if it is not that of the run's own data.
 
     Raises:

@@ -94,7 +94,8 @@ class TrainedRun(FittedModel):
         whose expected cost to the nearest of them is small.
         """
         chosen = decide(self.logits(X).softmax(1), self.metric, k, decision)
-        return np.array(self.labels)[chosen.numpy()]
+        found: NDArray[Any] = np.array(self.labels)[chosen.numpy()]
+        return found
 
     def check_columns(self, found: tuple[str, ...], source: str) -> None:
         """Refuse data, called `source`, without the run's columns; warn about those not used."""
