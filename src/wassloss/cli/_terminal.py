@@ -1,4 +1,4 @@
-"""What a command says: lines, tables and errors, in the encoding of the terminal.
+"""What commands share: options, lines, tables and errors in the encoding of the terminal.
 
 Errors are one line that says what to do. Exit codes: 1 is a failure, 2 wrong usage, 130 Ctrl-C, as
 shells have it. Characters that the encoding lacks are spelled, and nothing fails.
@@ -80,6 +80,11 @@ def _explain(error: Exception) -> int:
 
 def _complain(message: str) -> None:
     sys.stderr.write(" ".join(message.split()) + "\n")
+
+
+def option(text: str | None = None, *names: str, **more: Any) -> Any:
+    """An option by its help, with other names than its own if there are any."""
+    return typer.Option(*names, help=text, **more)
 
 
 def say(what: str | Table, err: bool = False) -> None:

@@ -10,8 +10,7 @@ import typer
 
 import wassloss
 from wassloss.cli import data, metric, runs, train
-from wassloss.cli._options import option
-from wassloss.cli._terminal import OneLineErrors, say, table
+from wassloss.cli._terminal import OneLineErrors, option, say, table
 
 app = typer.Typer(
     cls=OneLineErrors,

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from wassloss import data
-from wassloss.cli._options import option
-from wassloss.cli._terminal import say
+from wassloss.cli._terminal import option, say
 from wassloss.data.downloads import DOWNLOADS
 
 app = typer.Typer(

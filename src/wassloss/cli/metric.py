@@ -7,12 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from wassloss.cli._options import cost_scale, label_list, option
-from wassloss.cli._terminal import say, table
+from wassloss.cli._terminal import option, say, table
 from wassloss.data import clipart, read_word_vectors
 from wassloss.ground import Discrete, GroundMetric, Ordinal, load
 from wassloss.ground.inspection import inspect
-from wassloss.ground.sources import cost_from_file, matrix_from_file, tree_from_file
+from wassloss.ground.sources import cost_from_file, matrix_from_file, read_names, tree_from_file
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",
@@ -23,6 +22,27 @@ BUILD_EXAMPLE = (
     "Example: wassloss metric build --vectors glove.6B.100d.txt --labels tags.txt --out tags.npz"
 )
 SHOW_EXAMPLE = "Example: wassloss metric show tags.npz --near boat --near cat"
+
+
+def cost_scale(word: str | None) -> float | Literal["max", "median"] | None:
+    """A number, or one of two words."""
+    if word is None or word == "max" or word == "median":
+        return word  # type: ignore[return-value]
+    try:
+        return float(word)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--scale must be a number, max or median, got {word!r}."
+        ) from None
+
+
+def label_list(text: str | None) -> tuple[str, ...] | None:
+    """Names in a file, one a line, or separated by commas."""
+    if text is None:
+        return None
+    if Path(text).is_file():
+        return read_names(text)
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 @app.command(epilog=BUILD_EXAMPLE)

@@ -15,8 +15,7 @@ import typer
 from wassloss import runs
 from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
-from wassloss.cli._options import option
-from wassloss.cli._terminal import say, score_table, set_missing_characters
+from wassloss.cli._terminal import option, say, score_table, set_missing_characters
 from wassloss.data._arrow import import_pyarrow
 from wassloss.estimators.decisions import decide
 from wassloss.report import build_report, write_report

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 import torch
 import typer
 
-from wassloss.cli._options import cost_scale, label_list, option
-from wassloss.cli._terminal import say, score_table
+from wassloss.cli._terminal import option, say, score_table
+from wassloss.cli.metric import cost_scale, label_list
 from wassloss.data import DataWarning
 from wassloss.runs.directory import CONFIG, read_config
 from wassloss.runs.fitting import fit, is_first_process

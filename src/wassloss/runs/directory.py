@@ -52,12 +52,17 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def write_run(path: Path, config: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Write files of a run, then its configuration, which lists them too from then on."""
+    """Write files of a run, then its configuration, which lists them too from then on.
+
+    A model and scores that it does not list, of a run that was finished before, are removed.
+    """
     sums = dict(config["files"])
     for name, content in files.items():
         write_file(path / name, content)
         sums[name] = hashlib.sha256(content).hexdigest()
-    write_file(path / CONFIG, sealed({**config, "files": sums}))
+    write_file(path / CONFIG, sealed({"format": FORMAT, **config, "files": sums}))
+    for name in {MODEL, SCORES} - sums.keys():
+        (path / name).unlink(missing_ok=True)
 
 
 def read_checked(path: Path, name: str, config: Mapping[str, Any]) -> bytes:

@@ -21,17 +21,7 @@ from wassloss.estimators.model_file import FittedModel, pack
 from wassloss.estimators.standardization import fit_scaler, model_features
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
-from wassloss.runs.directory import (
-    CONFIG,
-    FORMAT,
-    LOG,
-    MODEL,
-    SCORES,
-    START,
-    read_checked,
-    read_config,
-    write_run,
-)
+from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.inputs import Inputs, check_trainable, warn_of_unused
 from wassloss.runs.reading import read_inputs
@@ -85,8 +75,8 @@ def fit(
     path, first = Path(directory), is_first_process()
     if first:
         _check_free(path, resume)
-    old = read_config(path) if resume and (path / CONFIG).exists() else None
-    start = None if old is None else read_model(path, START, old)
+    old = files.read_config(path) if resume and (path / files.CONFIG).exists() else None
+    start = None if old is None else read_model(path, files.START, old)
     inputs = read_inputs(settings, *(() if start is None else (start.metric, start.feature_names)))
     check_trainable(inputs.parts)
     if first:
@@ -102,14 +92,14 @@ def fit(
     config = _config(settings, inputs, fitted, epsilon)
     if old is not None:
         config = _continued(old, config, path)
-        if LOG in old["files"] and (path / LOG).exists():
-            read_checked(path, LOG, old)  # the run's own lines follow those that are there
+        if files.LOG in old["files"] and (path / files.LOG).exists():
+            files.read_checked(path, files.LOG, old)  # the run's lines follow those that are there
     score, higher = _score(settings.score, inputs.metric.to(device))
     rank, size = (int(os.environ.get(name, d)) for name, d in (("RANK", 0), ("WORLD_SIZE", 1)))
     with owned(path) if first else nullcontext():
         if first:  # again, now that no other process can write
             _check_free(path, resume)
-            if old is not None and read_config(path) != old:
+            if old is not None and files.read_config(path) != old:
                 raise ValueError(f"{path} was changed by another run while this one was starting")
         result = train(
             fitted.model.to(device),
@@ -138,16 +128,16 @@ def _check_free(path: Path, resume: bool) -> None:
 
     Without a checkpoint there is no run that could be lost.
     """
-    if (has_checkpoints(path) or (path / MODEL).exists()) and not resume:
+    if (has_checkpoints(path) or (path / files.MODEL).exists()) and not resume:
         check_not_in_use(path)  # its error says more
         raise ValueError(
             f"{path} holds a run already: pass resume (--resume) to continue it, or choose "
             "another directory"
         )
-    if has_checkpoints(path) and not (path / CONFIG).exists():
+    if has_checkpoints(path) and not (path / files.CONFIG).exists():
         raise ValueError(
-            f"{path} has checkpoints but no {CONFIG}, so nothing says what they are of: restore "
-            "it, or choose another directory"
+            f"{path} has checkpoints but no {files.CONFIG}, so nothing says what they are of: "
+            "restore it, or choose another directory"
         )
 
 
@@ -158,9 +148,7 @@ def _untrained(settings: Settings, inputs: Inputs, start: FittedModel | None) ->
         model = settings.model(inputs.features, inputs.metric.size)
     scaler = None if start is None else start.scaler
     if settings.standardize and start is None:
-        given = inputs.training()
-        if not isinstance(given, tuple):
-            raise ValueError("standardize needs data in memory: leave it out for a stream")
+        given: Any = inputs.training()  # in memory: no stream comes here to be standardised
         scaler = fit_scaler(given[0].numpy())
     return FittedModel(inputs.metric, model, scaler, inputs.feature_names)
 
@@ -168,32 +156,30 @@ def _untrained(settings: Settings, inputs: Inputs, start: FittedModel | None) ->
 def _begin(path: Path, config: dict[str, Any], new: FittedModel | None) -> None:
     """Write what a run depends on, before anything else; `new` is None if it is continued."""
     if new is None:
-        write_run(path, {**config, "files": {START: config["files"][START]}}, {})
-    else:
-        (path / CONFIG).unlink(missing_ok=True)  # of a run that failed at its beginning
-        write_run(path, config, {START: pack(new, "run", {})})
-    for name in (MODEL, SCORES):  # of a finished run that is continued
-        (path / name).unlink(missing_ok=True)
+        files.write_run(path, {**config, "files": {files.START: config["files"][files.START]}}, {})
+        return
+    (path / files.CONFIG).unlink(missing_ok=True)  # of a run that failed at its beginning
+    files.write_run(path, config, {files.START: pack(new, "run", {})})
 
 
 def _finish(
     path: Path, settings: Settings, fitted: FittedModel, inputs: Inputs, result: TrainingResult
 ) -> RunResult:
     """Write the trained model, and its scores on what was held out."""
-    config = read_config(path)
+    config = files.read_config(path)
     run = TrainedRun(**vars(fitted), path=path, settings=settings, config=config, finished=True)
     parts = [name for name in ("validation", "test") if name in inputs.parts]
     found = {part: evaluate(run, inputs.batches(part)) for part in parts}
     summary = {
-        "training": dataclasses.asdict(dataclasses.replace(result, log=[])) | {"log": LOG},
+        "training": dataclasses.asdict(dataclasses.replace(result, log=[])) | {"log": files.LOG},
         "parts": {part: own.to_json() for part, own in found.items()},
     }
-    files = {
-        MODEL: pack(fitted, "run", {}),
-        SCORES: (json.dumps(summary, indent=1) + "\n").encode(),
-        LOG: (path / LOG).read_bytes(),
+    written = {
+        files.MODEL: pack(fitted, "run", {}),
+        files.SCORES: (json.dumps(summary, indent=1) + "\n").encode(),
+        files.LOG: (path / files.LOG).read_bytes(),
     }
-    write_run(path, config, files)
+    files.write_run(path, config, written)
     return RunResult(result, parts[-1], found[parts[-1]]) if parts else RunResult(result)
 
 
@@ -222,7 +208,6 @@ def _config(
     if Path(source).exists():
         source = str(Path(source).resolve())  # so that the report finds it from anywhere
     return {
-        "format": FORMAT,
         "settings": {**settings.config(), "data": source},
         "features": {"count": inputs.features, "names": inputs.feature_names},
         "labels": inputs.metric.labels or list(range(inputs.metric.size)),
