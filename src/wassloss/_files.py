@@ -93,17 +93,13 @@ def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
 def read_npz(
     path: str | os.PathLike[str], only: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read an .npz archive, or only the arrays named in ``only``.
-
-    Raises:
-        ValueError: the file is not such an archive, or is damaged.
-    """
+    """Read an .npz archive, or only some arrays of it; ValueError if it is damaged."""
     with open(path, "rb") as file:
         return unpack_npz(file, only)
 
 
 def unpack_npz(file: IO[bytes], only: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read an .npz archive from an open file."""
+    """The same from an open file."""
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not a whole .npz archive")

@@ -11,10 +11,11 @@ import numpy as np
 from wassloss.data import clipart
 from wassloss.report import Comparison, build_report, write_report
 from wassloss.runs.directory import CONFIG, clear
-from wassloss.runs.evaluation import MEANING, ExampleScores, run_difference
+from wassloss.runs.evaluation import MEANING, ExampleScores
 from wassloss.runs.fitting import fit
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import open_run
+from wassloss.scores import paired_difference
 from wassloss.training.directory_lock import owned
 
 KL, W = "KL alone", "W + α KL"
@@ -89,7 +90,8 @@ def _compare(found: dict[str, list[ExampleScores]], seeds: int) -> Comparison:
     groups = None if test.groups is None else test.groups.numpy()
     rows = []
     for name, (more, _) in MEANING.items():
-        gap = run_difference(found[KL], found[W], name, groups)
+        pairs = zip(found[KL], found[W], strict=True)
+        gap = paired_difference([w.values[name] - kl.values[name] for kl, w in pairs], groups)
         cells = [_mean([run.mean(name) for run in found[loss]]) for loss in (KL, W)]
         interval = f"[{gap.low:+.3f}, {gap.high:+.3f}]"
         arrow = "↑" if more else "↓"

@@ -22,10 +22,11 @@ from typer.core import TyperGroup
 from wassloss.runs.evaluation import MEANING, ExampleScores
 
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
-_SIGNS = "± − – … × · ≤ ≥ ∞ ² ½ ‖ ↑ ↓ → █ ✓ “ ” ’ α γ δ ε θ κ λ Σ"
-_WORDS = '+- - - ... x * <= >= inf ^2 1/2 || ^ v -> # yes " " \' '
-_GREEK = "alpha gamma delta eps theta kappa lambda sum"
-_SPELLED = dict(zip(_SIGNS.split(), (_WORDS + _GREEK).split(), strict=True))
+_PAIRS = (
+    '±:+- −:- –:- …:... ×:x ·:* ≤:<= ≥:>= ∞:inf ²:^2 ½:1/2 ‖:|| ↑:^ ↓:v →:-> █:# ✓:yes “:" ”:" '
+    "’:' α:alpha γ:gamma δ:delta ε:eps θ:theta κ:kappa λ:lambda Σ:sum"
+)
+_SPELLED = {pair[0]: pair[2:] for pair in _PAIRS.split()}
 
 
 class OneLineErrors(TyperGroup):

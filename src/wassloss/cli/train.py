@@ -111,7 +111,8 @@ def train(
     try:
         result = fit(chosen, out, resume=resume, device=place)
     except KeyboardInterrupt:
-        raise typer.Exit(_interrupted(out)) from None
+        say(_interrupted(out), err=True)
+        raise typer.Exit(130) from None
     if not first:
         return
     done = result.training
@@ -150,16 +151,14 @@ def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settin
     return dataclasses.replace(old, **said)
 
 
-def _interrupted(out: Path) -> int:
-    """Say how to go on; the exit code that a shell gives to Ctrl-C."""
+def _interrupted(out: Path) -> str:
+    """What was saved, and how to go on."""
     if not (out / CONFIG).exists():
-        say("Interrupted before the run began.", err=True)
-        return 130
+        return "Interrupted before the run began."
     saved = newest_checkpoint(out)
     steps = 0 if saved is None else saved.step
     command = f"wassloss train --out {shlex.quote(str(out))} --resume"
-    say(f"Interrupted, saved after {steps} steps; go on with: {command}", err=True)
-    return 130
+    return f"Interrupted, saved after {steps} steps; go on with: {command}"
 
 
 def _device(name: str) -> str:

@@ -16,15 +16,9 @@ from wassloss._checks import check_seed
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
 from wassloss.runs import TrainedRun
-from wassloss.runs.evaluation import (
-    ExampleScores,
-    evaluate,
-    inputs_for,
-    nearest_true,
-    run_difference,
-)
+from wassloss.runs.evaluation import ExampleScores, evaluate, inputs_for, nearest_true
 from wassloss.runs.inputs import Inputs
-from wassloss.scores import top_labels
+from wassloss.scores import paired_difference, top_labels
 from wassloss.scores._inputs import read_labels
 from wassloss.scores.differences import Difference
 
@@ -82,7 +76,6 @@ class Report:
     mass: MassByDistance
     examples: list[Example]  # of the first two runs
     subtitle: str  # what they are judged on
-    notes: list[str]  # what to keep in mind
     comparison: Comparison | None = None
 
 
@@ -113,16 +106,18 @@ def build_report(
     batches = list(inputs.batches(part))
     scores = [evaluate(run, batches, first.metric) for run in runs]
     groups = _groups(inputs, part)
-    compared = scores[0].values if len(runs) == 2 else ()
+    differences = {}
+    if len(runs) == 2:
+        both = (scores[0].values, scores[1].values)
+        differences = {n: paired_difference(both[1][n] - both[0][n], groups) for n in both[0]}
     return Report(
         runs=runs,
         names=_names(runs),
         scores=scores,
-        differences={n: run_difference(scores[:1], scores[1:], n, groups) for n in compared},
+        differences=differences,
         mass=mass_by_distance(runs, batches, first.metric),
         examples=_examples(runs[:2], batches, first.metric, examples, seed),
         subtitle=_subtitle(inputs, data or first.settings.data, part, len(scores[0])),
-        notes=_notes(runs),
         comparison=comparison,
     )
 
@@ -251,22 +246,3 @@ def _subtitle(inputs: Inputs, source: str, part: str | None, count: int) -> str:
     name = inputs.data.name if inputs.data is not None and inputs.data.name else Path(source).name
     which = f"the part “{part}”" if part else "all examples"
     return f"{name}: {which}, {count} examples, {inputs.metric.size} labels. {inputs.metric!r}."
-
-
-def _notes(runs: Sequence[TrainedRun]) -> list[str]:
-    notes = [
-        f"{run.name} was stopped before its end; its newest checkpoint is shown."
-        for run in runs
-        if not run.finished
-    ]
-    if len({repr(run.metric.with_cost(power=1.0, scale=None)) for run in runs}) > 1:
-        notes.append(
-            "The runs were trained under different ground metrics; distances here are those of "
-            f"{runs[0].name}."
-        )
-    notes += [
-        f"{run.name}: {count} batches had solves that did not converge."
-        for run in runs
-        if (count := sum(record.unconverged for record in run.log()))
-    ]
-    return notes

@@ -64,6 +64,7 @@ def render(report: Report) -> str:
     return pages.get_template("page.html.jinja").render(
         report=report,
         meanings=MEANING,
+        metrics={repr(run.metric.with_cost(power=1.0, scale=None)) for run in report.runs},
         best={name: max(own) if MEANING[name][0] else min(own) for name, own in means.items()},
         figures=_figures(report),
         differing=[(name, values) for name, values in settings if len(set(values)) > 1],

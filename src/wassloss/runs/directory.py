@@ -31,12 +31,7 @@ _REMEDY = {
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The configuration of the run in a directory.
-
-    Raises:
-        FileNotFoundError: there is no run.
-        ValueError: the file is damaged, or of another version.
-    """
+    """The configuration of the run in a directory, if there is one, whole and of this version."""
     file = path / CONFIG
     if not file.is_file():
         what = f"is not a run: it has no {CONFIG}" if path.is_dir() else "does not exist"
@@ -66,11 +61,7 @@ def write_run(path: Path, config: Mapping[str, Any], files: Mapping[str, bytes])
 
 
 def read_checked(path: Path, name: str, config: Mapping[str, Any]) -> bytes:
-    """The content of a file of the run.
-
-    Raises:
-        ValueError: it is not what was written.
-    """
+    """The content of a file of the run; ValueError if it is not what was written."""
     content = (path / name).read_bytes()
     if hashlib.sha256(content).hexdigest() != config["files"].get(name):
         raise ValueError(

@@ -6,7 +6,7 @@ With a score for each example, runs can be compared on the same ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
 from wassloss.scores._inputs import read_labels
-from wassloss.scores.differences import Difference, paired_difference
 
 CURVE = 20  # guesses up to which the top-k cost is computed
 
@@ -83,17 +82,6 @@ class ExampleScores:
 
     def _known(self, name: str) -> NDArray[np.float64]:
         return self.values[name][~np.isnan(self.values[name])]
-
-
-def run_difference(
-    first: Sequence[ExampleScores],
-    second: Sequence[ExampleScores],
-    name: str,
-    groups: NDArray[np.int64] | None = None,
-) -> Difference:
-    """How much two settings differ in a score on the same examples, each in several runs."""
-    pairs = zip(first, second, strict=True)
-    return paired_difference([b.values[name] - a.values[name] for a, b in pairs], groups)
 
 
 def evaluate(
