@@ -37,6 +37,7 @@ class TrainedRun(FittedModel):
         metric: the ground metric, with the labels' names if they are known.
         model: in evaluation mode; takes standardised features.
         scaler: standardises them, or None.
+        features: how many it takes.
         feature_names: the columns that it was trained on, or None if they go by position.
         path: its directory.
         settings: what it was asked to do.
