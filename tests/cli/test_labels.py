@@ -10,7 +10,7 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok
-from wassloss.runs.judging import inputs_for
+from wassloss.runs.evaluation import inputs_for
 
 QUICK = ("--steps", 40, "--batch-size", 20)
 
@@ -169,7 +169,7 @@ def test_labels_find_their_place_in_a_metric(
     metric.save(tmp_path / "metric.npz")
     data, run = table(tmp_path / "data.csv", labels, count=4), tmp_path / "run"
     ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--steps", 5)
-    inputs = inputs_for(wl.load(run))
+    inputs, _ = inputs_for(wl.load(run), str(data))
     assert inputs.data is not None
     assert inputs.data.target.tolist() == expected * 2
 

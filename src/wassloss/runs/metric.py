@@ -55,13 +55,9 @@ def no_metric(settings: Settings) -> ValueError:
 def check_order(
     settings: Settings, names: tuple[str, ...], metric: GroundMetric | None, listed: bool
 ) -> None:
-    """Refuse to match names by their order if the data only use them, and so give no order.
+    """Refuse to match names with a metric, made or yet to be made, by an order that data lack.
 
-    Args:
-        settings: for the error, and for the metric that is to be made.
-        names: of the labels.
-        metric: to match them with; None if it is yet to be made.
-        listed: whether the names come from a list, which has an order.
+    Data have an order if their names are `listed`, not only used.
     """
     made = metric is None and settings.metric == "discrete"
     any_order = made or isinstance(metric, Discrete)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_count, check_number, check_seed, check_strength
 
+SCHEDULES = ("constant", "cosine")
 OPTIMIZERS = {"sgd": 0.1, "adam": 0.01, "adamw": 0.01}  # with their default learning rates
 
 # What may differ when a run is resumed; a change of anything else would make it another run.
@@ -70,7 +71,7 @@ class TrainingPlan:
             if (name, value) not in (("patience", None), ("warmup_steps", 0)):
                 check_count(name, value)
         check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
-        check_choice("schedule", self.schedule, ("constant", "cosine"))
+        check_choice("schedule", self.schedule, SCHEDULES)
         rate = self.learning_rate
         if rate is not None and not check_strength("learning_rate", rate) > 0:
             raise ValueError(f"learning_rate must be positive, got {rate}")
