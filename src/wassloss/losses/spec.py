@@ -81,7 +81,7 @@ class LossSpec:
         """
         metric = as_ground_metric(metric)
         objective = _objective(epsilon, gamma, regularizer)
-        options = SolveOptions.checked(
+        options = SolveOptions(
             tol=tol,
             max_iterations=max_iterations,
             scaling_iterations=scaling_iterations,

@@ -11,28 +11,20 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.closed_forms import (
-    LineArea,
-    LineQuantiles,
-    Nearest,
-    NearestCPU,
-    OneHot,
-    TreeFlow,
-    ZeroOne,
-)
+from wassloss.transport.closed_forms import LineArea, LineQuantiles, OneHot, TreeFlow, ZeroOne
+from wassloss.transport.nearest import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton, NewtonCPU, NewtonGPU
-from wassloss.transport.options import SolveOptions
 from wassloss.transport.precision import strengths_need_double
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
-from wassloss.transport.solver import Solver
+from wassloss.transport.solver import SolveOptions, Solver
 
 # In the order in which they are asked: the paper's where its iterations are asked for, closed
 # forms, then the cheapest that converges.
 SOLVERS: list[type[Solver]] = [
-    NearestCPU, Nearest, AlgorithmOne, OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow,
+    Nearest, AlgorithmOne, OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow,
     NetworkSimplex, NewtonGPU, NewtonCPU, Newton, Sinkhorn,
 ]  # fmt: skip
 

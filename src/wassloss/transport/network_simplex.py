@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.kernels.threads import spread
-from wassloss.transport.options import SolveOptions
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
-from wassloss.transport.solver import Solver
+from wassloss.transport.solver import SolveOptions, Solver
 
 # Labels with a smaller share of the mass are left out: double precision cannot tell the difference.
 SMALLEST_SHARE = 1e-15

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wassloss.transport.conditions import conclude
-from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.conditions import Conditions, conclude
+from wassloss.transport.kernel_sums import kernel_sums_of
 from wassloss.transport.precision import can_widen, products_fit_single
 from wassloss.transport.problem import Problem
-from wassloss.transport.sinkhorn.products import ProductSolver, solved_by_products
+from wassloss.transport.sinkhorn.solver import ProductSolver
 from wassloss.transport.solution import Solution
 
 STRIDE = 5  # iterations between looks at the error
@@ -44,17 +44,11 @@ class Symmetric(ProductSolver):
 
     def _solve(self, problem: Problem, tol: float) -> Solution:
         """Solve in the problem's own precision."""
-
-        def iterate(conditions: KernelConditions) -> Solution:
-            return self._iterate(problem, conditions, tol)
-
-        return solved_by_products(problem, tol, iterate)
-
-    def _iterate(self, problem: Problem, conditions: KernelConditions, tol: float) -> Solution:
+        conditions = Conditions.of(problem, kernel_sums_of(problem, problem.dtype))
         log_h, mass = conditions.log_h, conditions.log_h.exp()
         total, least = mass.sum(1), LEAST_LOG_SCALING[log_h.dtype]
         log_u = 0.5 * log_h
-        sums = conditions.sums.over_support(log_u)
+        sums = conditions.sums.log_sum(log_u, over_labels=False)
         n_iterations = torch.zeros_like(total, dtype=torch.long)
         for iteration in range(self.max_iterations + 1):
             if iteration % STRIDE == 0 or iteration == self.max_iterations:
@@ -65,7 +59,5 @@ class Symmetric(ProductSolver):
                 if not running.any():
                     break
             log_u = (0.5 * (log_u + log_h - sums)).clamp_(min=least)
-            sums = conditions.sums.over_support(log_u)
-        g = conditions.epsilon * (log_u - conditions.beta)
-        g = g.where(conditions.present, 0)
-        return conclude(problem, conditions, g, n_iterations, tol)
+            sums = conditions.sums.log_sum(log_u, over_labels=False)
+        return conclude(problem, conditions, conditions.potential(log_u), n_iterations, tol)
