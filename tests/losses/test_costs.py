@@ -17,7 +17,7 @@ from wassloss.kernels import launch
 from wassloss.losses import relaxed_wasserstein_loss, wasserstein_loss
 from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
 from wassloss.transport import Newton, Sinkhorn
-from wassloss.transport.nearest import Nearest
+from wassloss.transport.closed_forms import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import NewtonCPU
 

@@ -254,3 +254,83 @@ def test_other_costs_have_no_axes():
         separable = (norm, power) in (("euclidean", 2), ("manhattan", 1))
         assert (Grid((3, 4), norm, power=power).axis_costs() is not None) == separable
     assert random_metric(30).axis_costs() is None
+
+
+# Kernels that are cut off where they would underflow
+
+
+def steep_problem(
+    gamma: tuple[float, float] = BALANCED, regularizer: str = "plan", spread: float = 0.0
+) -> Problem:
+    """Costs up to thousands of ε, of which a plan between near measures uses the lowest."""
+    metric = random_metric(30).with_cost(power=6)
+    h = random_masses(4, 30, seed=1) + 0.01
+    h = h / h.sum(1, keepdim=True)
+    y = (h.log() + 0.3 * torch.randn(4, 30, dtype=F64)).softmax(1)
+    if spread:  # all mass of two examples far from where it has to go
+        here, there = divmod(int(metric.cost().argmax()), 30)
+        h[:2], y[:2] = 0.01, 0.01
+        h[:2, here] = y[:2, there] = 0.71
+    objective = Objective(0.02, gamma, Regularizer(regularizer))
+    problem = Problem.from_log(h.log(), y, everything(y), metric, objective)
+    assert float(problem.cost().max()) / 0.02 > 2 * LARGEST_EXPONENT[F64]
+    return problem
+
+
+@each_objective
+@pytest.mark.parametrize("spread", [0.0, 1.0], ids=["near", "far"])
+def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, spread, monkeypatch):
+    problem = steep_problem(gamma, regularizer, spread)
+    whole = Conditions.of(problem, kernel_sums_of(problem))
+    expected = Sinkhorn()._iterate(problem, whole, None, 1e-11, 100_000)
+    assert expected.converged.all()
+    if not spread:
+        torch.testing.assert_close(expected.value, Newton(1e-12).solve(problem).value)
+    used: list[bool] = []
+    iterate = Sinkhorn._iterate
+
+    def recording(self, problem, conditions, *rest):
+        used.append(getattr(conditions.sums, "cut", False))
+        return iterate(self, problem, conditions, *rest)
+
+    monkeypatch.setattr(Sinkhorn, "_iterate", recording)
+    found = Sinkhorn(1e-11, max_iterations=100_000).solve(problem)
+    assert found.converged.all()
+    torch.testing.assert_close(found.value, expected.value, rtol=1e-8, atol=1e-9)
+    torch.testing.assert_close(found.log_gradient(), expected.log_gradient(), rtol=0, atol=1e-7)
+    if not spread:
+        assert used == [True]
+    elif gamma == BALANCED:  # nothing else than the long way will do
+        assert used == [True, False]
+
+
+def test_what_a_cut_kernel_neglects_is_bounded():
+    problem = steep_problem()
+    cut, whole = kernel_sums_of(problem, cut=True), kernel_sums_of(problem)
+    assert isinstance(cut, Products)
+    assert isinstance(whole, BlockLogSums)
+    conditions = Conditions.of(problem, cut)
+    for size in (1.0, 10.0, 20.0):
+        f, g = (size * torch.randn(4, 30, dtype=F64) for _ in range(2))
+        log_u, log_v = conditions.log_u(f), conditions.log_v(g)
+        bound = cut.neglected(log_u, log_v)
+        for x, over_labels in ((log_v, False), (log_u, True)):
+            a, b = (sums.log_sum(x, over_labels=over_labels) for sums in (cut, whole))
+            missing = -torch.expm1(a - b).amin(1)
+            assert (missing <= bound + 1e-10).all()  # the logarithms themselves are in thousands
+    assert (bound > 1).any()
+
+
+def test_a_problem_that_runs_out_of_iterations_is_not_run_again(monkeypatch):
+    problem = steep_problem()
+    used: list[bool] = []
+    iterate = Sinkhorn._iterate
+
+    def recording(self, problem, conditions, *rest):
+        used.append(getattr(conditions.sums, "cut", False))
+        return iterate(self, problem, conditions, *rest)
+
+    monkeypatch.setattr(Sinkhorn, "_iterate", recording)
+    stopped = Sinkhorn(1e-12, max_iterations=3).solve(problem)
+    assert not stopped.converged.any()
+    assert used == [True]

@@ -11,7 +11,7 @@ from tests.oracles import convex
 from wassloss.losses.baselines import ExpectedCostLoss
 from wassloss.scores import top_k_cost
 from wassloss.transport import Newton, Status
-from wassloss.transport.nearest import Nearest
+from wassloss.transport.closed_forms import Nearest
 
 F64 = torch.float64
 K = 6

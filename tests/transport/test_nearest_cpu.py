@@ -13,8 +13,9 @@ import wassloss as wl
 from tests.generators import is_finite, random_masses, random_metric
 from tests.oracles import INF
 from wassloss.kernels.launch import numba_available
-from wassloss.transport import Problem, Solution, nearest
-from wassloss.transport.nearest import Nearest, compiled_potential, potential
+from wassloss.transport import Problem, Solution
+from wassloss.transport import closed_forms as nearest
+from wassloss.transport.closed_forms import Nearest, compiled_potential, potential
 from wassloss.transport.objective import Objective, Regularizer
 
 pytestmark = pytest.mark.skipif(
@@ -131,7 +132,7 @@ def test_a_batch_is_the_same_in_pieces_and_on_any_number_of_threads(
     given: dict[str, Any] = {"epsilon": 0.1, "gamma": FREE, "regularizer": "product"}
     metric = random_metric(LABELS).tabulated()  # the same costs, however many are asked for
     whole = wl.solve(h, y, metric, **given).f
-    monkeypatch.setattr("wassloss.transport.nearest.WORTH_PASSING", 1)
+    monkeypatch.setattr("wassloss.transport.closed_forms.WORTH_PASSING", 1)
     assert torch.equal(wl.solve(h, y, metric, **given).f, whole)
     monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 7 * 5 * LABELS)
     torch.testing.assert_close(wl.solve(h, y, metric, **given).f, whole, rtol=0, atol=1e-12)

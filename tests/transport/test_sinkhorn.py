@@ -16,8 +16,12 @@ from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import kernel_sums_of
 from wassloss.transport.objective import Objective
 from wassloss.transport.sinkhorn import solver as module
-from wassloss.transport.sinkhorn.iterations import LogIterations, ScalingIterations
-from wassloss.transport.sinkhorn.relaxation import LARGEST, OverRelaxation
+from wassloss.transport.sinkhorn.iterations import (
+    LARGEST,
+    LogIterations,
+    OverRelaxation,
+    ScalingIterations,
+)
 
 F64 = torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)

@@ -61,14 +61,7 @@ class AlgorithmOne(Solver):
             best = conditions.f_of(g)
             slope_f = best - objective.gamma[0] * ((f - best) / objective.epsilon)
 
-        return Solution(
-            problem,
-            value=conditions.dual(f, g, conditions.column_mass(log_sum, g).sum(1)),
-            f=f,
-            g=g,
-            n_iterations=torch.full_like(error, self.iterations, dtype=torch.long),
-            error=error,
-            converged=torch.zeros_like(error, dtype=torch.bool),
-            status=Status.FIXED_ITERATIONS,
-            slope_f=slope_f,
-        ).centred()
+        value = conditions.dual(f, g, conditions.column_mass(log_sum, g).sum(1))
+        n_iterations = torch.full_like(error, self.iterations, dtype=torch.long)
+        parts = value, f, g, n_iterations, error, torch.zeros_like(error, dtype=torch.bool)
+        return Solution(problem, *parts, Status.FIXED_ITERATIONS, slope_f).centred()

@@ -53,12 +53,18 @@ class Conditions:
         """Where the target's support is not padding, `(batch, support)`."""
         return self.log_y > -torch.inf
 
+    def log_u(self, f: Tensor) -> Tensor:
+        return f / self.epsilon + self.alpha
+
+    def log_v(self, g: Tensor) -> Tensor:
+        return g / self.epsilon + self.beta
+
     def f_of(self, g: Tensor) -> Tensor:
         """The best `f` for a given `g`: `T1` is then exactly the marginal `f` asks for.
 
         Proposition 4.2 (i): `f = ρ_a ε (log h − log K v)`.
         """
-        return self.f_of_sum(self.sums.log_sum(g / self.epsilon + self.beta, over_labels=False))
+        return self.f_of_sum(self.sums.log_sum(self.log_v(g), over_labels=False))
 
     def f_of_sum(self, log_sum: Tensor) -> Tensor:
         """The best `f` given the rows' sums `log K v`."""
@@ -67,7 +73,7 @@ class Conditions:
 
     def column_log_sum(self, f: Tensor) -> Tensor:
         """`log Σ_i exp(α_i + (f_i − M_ij)/ε)`, the paper's `log Kᵀu`, `(batch, support)`."""
-        return self.sums.log_sum(f / self.epsilon + self.alpha, over_labels=True)
+        return self.sums.log_sum(self.log_u(f), over_labels=True)
 
     def column_mass(self, log_sum: Tensor, g: Tensor) -> Tensor:
         """`Tᵀ1` of the plan whose columns sum to `log_sum` before they are scaled by `g`."""

@@ -1,7 +1,7 @@
 """Sums with the kernel `exp(−M/ε)`: as matrix products where numbers can hold them.
 
-Every entropic solver needs two sums, `log Σ_j exp(log_v_j − M_ij/ε)` over the support for every
-label, and the same over labels for the support. The ways to take them, cheapest first:
+Entropic solvers need two, `log Σ_j exp(log_v_j − M_ij/ε)` over the support for every label, and the
+same over labels for the support. The ways to take them, cheapest first:
 
 ================  ==========================================================================
 `Products`        one kernel for the whole batch, in a matrix product; where the cost is a sum over
@@ -10,7 +10,9 @@ label, and the same over labels for the support. The ways to take them, cheapest
 `BlockLogSums`    term by term over each example's own block of costs
 ================  ==========================================================================
 
-Only the last holds a number for every example, target and label.
+Only the last holds a number for every example, target and label. Products can also be tried beyond
+their range, with the kernel cut off where it would underflow, and what that neglects bounded
+afterwards: of a steep cost, such as the paper's `power=13`, the plan only uses the lower end.
 """
 
 from __future__ import annotations
@@ -24,14 +26,13 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.transport.costs import Costs
 from wassloss.transport.precision import (
     LARGEST_EXPONENT,
     LARGEST_PLAIN_EXPONENT,
     LEAST_LOG_FACTOR,
     negligible_exponent,
 )
-from wassloss.transport.problem import Problem
+from wassloss.transport.problem import Costs, Problem
 
 # Elements of a temporary block of terms: bounds the memory of the log domain.
 LARGEST_TEMPORARY = 2**24
@@ -58,17 +59,14 @@ class KernelSums(ABC):
 class Products(KernelSums):
     """Products with one kernel for all examples, or with one per axis of a grid.
 
-    Attributes:
-        kernels: `exp(−M/ε)`, `(support, labels)`; `(labels, labels)` where `support` is given; or
-            `exp(−M_a/ε) (cells, cells)` of each axis, where the cost is `Σ_a M_a`.
-        plain: whether exponentials may be taken without looking for the largest.
-        support: the labels of each target, `(batch, support)`, where the kernel is over all labels
-            and these are not all of them, in order.
+    The kernel is `exp(−M/ε)`, `(support, labels)`; `(labels, labels)` where `support` is given; or
+    `exp(−M_a/ε) (cells, cells)` of each axis, where the cost is `Σ_a M_a`.
     """
 
     kernels: tuple[Tensor, ...]
-    plain: bool
-    support: Tensor | None = None
+    plain: bool  # whether exponentials may be taken without looking for the largest
+    support: Tensor | None = None  # (batch, support); None where it is all labels, in order
+    cut: bool = False  # whether the kernel is cut off, so that `neglected` has to be looked at
 
     @property
     def dtype(self) -> torch.dtype:
@@ -106,21 +104,29 @@ class Products(KernelSums):
         logs = self.product(factors, out, over_labels=over_labels).log_().add_(largest)
         return logs.to(x.dtype)
 
+    def neglected(self, log_u: Tensor, log_v: Tensor) -> Tensor:
+        """A bound on the relative error of every sum by what a cut kernel leaves out, `(batch,)`.
+
+        A term beyond the cut is at most the largest factor times the kernel there.
+        """
+        on_labels = self.log_sum(log_v, over_labels=False)
+        on_support = self.log_sum(log_u, over_labels=True).where(log_v > -torch.inf, torch.inf)
+        worst = []
+        for factors, sums in ((log_v, on_labels), (log_u, on_support)):
+            largest = factors.amax(1) - LARGEST_EXPONENT[torch.float64] + math.log(factors.shape[1])
+            worst.append((largest - sums.amin(1)).exp())
+        return worst[0] + worst[1]
+
     def __getitem__(self, rows: Tensor) -> Products:
         return self if self.support is None else replace(self, support=self.support[rows])
 
 
 @dataclass(frozen=True)
 class AxisLogSums(KernelSums):
-    """Along one axis of a grid after the other.
+    """Along one axis of a grid after the other."""
 
-    Attributes:
-        exponents: `−M_a/ε (cells, cells)` of each axis, where the cost is `Σ_a M_a`.
-        support: the labels of each target, `(batch, support)`; None where they are all, in order.
-    """
-
-    exponents: tuple[Tensor, ...]
-    support: Tensor | None = None
+    exponents: tuple[Tensor, ...]  # −M_a/ε (cells, cells) of each axis, where the cost is Σ_a M_a
+    support: Tensor | None = None  # (batch, support); None where it is all labels, in order
 
     def log_sum(
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
@@ -186,8 +192,13 @@ class BlockLogSums(KernelSums):
         return BlockLogSums(self.costs[rows], epsilon)
 
 
-def kernel_sums_of(problem: Problem, dtype: torch.dtype = torch.float64) -> KernelSums:
-    """The cheapest way to take a problem's sums, with products in `dtype`."""
+def kernel_sums_of(
+    problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
+) -> KernelSums:
+    """The cheapest way to take a problem's sums, with products in `dtype`.
+
+    With `cut`, also with a kernel cut off at the end of their range: see `Products.neglected`.
+    """
     epsilon, costs, support = problem.objective.epsilon, problem.costs, None
     # The range is unknown in a trace, and there is no double precision on mps.
     readable = _checks.can_read_values()
@@ -206,10 +217,14 @@ def kernel_sums_of(problem: Problem, dtype: torch.dtype = torch.float64) -> Kern
     else:
         tables, support = (costs.of_labels(labels),), costs.support
     exponent = costs.largest / epsilon
-    if exponent <= LARGEST_EXPONENT[dtype]:
-        kernels = tuple((table.double() / -epsilon).exp().to(dtype) for table in tables)
-        shift = problem.largest_shift() / epsilon
-        return Products(kernels, exponent + shift <= LARGEST_PLAIN_EXPONENT[dtype], support)
+    if cut or exponent <= LARGEST_EXPONENT[dtype]:
+        exponents, lowest = (
+            (x.double() / -epsilon for x in tables),
+            -LARGEST_EXPONENT[torch.float64],
+        )
+        kernels = tuple(x.exp().masked_fill_(x < lowest, 0).to(dtype) for x in exponents)
+        plain = exponent + problem.largest_shift() / epsilon <= LARGEST_PLAIN_EXPONENT[dtype]
+        return Products(kernels, plain, support, cut)
     if costs.axes is not None:
         return AxisLogSums(tuple(x.to(problem.dtype) / -epsilon for x in costs.axes), support)
     return BlockLogSums(costs.gathered(), epsilon)

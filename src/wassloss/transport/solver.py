@@ -50,11 +50,7 @@ class SolveOptions:
             )
 
     def check_objective(self, objective: Objective) -> None:
-        """Refuse an objective for which Algorithm 1 is not defined: closed forms, and exact ones.
-
-        Raises:
-            ValueError: `scaling_iterations` is given for one.
-        """
+        """Raise a ValueError for an objective for which Algorithm 1 is not defined."""
         count = self.scaling_iterations
         if count is not None and objective.free_target:
             raise ValueError(

@@ -7,7 +7,7 @@ reads the costs once, and the rest stays in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 class NewtonCPU(Newton):
     """`Newton`, compiled: the same steps to the same answer, three to ten times faster.
 
-    Needs Numba: see `numba_available`. The first solve in each precision compiles for some seconds;
-    later processes find the result on disk, if there is a directory to write to. Examples are
-    spread over as many threads as torch uses.
+    Needs Numba. The first solve in each precision compiles for some seconds; later processes find
+    the result on disk, if there is a directory to write to.
     """
 
     reads_table: ClassVar[bool] = True
@@ -54,7 +53,7 @@ class NewtonCPU(Newton):
         f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
         g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
-        written = value, f, g, n_iterations, error
+        written = [value, f, g, n_iterations, error]
         run_compiled(maximize, problem, terms, written, WORTH_SOLVING)
         converged = error <= tol
         status = Status.of(problem, converged, tol)
@@ -68,11 +67,7 @@ def compiles_for(problem: Problem) -> bool:
 
 
 def run_compiled(
-    kernel: Callable[..., None],
-    problem: Problem,
-    terms: Terms,
-    written: Iterable[Tensor],
-    worth: int,
+    kernel: Callable[..., None], problem: Problem, terms: Terms, written: list[Tensor], worth: int
 ) -> None:
     """Run a kernel on all examples, with one more thread for every `worth` costs."""
     from wassloss.kernels.numba.newton import new_scratch
