@@ -140,7 +140,11 @@ def _choose_by_type(function: Any, single: Any, double: Any) -> None:
     @overload(function)
     def choose(x: Any) -> Any:
         chosen = single if x == types.float32 else double
-        return lambda x: chosen(x)
+
+        def call(x: Any) -> Any:
+            return chosen(x)
+
+        return call
 
 
 for _function, _single, _double in zip((exp, expm1, log), _SINGLE, _DOUBLE, strict=True):
