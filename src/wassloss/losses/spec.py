@@ -72,7 +72,7 @@ class LossSpec:
         """The settings from keywords as users write them; a wrong one is refused by name."""
         metric = as_ground_metric(metric)
         objective = _objective(epsilon, gamma, regularizer)
-        options = SolveOptions.checked(
+        options = SolveOptions(
             tol=tol,
             max_iterations=max_iterations,
             scaling_iterations=scaling_iterations,
