@@ -315,7 +315,7 @@ TARGET: dict[str, Mistake] = {
     "lists in a sparse target": (
         lambda: loss(target=wl.SparseTarget([[0], [1]], [[1.0], [1.0]])),
         TypeError,
-        "target.indices and target.weights must be tensors, got list and list",
+        "target.indices and target.weights must be dense tensors, got list and list",
     ),
     "COO matrix of another shape": (
         lambda: loss(target=torch.eye(3).to_sparse()),

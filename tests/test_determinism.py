@@ -91,7 +91,7 @@ CASES: dict[str, Callable[[], list[torch.Tensor]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.filterwarnings("ignore::wassloss.estimators.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::wassloss.estimators.FitWarning")
 def test_the_same_bits_again(case: str) -> None:
     first, second = CASES[case](), CASES[case]()
     for one, other in zip(first, second, strict=True):

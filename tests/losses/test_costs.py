@@ -17,7 +17,7 @@ from wassloss.ground import Cost
 from wassloss.kernels import launch
 from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
 from wassloss.transport import Newton, Sinkhorn
-from wassloss.transport.closed_forms import Nearest, NearestCPU
+from wassloss.transport.closed_forms import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import NewtonCPU
 
@@ -138,11 +138,7 @@ def test_transport(use, mode: dict[str, Any], compiled: bool, kind: str) -> None
         ),
         (NetworkSimplex(), "exact"),
         (Nearest(), "nearest product"),
-        pytest.param(
-            NearestCPU(),
-            "nearest plan",
-            marks=pytest.mark.skipif(not launch.numba_available(), reason="Numba"),
-        ),
+        (Nearest(), "nearest plan"),
     ],
     ids=str,
 )

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from wassloss._checks import check_choice, check_number, check_strength
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
+from wassloss.losses.functional import divergence, divergence_at
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 
@@ -53,12 +54,14 @@ class PerExampleLoss(nn.Module):
     """A loss that takes each example for itself.
 
     Args:
+        labels: how many, where the loss needs to know no more of them.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(self, labels: int = 0, *, reduction: str = "mean") -> None:
         super().__init__()
         check_choice("reduction", reduction, REDUCTIONS)
+        self.labels = labels
         self.reduction = reduction
 
     def forward(self, logits: Tensor, target: Target) -> Tensor:
@@ -79,14 +82,9 @@ class KLLoss(PerExampleLoss):
     tensor(0.)
     """
 
-    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.labels = labels
-
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = _shares(target, self.labels, logits)
-        log_h = logits.log_softmax(1).gather(1, y.indices.expand_as(y.weights))
-        return _divergence(y.weights, log_h)
+        return divergence_at(y, logits.log_softmax(1))
 
 
 class SoftenedKLLoss(PerExampleLoss):
@@ -122,7 +120,7 @@ class SoftenedKLLoss(PerExampleLoss):
         nearest: bool = False,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.width = check_strength("width", width)
         self.nearest = nearest
         distance, dtype = _table(metric, distances=True).double(), torch.get_default_dtype()
@@ -146,7 +144,7 @@ class SoftenedKLLoss(PerExampleLoss):
             soft = (-_nearest(y, self.far.to(logits.dtype))).softmax(1)
         else:
             soft = _mixed(y, self.softened.to(logits.dtype))
-        return _divergence(soft, logits.log_softmax(1))
+        return divergence(soft, logits.log_softmax(1))
 
 
 class ExpectedCostLoss(PerExampleLoss):
@@ -172,7 +170,7 @@ class ExpectedCostLoss(PerExampleLoss):
         kl_weight: float = 0.0,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.kl_weight = check_strength("kl_weight", kl_weight)
         self.register_buffer("cost", _table(metric, distances=False), persistent=False)
 
@@ -182,10 +180,7 @@ class ExpectedCostLoss(PerExampleLoss):
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y, log_h = _shares(target, len(self.cost), logits), logits.log_softmax(1)
         value = (log_h.exp() * _mixed(y, self.cost.to(logits.dtype))).sum(1)
-        if not self.kl_weight:
-            return value
-        own = log_h.gather(1, y.indices.expand_as(y.weights))
-        return value + self.kl_weight * _divergence(y.weights, own)
+        return value + self.kl_weight * divergence_at(y, log_h) if self.kl_weight else value
 
 
 class SquaredEMDLoss(PerExampleLoss):
@@ -200,10 +195,6 @@ class SquaredEMDLoss(PerExampleLoss):
     >>> SquaredEMDLoss(2)(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.2500)
     """
-
-    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.labels = labels
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = _shares(target, self.labels, logits)
@@ -223,14 +214,9 @@ class PoissonLoss(PerExampleLoss):
     tensor(0.)
     """
 
-    def __init__(self, labels: int, *, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.labels = labels
-
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = _masses(target, self.labels, logits)
-        own = logits.gather(1, y.indices.expand_as(y.weights))
-        return _divergence(y.weights, own) - y.weights.sum(1) + logits.exp().sum(1)
+        return divergence_at(y, logits) - y.weights.sum(1) + logits.exp().sum(1)
 
 
 class WeightedSum(PerExampleLoss):
@@ -250,7 +236,7 @@ class WeightedSum(PerExampleLoss):
     def __init__(
         self, losses: Sequence[nn.Module], weights: Sequence[float], *, reduction: str = "mean"
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         if len(losses) != len(weights) or not losses:
             raise ValueError(
                 f"weights must be one for each loss, got {len(weights)} for {len(losses)}"
@@ -305,8 +291,9 @@ class NearestCostRegression:
             raise ValueError("features must be finite, got NaN or infinity")
         read, _ = read_target(target, len(self.cost), x.shape[:1], x)
         indices = read.indices.expand(len(x), -1)  # one row for all, where targets are dense
-        cost, weights = self.cost.to(x.device), read.weights
-        pieces = [SparseTarget(indices[rows], weights[rows]) for rows in _pieces(len(x))]
+        # In pieces, which bounds the block of costs that is looked at, (256, support, labels).
+        pieces = map(SparseTarget, indices.split(256), read.weights.split(256))
+        cost = self.cost.to(x.device)
         y = torch.cat([_nearest(piece, cost) for piece in pieces]).double()
         self.mean, self.offset = x.mean(0), y.mean(0)
         x = x - self.mean
@@ -320,11 +307,6 @@ class NearestCostRegression:
             raise ValueError("costs needs a regression that was fitted: call fit first")
         predicted: Tensor = (features.double() - self.mean) @ self.weights + self.offset
         return predicted.to(features.dtype)
-
-
-def _pieces(count: int, size: int = 256) -> list[slice]:
-    """What bounds the block of costs that is looked at, `(size, support, labels)`."""
-    return [slice(start, start + size) for start in range(0, count, size)]
 
 
 def _nearest(y: SparseTarget, cost: Tensor) -> Tensor:
@@ -345,11 +327,6 @@ def _masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
         raise ValueError(f"logits must have shape (batch, {labels}), got {tuple(logits.shape)}")
     read, _ = read_target(target, labels, logits.shape[:1], logits)
     return read
-
-
-def _divergence(y: Tensor, log_h: Tensor) -> Tensor:
-    # What weighs nothing must not meet an infinite logarithm.
-    return (torch.xlogy(y, y) - torch.where(y > 0, y * log_h, 0.0)).sum(1)
 
 
 def _mixed(y: SparseTarget, rows: Tensor) -> Tensor:

@@ -116,13 +116,6 @@ def wasserstein(
     return value.reshape(h.shape[:-1])
 
 
-class Slope(NamedTuple):
-    """The gradient of each of a batch of values, `(batch, n)`, in the row of `x` it belongs to."""
-
-    x: Tensor
-    gradient: Tensor
-
-
 class PerExample(NamedTuple):
     """Losses before they are reduced."""
 
@@ -130,7 +123,8 @@ class PerExample(NamedTuple):
     shape: torch.Size  # what they are returned as: the logits' shape without labels
     target: SparseTarget | ReadTarget  # what they were computed from
     counts: Tensor | None  # (batch,), which examples count; None where all do
-    slope: Slope | None = None  # the gradient of `values`, if autograd does not know it yet
+    # Where autograd does not know the gradient yet: `x`, and that of each value in its row of `x`.
+    slope: tuple[Tensor, Tensor] | None = None
 
     def differentiable(self) -> Tensor:
         """`values` with their gradient, in their shape."""
@@ -172,7 +166,7 @@ def loss_of_logits(
     log_h = rows.log_softmax(1)
     value = transport_cost(log_h, sparse, spec, unsolved=unsolved)
     if spec.kl_weight:
-        value = value + spec.kl_weight * _kl(log_h, sparse)
+        value = value + spec.kl_weight * divergence_at(sparse, log_h)
     return PerExample(_ignoring(value, counts), shape, sparse, counts)
 
 
@@ -188,7 +182,7 @@ def _from_fused(
     if torch.is_grad_enabled() and rows.requires_grad:
         if can_look:
             check_reverse_mode(rows)
-        slope = Slope(rows, fused.gradient)
+        slope = rows, fused.gradient
     some_ignored = worst == IGNORED and target.weights is None
     counts = fused.status != IGNORED if some_ignored else None
     return PerExample(fused.value, shape, target, counts, slope)
@@ -205,7 +199,7 @@ def relaxed_loss(
     value = transport_cost(rows, read, spec, unsolved=unsolved)
     if spec.kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
-        value = value + spec.kl_weight * (_kl(rows, read) + excess)
+        value = value + spec.kl_weight * (divergence_at(read, rows) + excess)
     return PerExample(_ignoring(value, counts), shape, read, counts)
 
 
@@ -257,15 +251,16 @@ def _working(x: Tensor) -> Tensor:
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
-def _kl(log_h: Tensor, target: SparseTarget) -> Tensor:
+def divergence(y: Tensor, log_h: Tensor) -> Tensor:
     """`Σ y log(y/h)`, `(batch,)`."""
-    weights = target.weights
-    log_at = log_h.gather(1, target.indices.expand_as(weights))
     # A weight of zero must not meet an infinite log: 0 · inf is NaN, and so is its gradient.
-    log_at = torch.where(weights > 0, log_at, 0.0)
-    log_weights = weights.clamp(min=smallest_mass(weights.dtype)).log()
-    divergence = weights * (log_weights - log_at)
-    return divergence.sum(1)
+    log_h = torch.where(y > 0, log_h, 0.0)
+    return (y * (y.clamp(min=smallest_mass(y.dtype)).log() - log_h)).sum(1)
+
+
+def divergence_at(target: SparseTarget, log_h: Tensor) -> Tensor:
+    """`Σ y log(y/h)` over the labels that the target names, `(batch,)`."""
+    return divergence(target.weights, log_h.gather(1, target.indices.expand_as(target.weights)))
 
 
 def _ignoring(value: Tensor, counts: Tensor | None) -> Tensor:

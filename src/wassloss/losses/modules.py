@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_strength
 from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import default_epsilon, typical_cost
+from wassloss.ground._cost import default_epsilon, typical_cost
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight

@@ -69,14 +69,10 @@ class LossSpec:
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> LossSpec:
-        """The settings from keywords as users write them.
-
-        Raises:
-            TypeError, ValueError: a setting is not of its kind, or excludes another.
-        """
+        """The settings from keywords as users write them; a wrong one is refused by name."""
         metric = as_ground_metric(metric)
         objective = _objective(epsilon, gamma, regularizer)
-        options = SolveOptions.checked(
+        options = SolveOptions(
             tol=tol,
             max_iterations=max_iterations,
             scaling_iterations=scaling_iterations,

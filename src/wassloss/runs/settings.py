@@ -14,9 +14,15 @@ from wassloss.losses import WassersteinLoss
 from wassloss.losses.baselines import KLLoss
 from wassloss.models import MLP, LinearSoftmax
 from wassloss.training import TrainingPlan
+from wassloss.training.plan import OPTIMIZERS, SCHEDULES
 
-LOSSES = ("wasserstein", "kl")
-SCORES = ("top1_cost", "top5_cost", "auc", "accuracy", "loss")
+CHOICES = {
+    "loss": ("wasserstein", "kl"),
+    "regularizer": ("plan", "product"),
+    "optimizer": tuple(OPTIMIZERS),
+    "schedule": SCHEDULES,
+    "score": ("top1_cost", "top5_cost", "auc", "accuracy", "loss"),
+}
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ class Settings(TrainingPlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("loss", self.loss, LOSSES)
-        check_choice("score", self.score, SCORES)
+        for name, choices in CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
         if not 0 <= check_number("validation", self.validation) < 1:
             raise ValueError(
                 f"validation must be at least 0 and less than 1, got {self.validation}"
@@ -103,11 +109,7 @@ class Settings(TrainingPlan):
 
     @classmethod
     def from_config(cls, values: Mapping[str, Any]) -> Settings:
-        """The settings that `config()` describes.
-
-        Raises:
-            ValueError: something is missing, unknown or out of range.
-        """
+        """The settings that `config()` describes; ValueError for anything else."""
         unknown = sorted(values.keys() - {field.name for field in fields(cls)})
         if unknown or "data" not in values:
             raise ValueError(f"settings must have data and nothing unknown, got {unknown}")
