@@ -6,7 +6,6 @@ taxonomy with at most `most` notions, if they have at least `least`.
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections import Counter
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.corpora.hypernyms import Taxonomy, read_taxonomy
+from experiments.corpora.hypernyms import Taxonomy, read_taxonomy, without_single_children
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def read_definitions(
         tuple(_definition(taxonomy[synset].gloss) for synset in members),
         tuple(", ".join(taxonomy[synset].words).replace("_", " ") for synset in members),
         np.array([place[roots[synset]] for synset in members], np.int64),
-        tuple(_without_single_children([taxonomy.path(root) for root in classes])),
+        tuple(without_single_children([taxonomy.path(root) for root in classes])),
     )
 
 
@@ -89,14 +88,3 @@ def _find_root(synset: str, taxonomy: Taxonomy, roots: dict[str, str]) -> str:
         above = taxonomy[synset].above
         roots[synset] = "" if above is None else _find_root(above, taxonomy, roots)
     return roots[synset]
-
-
-def _without_single_children(paths: list[list[str]]) -> list[tuple[str, ...]]:
-    """Paths in which every notion but the last has at least two children among all paths."""
-    children: dict[str, set[str]] = {}
-    for path in paths:
-        for upper, lower in itertools.pairwise(path):
-            children.setdefault(upper, set()).add(lower)
-    return [
-        (*(notion for notion in path[:-1] if len(children[notion]) > 1), path[-1]) for path in paths
-    ]

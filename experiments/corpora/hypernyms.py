@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,21 @@ def hypernym_paths(
         raise ValueError(f"words must be nouns of WordNet, got {len(unknown)} others: {shown}")
     taxonomy = read_taxonomy(folder)
     return [(*taxonomy.path(sense[word.lower().replace(" ", "_")]), word) for word in asked]
+
+
+def without_single_children(paths: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Paths in which every notion but the last has at least two children among all paths.
+
+    >>> without_single_children([("a", "b", "x"), ("a", "b", "y")])
+    [('b', 'x'), ('b', 'y')]
+    """
+    children: dict[str, set[str]] = {}
+    for path in paths:
+        for upper, lower in itertools.pairwise(path):
+            children.setdefault(upper, set()).add(lower)
+    return [
+        (*(notion for notion in path[:-1] if len(children[notion]) > 1), path[-1]) for path in paths
+    ]
 
 
 def _file(name: str, folder: str | os.PathLike[str] | None) -> Path:

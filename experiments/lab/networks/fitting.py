@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from experiments.lab.labelled import best_device
 from experiments.lab.networks.tasks import Part, Recipe, Task
 
 
@@ -27,21 +28,26 @@ class Fitted:
 
 def fit(task: Task, loss_fn: nn.Module, seed: int, recipe: Recipe | None = None) -> Fitted:
     """Train a fresh network; the seed decides its first weights, dropout and the order of rows."""
-    recipe = recipe or task.recipe
+    recipe, device = recipe or task.recipe, best_device()
     torch.manual_seed(seed)
-    model = task.model()
+    model, loss_fn, train = task.model().to(device), loss_fn.to(device), task.train.to(device)
     generator = torch.Generator().manual_seed(seed)
-    per_epoch = max(1, len(task.train) // recipe.batch)
-    optimizer = torch.optim.AdamW(model.parameters(), recipe.rate, weight_decay=recipe.decay)
+    per_epoch = max(1, len(train) // recipe.batch)
+    parameters, decay = model.parameters(), recipe.decay
+    optimizer: torch.optim.Optimizer = (
+        torch.optim.SGD(parameters, recipe.rate, recipe.momentum, weight_decay=decay)
+        if recipe.momentum
+        else torch.optim.AdamW(parameters, recipe.rate, weight_decay=decay)
+    )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, recipe.rate, recipe.epochs * per_epoch + 1
     )
     seconds = []
     for _ in range(recipe.epochs):
-        order = torch.randperm(len(task.train), generator=generator)
+        order = torch.randperm(len(train), generator=generator).to(device)
         for rows in order[: per_epoch * recipe.batch].split(recipe.batch):
             began = time.perf_counter()
-            batch = task.train.rows(rows)
+            batch = train.rows(rows)
             optimizer.zero_grad()
             loss_fn(model(batch.features), batch.target).backward()
             optimizer.step()
@@ -54,4 +60,5 @@ def fit(task: Task, loss_fn: nn.Module, seed: int, recipe: Recipe | None = None)
 @torch.no_grad()
 def _outputs(model: nn.Module, part: Part) -> Tensor:
     model.eval()
-    return torch.cat([model(x) for x in part.features.split(1000)])
+    device = next(model.parameters()).device
+    return torch.cat([model(x.to(device)).cpu() for x in part.features.split(1000)])

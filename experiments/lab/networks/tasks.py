@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from experiments.corpora.definitions import Definitions, read_definitions, words_of
 from experiments.corpora.distributions import ORDERED, label_distributions
 from experiments.corpora.ordered import ordered_table
+from experiments.corpora.tiny_imagenet import TinyImageNet, tiny_imagenet
 from experiments.lab.labelled import load_labelled
+from experiments.lab.networks.images import ResNet18
 from experiments.lab.sparse import take
 from wassloss import SparseTarget
 from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree
@@ -38,20 +40,28 @@ class Part:
     def rows(self, chosen: Tensor) -> Part:
         return Part(self.features[chosen], take(self.target, chosen))
 
+    def to(self, device: torch.device) -> Part:
+        target = self.target
+        if isinstance(target, SparseTarget):
+            target = SparseTarget(target.indices.to(device), target.weights.to(device))
+        return Part(self.features.to(device), target.to(device))
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained: AdamW, its rate rising and falling once (one-cycle).
+    """How a network is trained: its learning rate rises and falls once (one-cycle).
 
     Attributes:
         rate: the highest learning rate.
         decay: the weight decay.
+        momentum: of SGD; AdamW where there is none.
     """
 
     epochs: int
     rate: float
     decay: float = 0.0
     batch: int = 100
+    momentum: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -264,8 +274,41 @@ def tags(seed: int, *, name: str, hidden: tuple[int, ...] = (512,)) -> Task:
     )
 
 
+def images(seed: int, *, per_class: int, epochs: int, width: int = 64) -> Task:
+    """Tiny ImageNet with so many images a class to train and ten to choose; LCA heights."""
+    data = _images()
+    rng = np.random.default_rng(seed)
+    rows = [500 * label + rng.permutation(500) for label in range(len(data.paths))]
+    classes = torch.arange(len(data.paths)).repeat_interleave(500)
+
+    def part(first: int, last: int) -> Part:
+        chosen = torch.from_numpy(np.concatenate([own[first:last] for own in rows]))
+        return Part(data.train[chosen], classes[chosen])
+
+    metric = lca_heights(data.paths)
+    return Task(
+        f"Tiny ImageNet {per_class}",
+        "taxonomy",
+        metric,
+        train=part(0, per_class),
+        validation=part(per_class, per_class + 10),
+        test=Part(data.test, data.test_classes),
+        model=partial(ResNet18, metric.size, width),
+        recipe=Recipe(epochs, 0.2, 5e-4, batch=512, momentum=0.9),
+        grave=float(metric.max_cost()) * 0.9,
+        tree=data.paths,
+    )
+
+
+@lru_cache(1)
+def _images() -> TinyImageNet:
+    return tiny_imagenet()
+
+
 # By name, what makes each task from the seed of its split.
 TASKS: dict[str, Callable[[int], Task]] = {
+    "tiny-imagenet-50": partial(images, per_class=50, epochs=20),
+    "tiny-imagenet-450": partial(images, per_class=450, epochs=40),
     "definitions-3000": partial(definitions, examples=3000, epochs=20),
     "definitions-3000-paths": partial(definitions, examples=3000, epochs=20, heights=False),
     "definitions-10000": partial(definitions, examples=10_000, epochs=10),
