@@ -44,7 +44,9 @@ class Part:
         target = self.target
         if isinstance(target, SparseTarget):
             target = SparseTarget(target.indices.to(device), target.weights.to(device))
-        return Part(self.features.to(device), target.to(device))
+        else:
+            target = target.to(device)
+        return Part(self.features.to(device), target)
 
 
 @dataclass(frozen=True)
