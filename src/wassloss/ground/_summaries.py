@@ -45,17 +45,12 @@ def median_distance(metric: GroundMetric) -> Tensor:
     return columns[every != chosen[:, None]].to(wide).median().to(metric.dtype)
 
 
-def typical_cost(metric: GroundMetric) -> float:
-    """The median cost between two labels; in a degenerate metric the largest, or 1."""
-    return metric.median_cost() or metric.max_cost() or 1.0
+def in_medians(metric: Metric) -> Metric:
+    """The metric with costs in units of the median cost between two different labels.
 
-
-def default_epsilon(metric: GroundMetric) -> float:
-    """A fifth of the typical cost: soft enough to train well, sharp enough to tell labels apart.
-
-    The evidence is in docs/defaults.md.
+    If that is 0 the unit is the largest cost, and where all are 0 there is nothing to measure.
     """
-    return 0.2 * typical_cost(metric)
+    return metric.with_cost(scale=float(median_distance(metric)) or float(max_distance(metric)) or 1.0)
 
 
 def _columns(metric: GroundMetric, indices: Tensor) -> Iterator[Tensor]:

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice, check_strength
+from wassloss._checks import check_choice, check_flag, check_strength
 from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import default_epsilon, typical_cost
+from wassloss.ground._summaries import in_medians
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
@@ -22,6 +22,9 @@ from wassloss.targets import Target
 from wassloss.transport import Solver
 
 REDUCTIONS = ("mean", "sum", "none")
+# What every loss, estimator and run uses unless told otherwise; docs/defaults.md has the evidence.
+EPSILON = 0.2
+KL_WEIGHT = 0.5
 LARGEST_TABLE = 2048  # labels up to which all costs are computed once and kept
 
 
@@ -41,18 +44,18 @@ class _TransportLoss(nn.Module):
     def __init__(
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
-        epsilon: float | None,
         weight: Tensor | None,
         reduction: str,
+        own_units: bool,
         **settings: Any,
     ) -> None:
         super().__init__()
         metric = as_ground_metric(metric)
+        if not check_flag("own_units", own_units):
+            metric = in_medians(metric)
         if metric.size <= LARGEST_TABLE and not metric.requires_grad:
             metric = metric.tabulated()
-        if epsilon is None:
-            epsilon = default_epsilon(metric)
-        self.spec = LossSpec.checked(metric, epsilon=epsilon, **settings)
+        self.spec = LossSpec.checked(metric, **settings)
         check_choice("reduction", reduction, REDUCTIONS)
         if weight is not None:
             check_class_weights(weight, metric.size, metric.device)
@@ -197,24 +200,30 @@ class WassersteinLoss(_TransportLoss):
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
         *,
-        epsilon: float | None = None,
-        kl_weight: float = 0.0,
+        epsilon: float = EPSILON,
+        kl_weight: float = KL_WEIGHT,
+        softening: float = 0.0,
+        transport_weight: float = 1.0,
         regularizer: str = "plan",
         debiased: bool = False,
         normalize_target: bool = False,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
+        own_units: bool = False,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         super().__init__(
-            *(metric, epsilon, weight, reduction),
+            *(metric, weight, reduction, own_units),
+            epsilon=epsilon,
             regularizer=regularizer,
             debiased=debiased,
             kl_weight=kl_weight,
+            softening=softening,
+            transport_weight=transport_weight,
             normalize_target=normalize_target,
             ignore_index=ignore_index,
             tol=tol,
@@ -262,18 +271,24 @@ class NearestWassersteinLoss(_TransportLoss):
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
         *,
-        epsilon: float | None = None,
-        kl_weight: float = 0.0,
+        epsilon: float = EPSILON,
+        kl_weight: float = KL_WEIGHT,
+        softening: float = 0.0,
+        transport_weight: float = 1.0,
         regularizer: str = "product",
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
+        own_units: bool = False,
     ) -> None:
         super().__init__(
-            *(metric, epsilon, weight, reduction),
+            *(metric, weight, reduction, own_units),
+            epsilon=epsilon,
             gamma=(math.inf, 0.0),
             regularizer=regularizer,
             kl_weight=kl_weight,
+            softening=softening,
+            transport_weight=transport_weight,
             normalize_target=True,
             ignore_index=ignore_index,
         )
@@ -309,22 +324,23 @@ class RelaxedWassersteinLoss(_TransportLoss):
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
         *,
-        epsilon: float | None = None,
-        gamma: float | Iterable[float] | None = None,
+        epsilon: float = EPSILON,
+        gamma: float | Iterable[float] = 1.0,
         kl_weight: float = 0.0,
         regularizer: str = "plan",
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
+        own_units: bool = False,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        metric = as_ground_metric(metric)
         super().__init__(
-            *(metric, epsilon, weight, reduction),
-            gamma=typical_cost(metric) if gamma is None else gamma,
+            *(metric, weight, reduction, own_units),
+            epsilon=epsilon,
+            gamma=gamma,
             regularizer=regularizer,
             kl_weight=kl_weight,
             ignore_index=ignore_index,

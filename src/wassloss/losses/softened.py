@@ -1,0 +1,30 @@
+"""Labels softened by the metric: what KL compares the prediction with instead of the labels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from wassloss.ground import GroundMetric
+from wassloss.targets import SparseTarget
+
+
+def softened(target: SparseTarget, metric: GroundMetric, strength: float, nearest: bool) -> Tensor:
+    """Shares of all labels, `(batch, labels)`, for targets whose weights sum to 1.
+
+    Each label κ becomes `softmax(−M_·κ / strength)` and a target the mixture of its labels. With
+    `nearest`, a target becomes `softmax(−min_κ M_·κ / strength)`, in which a label near many true
+    ones counts for no more than one that is near a single one.
+    """
+    weights = target.weights
+    columns = metric.unchecked_cost_columns(target.indices).detach().to(weights.dtype)
+    far = columns / -strength  # (batch or 1, support, labels)
+    if nearest:
+        absent = (weights == 0).unsqueeze(2)
+        return far.masked_fill(absent, -math.inf).amax(1).softmax(1)
+    soft = far.softmax(2)
+    if len(soft) != len(weights):  # every label, for all examples
+        return weights @ soft[0]
+    return torch.bmm(weights.unsqueeze(1), soft).squeeze(1)
