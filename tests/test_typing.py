@@ -13,6 +13,7 @@ import pytest
 import wassloss as wl
 from wassloss import losses, scores
 from wassloss.losses import baselines, spec
+from wassloss.scores._inputs import Mean
 
 MODULES: list[ModuleType] = [wl, losses, baselines, scores]
 if importlib.util.find_spec("torchmetrics") is not None:
@@ -43,7 +44,8 @@ def typed_keywords(function: Callable[..., Any]) -> set[str] | None:
     unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(rest[0].annotation))
     if unpacked is None:
         return None
-    return names | set(get_type_hints(getattr(spec, unpacked[1])))
+    keywords = Mean if unpacked[1] == "Mean" else getattr(spec, unpacked[1])
+    return names | set(get_type_hints(keywords))
 
 
 def documented_keywords(function: Callable[..., Any]) -> set[str]:

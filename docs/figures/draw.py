@@ -33,7 +33,7 @@ ROOMS = [
     ("training", "one loop, checkpoints", 0, 3.15, 3.0),
     ("estimators", "scikit-learn's interface", 3.3, 3.15, 3.0),
     ("runs", "what a run leaves behind", 6.6, 3.15, 3.0),
-    ("plots, report", "results on one page", 0, 4.2, 4.6),
+    ("report", "results on one page", 0, 4.2, 4.6),
     ("demo, cli", "the command line", 5.0, 4.2, 4.6),
 ]
 PATH = [

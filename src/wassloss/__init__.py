@@ -63,20 +63,6 @@ __all__ = [
 
 # All is imported when it is first asked for: torch takes seconds, scikit-learn and the readers of
 # data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
-_ROOMS = frozenset(
-    {
-        "data",
-        "estimators",
-        "ground",
-        "losses",
-        "models",
-        "runs",
-        "scores",
-        "targets",
-        "training",
-        "transport",
-    }
-)
 _ROOM_OF = {
     "ConvergenceWarning": "transport",
     "NearestWassersteinLoss": "losses",
@@ -95,12 +81,12 @@ _ROOM_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"wassloss.{name}")
     if name in _ROOM_OF:
         found = getattr(import_module(f"wassloss.{_ROOM_OF[name]}"), name)
         globals()[name] = found  # found without this function from now on
         return found
+    if name in __all__ or name == "targets":
+        return import_module(f"wassloss.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

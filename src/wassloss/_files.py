@@ -45,13 +45,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        _sync_directory(target.parent)
+        if os.name == "posix":  # elsewhere directories cannot be opened
+            _sync(target.parent)
     except OSError as error:
         if error.errno is not None and error.filename in (None, str(temporary)):
             error.filename = str(target)  # a full disk does not name the file
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file, all or nothing."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def remove_leftovers(directory: Path) -> None:
@@ -61,11 +68,9 @@ def remove_leftovers(directory: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sync_directory(path: Path) -> None:
+def _sync(directory: Path) -> None:
     """Make a new name in a directory survive a power failure."""
-    if os.name != "posix":
-        return  # elsewhere directories cannot be opened
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -88,17 +93,13 @@ def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
 def read_npz(
     path: str | os.PathLike[str], only: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read an .npz archive, or only the arrays named in ``only``.
-
-    Raises:
-        ValueError: the file is not such an archive, or is damaged.
-    """
+    """Read an .npz archive, or only some arrays of it; ValueError if it is damaged."""
     with open(path, "rb") as file:
         return unpack_npz(file, only)
 
 
 def unpack_npz(file: IO[bytes], only: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read an .npz archive from an open file."""
+    """The same from an open file."""
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not a whole .npz archive")

@@ -15,17 +15,14 @@ def narrowed(
     rows: Sequence[int] | None = None,
     shuffled: bool = False,
 ) -> Tensor:
-    """Convert a matrix to another floating dtype.
+    """Convert a matrix `(n, columns)` to another floating dtype; refuse numbers it cannot hold.
 
     Args:
         name: the user's name for it, for the error.
-        values: numbers `(n, columns)`.
+        values: the matrix.
         dtype: the other dtype.
         rows: the user's numbers of the rows; by default they are counted from 0.
         shuffled: whether rows are shuffled, so that their numbers mean nothing to the user.
-
-    Raises:
-        ValueError: a finite number would become infinite.
 
     >>> narrowed("features", torch.tensor([[1.5]]), torch.float64)
     tensor([[1.5000]], dtype=torch.float64)

@@ -32,11 +32,7 @@ def sealed(values: dict[str, Any]) -> bytes:
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
-    """The values that `sealed` was given.
-
-    Raises:
-        ValueError: the content has changed since.
-    """
+    """The values that `sealed` was given; ValueError if the content has changed since."""
     _check_sum(content, _AT_THE_END)
     values: dict[str, Any] = json.loads(content)
     del values["sha256"]
@@ -53,11 +49,7 @@ def sealed_tensors(tensors: dict[str, Tensor], values: dict[str, Any]) -> bytes:
 
 
 def unsealed_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `sealed_tensors` was given, the tensors on the CPU.
-
-    Raises:
-        ValueError: the content has changed since, or was written by something else.
-    """
+    """What `sealed_tensors` was given, on the CPU; ValueError if the content is anything else."""
     safetensors = import_safetensors()
     _check_sum(content, _IN_THE_HEADER)
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,71 +11,56 @@ import numpy as np
 from wassloss.data import clipart
 from wassloss.report import Comparison, build_report, write_report
 from wassloss.runs.directory import CONFIG, clear
-from wassloss.runs.evaluation import MEANING, ExampleScores, run_difference
+from wassloss.runs.evaluation import MEANING, ExampleScores
 from wassloss.runs.fitting import fit
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import open_run
+from wassloss.scores import paired_difference
 from wassloss.training.directory_lock import owned
 
 KL, W = "KL alone", "W + α KL"
 # The best of 20 settings for each loss: python -m experiments.studies.demo_settings
 _CHOSEN = {
     KL: {"loss": "kl", "learning_rate": 0.016, "weight_decay": 0.008},
-    W: {"learning_rate": 0.01, "weight_decay": 0.004, "power": 2.0},
+    W: {
+        "learning_rate": 0.01,
+        "weight_decay": 0.004,
+        "power": 2.0,
+        "epsilon": 0.2,
+        "kl_weight": 0.1,
+    },
 }
-_EPSILON, _ALPHA = 0.2, 0.1  # of W, in units of the median cost
-
-
-@dataclass(frozen=True)
-class Demo:
-    """What the demonstration found.
-
-    Attributes:
-        comparison: the table.
-        report: the page.
-        runs: the directories of the first seed's runs, KL alone first.
-    """
-
-    comparison: Comparison
-    report: Path
-    runs: tuple[Path, Path]
 
 
 def run_demo(
-    out: Path,
-    *,
-    seeds: int = 5,
-    quick: bool = False,
-    say: Callable[[str], None] = lambda text: None,
-) -> Demo:
+    out: Path, seeds: int, quick: bool, say: Callable[[str], None]
+) -> tuple[Comparison, Path]:
     """Train with both losses and several seeds, and compare them on the test part.
 
-    Args:
-        out: a directory for runs and report; runs of an earlier demonstration there are replaced.
-        seeds: each draws its own validation split, initial weights and order of examples.
-        quick: few steps, to see that it works.
-        say: called with a line about each stage.
+    Each seed draws its own validation split, initial weights and order of examples. Runs of an
+    earlier demonstration in `out` are replaced.
+
+    Returns:
+        The table, and the page with the runs of the first seed.
     """
     found: dict[str, list[ExampleScores]] = {}
-    folders: list[Path] = []
     for name, short in ((KL, "kl"), (W, "wasserstein")):
         say(f"{name}: training {_count(seeds)}")
-        paths = [out / f"{short}-{seed}" for seed in range(seeds)]
-        settings = demo_settings(name, quick)
-        found[name] = [_run(replace(settings, seed=i), path) for i, path in enumerate(paths)]
-        folders.append(paths[0])
+        settings = _settings(name, quick)
+        found[name] = [
+            _run(replace(settings, seed=seed), out / f"{short}-{seed}") for seed in range(seeds)
+        ]
     comparison = _compare(found, seeds)
     if quick:
         comparison.notes.insert(0, "A quick run, to see that it works: these are not results.")
     say("writing the report")
-    report = out / "report.html"
-    write_report(build_report([open_run(path) for path in folders], comparison=comparison), report)
-    return Demo(comparison, report, (folders[0], folders[1]))
+    first = [open_run(out / name) for name in ("kl-0", "wasserstein-0")]
+    write_report(build_report(first, comparison=comparison), out / "report.html")
+    return comparison, out / "report.html"
 
 
-def demo_settings(name: str, quick: bool = False) -> Settings:
-    """The settings of either loss."""
-    settings = Settings(
+def _settings(name: str, quick: bool) -> Settings:
+    return Settings(
         "clipart",
         validation=0.2,
         steps=60 if quick else 800,
@@ -84,15 +69,6 @@ def demo_settings(name: str, quick: bool = False) -> Settings:
         score="top5_cost",
         **_CHOSEN[name],  # type: ignore[arg-type]
     )
-    if name == KL:
-        return settings
-    metric = clipart().metric
-    if metric is None:
-        raise ValueError(
-            "clip art must come with a metric, got none: its file is not the package's"
-        )
-    median = metric.with_cost(power=settings.power).median_cost()
-    return replace(settings, epsilon=_EPSILON * median, kl_weight=_ALPHA * median)
 
 
 def _run(settings: Settings, path: Path) -> ExampleScores:
@@ -102,10 +78,10 @@ def _run(settings: Settings, path: Path) -> ExampleScores:
     with owned(path):
         if (path / CONFIG).exists():  # of an earlier demonstration
             clear(path)
-        outcome = fit(settings, path, progress=False)
-    if outcome.scores is None:
+        found = fit(settings, path, progress=False).scores
+    if found is None:
         raise ValueError("clip art must have a test part, got none: its file is not the package's")
-    return outcome.scores
+    return found
 
 
 def _compare(found: dict[str, list[ExampleScores]], seeds: int) -> Comparison:
@@ -114,7 +90,8 @@ def _compare(found: dict[str, list[ExampleScores]], seeds: int) -> Comparison:
     groups = None if test.groups is None else test.groups.numpy()
     rows = []
     for name, (more, _) in MEANING.items():
-        gap = run_difference(found[KL], found[W], name, groups)
+        pairs = zip(found[KL], found[W], strict=True)
+        gap = paired_difference([w.values[name] - kl.values[name] for kl, w in pairs], groups)
         cells = [_mean([run.mean(name) for run in found[loss]]) for loss in (KL, W)]
         interval = f"[{gap.low:+.3f}, {gap.high:+.3f}]"
         arrow = "↑" if more else "↓"

@@ -10,7 +10,7 @@ dense weights               floats, the shape of the logits
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeGuard
 
 import torch
@@ -32,7 +32,7 @@ class SparseTarget:
     """A few labels per example and the weight of each; padding is any entry with weight 0.
 
     Attributes:
-        indices: label of each weight, integers `(..., support)`; -1, say, or any label on padding.
+        indices: label of each weight, integers `(..., support)`; any number on padding.
         weights: non-negative, `(..., support)`.
 
     >>> import torch, wassloss as wl
@@ -46,17 +46,17 @@ class SparseTarget:
 
     def marked(self, marks: Tensor | None) -> SparseTarget:
         """With NaN for the examples that a check marked so; see :mod:`wassloss._checks`."""
-        return self if marks is None else SparseTarget(self.indices, marked(self.weights, marks))
+        return self if marks is None else replace(self, weights=marked(self.weights, marks))
 
     def normalized(self) -> SparseTarget:
         """With weights that sum to 1 in every example."""
-        return SparseTarget(self.indices, self.weights / self.weights.sum(-1, keepdim=True))
+        return replace(self, weights=self.weights / self.weights.sum(-1, keepdim=True))
 
     def to(self, dtype: torch.dtype) -> SparseTarget:
         """With weights of another dtype."""
-        if self.weights.dtype == dtype:
-            return self
-        return SparseTarget(self.indices, self.weights.to(dtype))
+        return (
+            self if self.weights.dtype == dtype else replace(self, weights=self.weights.to(dtype))
+        )
 
 
 Target = Tensor | SparseTarget
@@ -64,9 +64,11 @@ Target = Tensor | SparseTarget
 
 def is_dense(target: Target) -> TypeGuard[Tensor]:
     """Whether a target is dense weights, by its type alone."""
-    if not isinstance(target, Tensor):
-        return False
-    return target.layout == torch.strided and target.is_floating_point()
+    return _is_strided(target) and target.is_floating_point()
+
+
+def _is_strided(target: object) -> TypeGuard[Tensor]:
+    return isinstance(target, Tensor) and target.layout == torch.strided
 
 
 def is_class_ids(target: Target) -> TypeGuard[Tensor]:
@@ -105,9 +107,9 @@ class ReadTarget(NamedTuple):
         allow_empty: bool = False,
     ) -> tuple[SparseTarget, Tensor | None]:
         """The target with its values checked; arguments and results as in :func:`read_target`."""
-        if self.weights is None:
-            return _checked_class_ids(self.indices.unsqueeze(1), labels, dtype, ignore_index)
-        weights, indices = self.weights, self.indices
+        indices, weights = self
+        if weights is None:
+            return _checked_class_ids(indices.unsqueeze(1), labels, dtype, ignore_index)
         if len(indices) == len(weights):  # as users wrote them: padding may have any label
             padding = (weights == 0) & ((indices < 0) | (indices >= labels))
             indices = indices.masked_fill(padding, 0)
@@ -132,12 +134,12 @@ def read_target(
         labels: number of labels.
         batch_shape: shape of the predictions without their label dimension.
         like: a prediction, for dtype and device.
-        ignore_index: the class id of examples that do not count, where there may be any.
+        ignore_index: the class id of examples that do not count.
         allow_empty: whether an example may have no label at all.
 
     Returns:
-        Labels and weights, `(batch, support)` or, shared, `(1, support)` labels; and a mask
-        `(batch,)` of the examples that count, or None where all do.
+        Labels and weights, `(batch, support)`, or `(1, support)` labels if shared; and a mask
+        `(batch,)` of the examples that count, or None if all do.
     """
     read = read_form(target, labels, batch_shape, like)
     return read.checked(labels, like.dtype, ignore_index, allow_empty)
@@ -145,21 +147,28 @@ def read_target(
 
 def read_form(target: Target, labels: int, batch_shape: torch.Size, like: Tensor) -> ReadTarget:
     """Arrange a target of any form as labels and weights; arguments as in :func:`read_target`."""
+    parts = (target.indices, target.weights) if isinstance(target, SparseTarget) else (target,)
+    for part in parts:
+        if isinstance(part, Tensor) and part.device != like.device:
+            raise ValueError(
+                f"target must be on the same device as the prediction ({like.device}), got "
+                f"{part.device}"
+            )
     if isinstance(target, SparseTarget):
-        return _from_sparse(target, batch_shape, like)
+        return _from_sparse(target, batch_shape)
     if not isinstance(target, Tensor):
         raise TypeError(
             "target must be a tensor of class ids or weights, or a SparseTarget, got "
             f"{type(target).__name__}"
         )
     if target.layout != torch.strided:
-        return _from_torch_sparse(target, (batch_shape.numel(), labels), like)
+        return _from_torch_sparse(target, (batch_shape.numel(), labels))
     if target.is_floating_point():
-        return _from_dense(target, batch_shape, labels, like)
-    return _from_class_ids(target, batch_shape, labels, like)
+        return _from_dense(target, batch_shape, labels)
+    return _from_class_ids(target, batch_shape, labels)
 
 
-def _from_class_ids(ids: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -> ReadTarget:
+def _from_class_ids(ids: Tensor, batch_shape: torch.Size, labels: int) -> ReadTarget:
     if ids.dtype == torch.bool or ids.is_complex():
         raise TypeError(
             f"target must be integer class ids or floating weights, got {ids.dtype}"
@@ -170,8 +179,12 @@ def _from_class_ids(ids: Tensor, batch_shape: torch.Size, labels: int, like: Ten
             f"target must be class ids of shape {tuple(batch_shape)}, got integers of shape "
             f"{tuple(ids.shape)}{_hint(ids, batch_shape, labels)}"
         )
-    _check_device(ids, like)
     return ReadTarget(ids.flatten().long(), None)
+
+
+def _hint(ids: Tensor, batch_shape: torch.Size, labels: int) -> str:
+    is_weights = sorted(ids.shape) == sorted((*batch_shape, labels))  # labels in any dimension
+    return "; for weights over labels, convert them: target.float()" if is_weights else ""
 
 
 def _checked_class_ids(
@@ -206,15 +219,8 @@ def _check_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> None
         )
 
 
-def _hint(ids: Tensor, batch_shape: torch.Size, labels: int) -> str:
-    if sorted(ids.shape) != sorted((*batch_shape, labels)):  # wherever the label dimension is
-        return ""
-    return "; for weights over labels, convert them: target.float()"
-
-
-def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -> ReadTarget:
+def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> ReadTarget:
     check_shape(y, (*batch_shape, labels), batch_shape)
-    _check_device(y, like)
     y = y.reshape(-1, labels)
     everything = torch.arange(labels, device=y.device).unsqueeze(0)  # shared by all examples
     if y.requires_grad or not _checks.can_read_values():
@@ -224,7 +230,8 @@ def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int, like: Tensor) -
     if 2 * support > labels:
         return ReadTarget(everything, y)
     rows, columns = y.nonzero(as_tuple=True)
-    return _form(padded(rows, columns, y[rows, columns], len(y)))
+    found = padded(rows, columns, y[rows, columns], len(y))
+    return ReadTarget(found.indices, found.weights)
 
 
 def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -> None:
@@ -236,17 +243,13 @@ def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -
         )
 
 
-def _from_torch_sparse(y: Tensor, shape: tuple[int, int], like: Tensor) -> ReadTarget:
+def _from_torch_sparse(y: Tensor, shape: tuple[int, int]) -> ReadTarget:
     if y.shape != shape:
         raise ValueError(f"target must be a sparse matrix of shape {shape}, got {tuple(y.shape)}")
-    _check_device(y, like)
     coo = y.to_sparse_coo().coalesce()
     rows, columns = coo.indices()
-    return _form(padded(rows, columns, coo.values(), shape[0]))
-
-
-def _form(target: SparseTarget) -> ReadTarget:
-    return ReadTarget(target.indices, target.weights)
+    found = padded(rows, columns, coo.values(), shape[0])
+    return ReadTarget(found.indices, found.weights)
 
 
 def padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseTarget:
@@ -258,17 +261,13 @@ def padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseT
     return SparseTarget(indices, values.new_zeros(batch, width).index_put((rows, place), values))
 
 
-def _from_sparse(target: SparseTarget, batch_shape: torch.Size, like: Tensor) -> ReadTarget:
+def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> ReadTarget:
     indices, weights = target.indices, target.weights
-    if not (isinstance(indices, Tensor) and isinstance(weights, Tensor)):
-        raise TypeError(
-            "target.indices and target.weights must be tensors, got "
-            f"{type(indices).__name__} and {type(weights).__name__}"
-        )
-    if not (indices.layout == weights.layout == torch.strided):
+    if not (_is_strided(indices) and _is_strided(weights)):
+        got = (p.layout if isinstance(p, Tensor) else type(p).__name__ for p in (indices, weights))
         raise TypeError(
             "target.indices and target.weights must be dense tensors, got "
-            f"{indices.layout} and {weights.layout}"
+            f"{' and '.join(map(str, got))}"
         )
     odd = indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool
     if odd or not weights.is_floating_point():
@@ -282,8 +281,6 @@ def _from_sparse(target: SparseTarget, batch_shape: torch.Size, like: Tensor) ->
             f"target.indices and target.weights must have shape {(*batch_shape, 'support')}, got "
             f"{tuple(indices.shape)} and {tuple(weights.shape)}"
         )
-    _check_device(indices, like)
-    _check_device(weights, like)
     flat = (batch_shape.numel(), indices.shape[-1])
     return ReadTarget(indices.reshape(flat).long(), weights.reshape(flat))
 
@@ -318,23 +315,11 @@ def _check(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> 
     refuse_masses(weights, "target", allow_empty)
     if shared:
         return
-    row = first_row(unknown)
-    if row is not None:
-        raise ValueError(
-            f"target must name labels in 0..{labels - 1}, got {indices[row].tolist()} in example "
-            f"{row}"
-        )
-    row = first_row(twice)
-    if row is not None:
-        raise ValueError(
-            f"target must name each label once per example, got {indices[row].tolist()} in example "
-            f"{row}"
-        )
-
-
-def _check_device(target: Tensor, like: Tensor) -> None:
-    if target.device != like.device:
-        raise ValueError(
-            f"target must be on the same device as the prediction ({like.device}), got "
-            f"{target.device}"
-        )
+    for wrong, expected in (
+        (unknown, f"name labels in 0..{labels - 1}"),
+        (twice, "name each label once per example"),
+    ):
+        row = first_row(wrong)
+        if row is not None:
+            got = f"{indices[row].tolist()} in example {row}"
+            raise ValueError(f"target must {expected}, got {got}")

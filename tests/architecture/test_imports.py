@@ -28,7 +28,6 @@ ROOMS = (
     "training",
     "estimators",
     "runs",
-    "plots",
     "report",
     "demo",
     "cli",

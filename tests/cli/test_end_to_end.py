@@ -205,7 +205,7 @@ def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> Non
     assert opened.metric.labels == NAMES
     # Features were brought to mean 0 and variance 1 over the training examples, not all.
     train = tagged().part("train").features
-    standardized = torch.from_numpy(opened.fitted.scaler.transform(train.numpy()))
+    standardized = torch.from_numpy(opened.scaler.transform(train.numpy()))
     assert standardized.mean(0).abs().max() < 1e-6
     assert (standardized.std(0, correction=0) - 1).abs().max() < 1e-5
     expected = opened.model(standardized).detach()

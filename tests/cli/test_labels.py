@@ -10,7 +10,7 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok
-from wassloss.runs.judging import inputs_for
+from wassloss.runs.evaluation import inputs_for
 
 QUICK = ("--steps", 40, "--batch-size", 20)
 
@@ -115,7 +115,7 @@ def test_data_that_changed_since_training_are_not_taken_for_the_same(tmp_path: P
 def test_labels_of_a_run_without_names_are_ids(tmp_path: Path) -> None:
     wl.ground.Ordinal(5).save(tmp_path / "metric.npz")
     x = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)
-    np.savez(tmp_path / "data.npz", features=x, target=np.arange(50) % 4)
+    np.savez(tmp_path / "data.npz", features=x, target=np.arange(50) % 4, feature_names=["a", "b"])
     run = tmp_path / "run"
     train = ("train", tmp_path / "data.npz", "--metric", tmp_path / "metric.npz", "--out", run)
     ok(*train, *QUICK)
@@ -169,7 +169,7 @@ def test_labels_find_their_place_in_a_metric(
     metric.save(tmp_path / "metric.npz")
     data, run = table(tmp_path / "data.csv", labels, count=4), tmp_path / "run"
     ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--steps", 5)
-    inputs = inputs_for(wl.load(run))
+    inputs, _ = inputs_for(wl.load(run), str(data))
     assert inputs.data is not None
     assert inputs.data.target.tolist() == expected * 2
 

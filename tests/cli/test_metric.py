@@ -8,7 +8,7 @@ import pytest
 import wassloss as wl
 from tests.cli.commands import failed, ok
 from wassloss.ground import load
-from wassloss.ground._summaries import default_epsilon
+from wassloss.ground._cost import default_epsilon
 from wassloss.ground.inspection import inspect
 
 WORDS = ("cat", "kitten", "car", "truck")

@@ -11,8 +11,9 @@ from sklearn.datasets import dump_svmlight_file
 
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read, write
-from wassloss.data.files import read_features
+from wassloss.data.files import feature_batches
 from wassloss.data.ragged import as_sparse
+from wassloss.data.table import Wanted
 from wassloss.ground import Ordinal
 
 pa = pytest.importorskip("pyarrow")
@@ -43,6 +44,12 @@ def example(kind: str, **fields: Any) -> Dataset:
     features = torch.randn(N, 4)
     features[:, 3] = 0  # a column that a sparse format leaves out
     return Dataset(features, targets(kind), **({"label_names": ("a", "b", "c")} | fields))
+
+
+def all_features(path: Path, names: tuple[str, ...] | None = None) -> torch.Tensor:
+    """Read as for a prediction, one row at a time."""
+    batches = feature_batches(path, 1, None, Wanted(feature_names=names))
+    return torch.cat([features for _, features in batches])
 
 
 def dense(data: Dataset) -> torch.Tensor:
@@ -204,7 +211,7 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
         with pytest.warns(DataWarning, match="no header"):
             assert csv_of(tmp_path, text, label_column=column).features[0].tolist() == features
     with pytest.warns(DataWarning, match="no header: columns go by position$"):
-        assert read_features(tmp_path / "table.csv").shape == (2, 3)
+        assert all_features(tmp_path / "table.csv").shape == (2, 3)
     with pytest.raises(ValueError, match=r"line 2: expected 3 columns, as the first line has"):
         csv_of(tmp_path, "1.5,2.5,7\n1\n")
 
@@ -221,7 +228,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         again = read(tmp_path / f"data{suffix}", feature_names=("a",))
         assert again.feature_names == ("a",)
         assert again.features.tolist() == [[1], [3]]
-        only = read_features(tmp_path / f"data{suffix}", feature_names=("a", "b"))
+        only = all_features(tmp_path / f"data{suffix}", ("a", "b"))
         assert only.tolist() == [[1, 2], [3, 4]]
         with pytest.raises(ValueError, match="it lacks the column 'c'"):
             read(tmp_path / f"data{suffix}", feature_names=("c",))
@@ -243,14 +250,20 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         ("x,label\n1,a\n2\n", "line 3: expected 2 columns, as the header has, got 1"),
         ("x,label\n1,a\ntwo,b\n", "line 3, column 'x': expected a number, got 'two'"),
         ("x,label\n1,a\n,b\n", "line 3, column 'x': expected a number, got ''"),
-        ("x,label\nnan,a\n", "line 2, column 'x': expected a finite number, got 'nan'"),
+        (
+            "x,label\nnan,a\n",
+            "line 2, column 'x': expected a finite number that fits float32, got 'nan'",
+        ),
         (
             "x,label\n1e99,a\n",
-            "line 2, column 'x': expected a number that fits float32, got '1e99'",
+            "line 2, column 'x': expected a finite number that fits float32, got '1e99'",
         ),
         ("x,label\n1,\n", "line 2, column 'label': expected a label, got ''"),
         ("x,labels\n1,a;;b\n", "line 2, column 'labels': expected a label"),
-        ("x,labels,weights\n1,a;b,1\n", "line 2, column 'weights': expected 2 numbers"),
+        (
+            "x,labels,weights\n1,a;b,1\n",
+            "line 2, column 'weights': expected as many numbers as labels, got '1'",
+        ),
         ("x,labels\n1,a;a\n", "each label once per example"),
         ("x,label,group\n1,a,b\n", "line 2, column 'group': expected an integer"),
         ('x,label\n1,"a\n', "line 2: unexpected end of data"),
@@ -347,16 +360,22 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
         ({"label": [0], "group": [1]}, "lacks a column of features; it has 'label', 'group'"),
         ({"city": ["Ulm"], "label": [0]}, "column 'city' must hold numbers, got string"),
         ({"x0": [1.0]}, "lacks a column 'label', 'labels' or 'weights'; it has 'x0'"),
-        ({"x0": [1.0, None], "label": [0, 1]}, "column 'x0' must have no nulls, got 1"),
-        ({"x0": [1.0, np.nan], "label": [0, 1]}, "features must be finite, got nan in row 1"),
+        ({"x0": [1.0, None], "label": [0, 1]}, "row 1, column 'x0': expected a number, got None"),
+        ({"x0": [1.0, np.nan], "label": [0, 1]}, "row 1, column 'x0': expected a finite number"),
         ({"x0": ["a"], "label": [0]}, "column 'x0' must hold numbers, got string"),
-        ({"features": [[1.0], [1.0, 2.0]], "label": [0, 1]}, "one length, got 1 and, in row 1, 2"),
+        (
+            {"features": [[1.0], [1.0, 2.0]], "label": [0, 1]},
+            "row 1, column 'features': expected as many numbers as in row 0",
+        ),
         ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers, got list"),
         ({"x0": [1.0], "label": [True]}, "column 'label' must hold numbers or strings, got bool"),
         ({"x0": [1.0], "label": [np.nan]}, "row 0: labels must be finite numbers"),
-        ({"x0": [1.0], "label": [None]}, "column 'label' must have no nulls"),
-        ({"x0": [1.0], "labels": [[None, "a"]]}, "column 'labels' must hold labels, got a null"),
-        ({"x0": [1.0], "labels": [[0, 1]], "weights": [[1.0]]}, "lists of equal lengths"),
+        ({"x0": [1.0], "label": [None]}, "row 0, column 'label': expected a label, got None"),
+        ({"x0": [1.0], "labels": [[None, "a"]]}, "row 0, column 'labels': expected a label"),
+        (
+            {"x0": [1.0], "labels": [[0, 1]], "weights": [[1.0]]},
+            "row 0, column 'weights': expected as many numbers as labels",
+        ),
         ({"x0": [1.0], "labels": [[]]}, ""),
         ({"x0": pa.array([], pa.float32()), "label": pa.array([], pa.int8())}, "it has no rows"),
     ],

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import wassloss as wl
-from wassloss.data.files import read_features
+from wassloss.data.files import feature_batches
+from wassloss.data.table import Wanted
 
 X = np.ones((6, 2))
 X[2, 1] = 1e200
@@ -26,20 +27,22 @@ def text_files(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("x.csv", r"line 4, column 'v': expected a number that fits float32, got '1e\+200'"),
+        ("x.csv", r"line 4, column 'v': expected a finite number that fits float32, got '1e\+200'"),
         ("x.svm", f"features {FITS}"),
     ],
 )
 def test_text_files(name: str, expected: str, tmp_path: Path) -> None:
     text_files(tmp_path)
-    for read in (wl.data.read, read_features):
+    for read in (wl.data.read, lambda path: list(feature_batches(path, 9, None, Wanted()))):
         with pytest.raises(ValueError, match=expected):
             read(tmp_path / name)
 
 
 def test_numbers_that_are_not_finite_are_told_from_large_ones(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("u,label\n1,a\ninf,b\n")
-    with pytest.raises(ValueError, match="line 3, column 'u': expected a finite number, got 'inf'"):
+    with pytest.raises(
+        ValueError, match="line 3, column 'u': expected a finite number that fits float32"
+    ):
         wl.data.read(tmp_path / "x.csv")
 
 
@@ -67,6 +70,9 @@ def test_lists() -> None:
 
 
 def test_training_says_where() -> None:
-    model, loss = wl.models.LinearSoftmax(2, 5), wl.WassersteinLoss(wl.ground.Ordinal(5))
+    model, loss = (
+        wl.models.LinearSoftmax(2, 5),
+        wl.WassersteinLoss(wl.ground.Ordinal(5), kl_weight=0.0, own_units=True),
+    )
     with pytest.raises(ValueError, match="finite features, got inf in row 2, column 1"):
         wl.train(model, loss, (torch.tensor(X).float(), torch.tensor(Y)))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from wassloss import SparseTarget
 from wassloss.data import Dataset, ParquetStream, parquet
-from wassloss.data._row_ranges import RowGroups, batch_ends, stretch
+from wassloss.data._stream_files import batch_bounds, pieces
 
 pytest.importorskip("pyarrow")
 
@@ -58,21 +59,19 @@ def test_processes_share_the_rows(
     rows: int, batch_size: int, world_size: int, drop_last: bool
 ) -> None:
     try:
-        stretches = [stretch(rows, batch_size, r, world_size, drop_last) for r in range(world_size)]
+        own = [batch_bounds(rows, batch_size, r, world_size, drop_last) for r in range(world_size)]
     except ValueError:
         few = rows < world_size * (batch_size if drop_last else 1)
         assert few or (batch_size == 1 and rows % world_size)
         return
-    most = max(end - first for first, end in stretches)
+    assert len({len(bounds) for bounds in own}) == 1
     seen: list[int] = []
-    for first, end in stretches:
-        ends = batch_ends(end - first, batch_size, -(-most // batch_size))
-        sizes = np.diff([0, *ends])
-        assert len(sizes) == -(-most // batch_size)
+    for bounds in own:
+        sizes = np.diff(bounds)
         assert sizes.min() >= 1
         assert sizes.max() <= batch_size
-        assert ends[-1] == end - first
-        seen += range(first, end)
+        assert len(sizes) == 1 or (sizes[:-2] == batch_size).all()
+        seen += range(bounds[0], bounds[-1])
     assert seen == list(range(rows - rows % (batch_size * world_size) if drop_last else rows))
 
 
@@ -81,9 +80,10 @@ def test_pieces_cover_a_range_of_rows(sizes: list[int], data: st.DataObject) -> 
     total = sum(sizes)
     first = data.draw(st.integers(0, total))
     end = data.draw(st.integers(first, total))
-    pieces = RowGroups([(0, g, n) for g, n in enumerate(sizes)]).pieces(first, end)
+    groups = [(0, g, n) for g, n in enumerate(sizes)]
+    found = pieces(groups, list(accumulate(sizes)), first, end)
     starts = np.cumsum([0, *sizes])
-    rows = [starts[p.group] + i for p in pieces for i in range(p.start, p.stop)]
+    rows = [starts[p.group] + i for p in found for i in range(p.start, p.stop)]
     assert rows == list(range(first, end))
 
 
@@ -288,7 +288,9 @@ def test_bad_files(tmp_path: Path, paths: list[Path]) -> None:
         ParquetStream(other, 4)
     pa.parquet.write_table(pa.table({"x0": [1.0, float("nan")], "label": [1, 0]}), other)
     stream = ParquetStream(other, 4, label_count=2)
-    with pytest.raises(ValueError, match=r"other.parquet, row group 0: features must be finite"):
+    with pytest.raises(
+        ValueError, match=r"r.parquet, row group 0: row 1, column 'x0': expected a finite"
+    ):
         list(stream)
 
 

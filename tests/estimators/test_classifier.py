@@ -246,8 +246,8 @@ def test_features_of_a_data_frame_keep_their_names() -> None:
         ({"metric": "euclid"}, "metric must be .* got .euclid."),
         ({"metric": 3}, "metric must be a GroundMetric"),
         ({"metric": np.ones((2, 3))}, "distance must be square"),
-        ({"solver": "newton"}, "solver must be one of .* got 'newton'"),
-        ({"decision": "best"}, "decision must be one of .* got 'best'"),
+        ({"solver": "newton"}, "solver must be 'auto', .* got 'newton'"),
+        ({"decision": "best"}, "decision must be 'probable' or .* got 'best'"),
         ({"kl_weight": -1}, "kl_weight must be a finite number, at least 0, got -1"),
         ({"epsilon": "small"}, "epsilon must be a number, got 'small'"),
         ({"power": -1}, "power"),
@@ -313,8 +313,8 @@ def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.M
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wassloss.estimators.fitting.train", interrupted)
-    monkeypatch.setattr("wassloss.estimators.fitting.train_full_batch", interrupted)
+    monkeypatch.setattr("wassloss.estimators.base.train", interrupted)
+    monkeypatch.setattr("wassloss.estimators.base.train_full_batch", interrupted)
     estimator = wl.WassersteinClassifier(solver=solver)
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(X, Y)

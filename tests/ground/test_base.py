@@ -78,7 +78,7 @@ def test_wrong_indices(indices: list[object], error: type[Exception], message: s
 
 
 def test_with_cost_checks_what_it_is_given() -> None:
-    with pytest.raises(ValueError, match="power must be finite and at least 0, got -1"):
+    with pytest.raises(ValueError, match="power must be a finite number, at least 0, got -1"):
         Ordinal(3).with_cost(power=-1)
     with pytest.raises(ValueError, match="scale must be None, a positive number"):
         Ordinal(3).with_cost(scale=0)

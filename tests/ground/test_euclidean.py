@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from wassloss.ground import Embedding, _euclidean
-from wassloss.ground._euclidean import by_differences, distances
+from wassloss.ground import Embedding, _cost, embedding
+from wassloss.ground.embedding import by_differences, distances
 
 F32, F64 = torch.float32, torch.float64
 FEATURES = 24
@@ -24,8 +24,8 @@ def crowded_vectors(count: int, dtype: torch.dtype) -> Tensor:
 @pytest.mark.parametrize("size", [1.0, 1e-8, 1e8])
 @pytest.mark.parametrize("dtype", [F32, F64])
 def test_products_lose_no_digits(monkeypatch, dtype, size):
-    monkeypatch.setattr(_euclidean, "WORTH_A_PRODUCT", 0)
-    monkeypatch.setattr(_euclidean, "LARGEST_BLOCK", 150)  # several blocks
+    monkeypatch.setattr(embedding, "WORTH_A_PRODUCT", 0)
+    monkeypatch.setattr(_cost, "BLOCK_ENTRIES", 150)  # several blocks
     vectors = size * crowded_vectors(60, dtype)
     chosen = vectors[::7]
     found = distances(chosen, vectors)
@@ -40,7 +40,7 @@ def test_products_are_used_for_many_vectors(monkeypatch):
     vectors = torch.randn(2000, 50)
     used = []
     monkeypatch.setattr(
-        _euclidean, "_by_product", lambda *given: used.append(len(given[0])) or torch.zeros(1, 2000)
+        embedding, "_by_product", lambda *given: used.append(len(given[0])) or torch.zeros(1, 2000)
     )
     distances(vectors[:30], vectors)
     assert sum(used) == 30
@@ -48,7 +48,7 @@ def test_products_are_used_for_many_vectors(monkeypatch):
 
 @pytest.mark.parametrize("autocast", [False, True])
 def test_mixed_precision_does_not_reach_the_distances(monkeypatch, autocast):
-    monkeypatch.setattr(_euclidean, "WORTH_A_PRODUCT", 0)
+    monkeypatch.setattr(embedding, "WORTH_A_PRODUCT", 0)
     vectors = crowded_vectors(40, F32)
     with torch.autocast("cpu", enabled=autocast):
         found = distances(vectors, vectors)
@@ -56,7 +56,7 @@ def test_mixed_precision_does_not_reach_the_distances(monkeypatch, autocast):
 
 
 def test_a_learned_embedding_keeps_its_gradient(monkeypatch):
-    monkeypatch.setattr(_euclidean, "WORTH_A_PRODUCT", 0)
+    monkeypatch.setattr(embedding, "WORTH_A_PRODUCT", 0)
     vectors = torch.randn(20, FEATURES, requires_grad=True)
     Embedding(vectors).cost_columns([1, 2]).sum().backward()
     assert vectors.grad.abs().sum() > 0

@@ -21,9 +21,9 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Ordinal([0.0, NAN]), "positions must be finite, got positions[1] = nan"),
     (lambda: Ordinal(np.array(3.0)), "positions must have shape (labels), got ()"),
     (lambda: Ordinal(np.zeros((2, 2))), "positions must have shape (labels), got (2, 2)"),
-    (lambda: Ordinal(3, power=-0.5), "power must be finite and at least 0, got -0.5"),
-    (lambda: Ordinal(3, power=NAN), "power must be finite and at least 0, got nan"),
-    (lambda: Ordinal(3, power=INF), "power must be finite and at least 0, got inf"),
+    (lambda: Ordinal(3, power=-0.5), "power must be a finite number, at least 0, got -0.5"),
+    (lambda: Ordinal(3, power=NAN), "power must be a finite number, at least 0, got nan"),
+    (lambda: Ordinal(3, power=INF), "power must be a finite number, at least 0, got inf"),
     (
         lambda: Ordinal(3, scale=0),
         "scale must be None, a positive number, 'max' or 'median', got 0",
@@ -50,7 +50,7 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Tree([]), "parents must be one-dimensional and not empty, got shape (0,)"),
     (lambda: Tree([-1, -1]), "exactly one root, marked -1, got parents[0] = parents[1] = -1"),
     (lambda: Tree([1, 0]), "exactly one root, marked -1, got none"),
-    (lambda: Tree([-1, 2, 3, 2]), "parents must form a tree, got a cycle through node 2"),
+    (lambda: Tree([-1, 2, 3, 2]), "parents must form a tree, got a cycle through node 3"),
     (lambda: Tree([-1, 1]), "parents must form a tree, got a cycle through node 1"),
     (lambda: Tree([-1, 2]), "parents must be -1 for the root or in 0..1, got parents[1] = 2"),
     (

@@ -29,7 +29,7 @@ def test_defaults_of_costs_that_overflow(loss: type, metric: GroundMetric) -> No
 
 def test_gamma_of_costs_that_overflow() -> None:
     with pytest.raises(ValueError, match=OVERFLOW):
-        wl.RelaxedWassersteinLoss(LARGE[0], epsilon=1.0)
+        wl.RelaxedWassersteinLoss(LARGE[0], epsilon=1.0, own_units=True)
 
 
 @pytest.mark.parametrize("metric", LARGE, ids=repr)
@@ -46,7 +46,7 @@ def test_a_table_of_costs_that_overflows(epsilon: float | None) -> None:
     for loss in (wl.WassersteinLoss, wl.NearestWassersteinLoss):
         with pytest.raises(ValueError, match=message):
             loss(SMALL, epsilon=epsilon)
-    wl.WassersteinLoss(SMALL.with_cost(scale="max"), epsilon=epsilon)
+    wl.WassersteinLoss(SMALL.with_cost(scale="max"), epsilon=epsilon, kl_weight=0.0, own_units=True)
 
 
 def test_the_advice_helps() -> None:
@@ -61,13 +61,16 @@ def test_costs_that_vanish() -> None:
         with pytest.raises(ValueError, match=VANISH):
             make(TINY)
     assert Ordinal([3, 3, 3]).max_cost() == 0  # as the distances are
-    assert wl.WassersteinLoss(Ordinal([3, 3, 3])).spec.objective.epsilon == 0.2
+    assert (
+        wl.WassersteinLoss(Ordinal([3, 3, 3]), kl_weight=0.0, own_units=True).spec.objective.epsilon
+        == 0.2
+    )
 
 
 def test_a_scale_that_costs_cannot_be_divided_by() -> None:
     for scale in (1e-300, 1e-46):
         with pytest.raises(ValueError, match=rf"{OVERFLOW} .*scale = {scale:g}"):
-            wl.WassersteinLoss(Ordinal(100, scale=scale))
+            wl.WassersteinLoss(Ordinal(100, scale=scale), kl_weight=0.0, own_units=True)
 
 
 @pytest.mark.parametrize("scale", ["max", "median"])
@@ -86,7 +89,7 @@ def test_distances_that_overflow(scale: str) -> None:
 def test_half_precision() -> None:
     metric = Ordinal(100, power=5).to(dtype=torch.float16)
     with pytest.raises(ValueError, match=r"finite costs in torch.float16, but"):
-        wl.WassersteinLoss(metric)
+        wl.WassersteinLoss(metric, kl_weight=0.0, own_units=True)
 
 
 def test_an_estimator() -> None:

@@ -33,13 +33,16 @@ def _arrays(metric: GroundMetric, path: Path) -> Arrays:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": np.array("Torus")}, "kind 'Torus' is unknown, expected one of Discrete, Ordinal"),
+        (
+            {"kind": np.array("Torus")},
+            "kind 'Torus' is unknown, expected one of Discrete",
+        ),
         ({"format": np.array(2)}, "format 2 is unknown, this version reads format 1"),
         ({"dtype": np.array("int8")}, "dtype 'int8' is unknown"),
         ({"power": None}, "it lacks power"),
         ({"spacing": None, "norm": None}, "it lacks norm, spacing"),
         ({"power": np.array([1.0, 2.0])}, r"power must be a single value, got shape \(2,\)"),
-        ({"power": np.array(np.nan)}, "power must be finite"),
+        ({"power": np.array(np.nan)}, "power must be a finite"),
         ({"scale": np.array(0.0)}, "scale must be"),
         ({"labels": np.array(["a", "b"])}, "labels must hold one name for each of 6 labels, got 2"),
         ({"labels": np.array([1.0])}, "labels must be a list of names"),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import floyd_warshall
 
 from wassloss.ground import Tree
-from wassloss.ground._trees import minimum_table, range_minimum
+from wassloss.ground.tree import minimum_table, range_minimum
 
 
 @st.composite

@@ -8,7 +8,7 @@ from tests.ground.test_euclidean import crowded_vectors
 from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.ground import Embedding
 from wassloss.ground._cost import cost_of
-from wassloss.ground._euclidean import NEAR_IN_SINGLE, by_differences
+from wassloss.ground.embedding import NEAR_IN_SINGLE, by_differences
 from wassloss.kernels.triton.euclidean import launch
 
 pytestmark = quiet

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
-from wassloss.models import MLP, LinearSoftmax, LogMass, MeasureModel
-from wassloss.models.config import build
+from wassloss.models import MLP, LinearSoftmax, LogMass, MeasureModel, build
 
 MODELS: list[Any] = [
     LinearSoftmax(4, 3),
@@ -24,8 +23,7 @@ MODELS: list[Any] = [
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.config()))
 def test_a_model_is_built_again_from_json(model: nn.Module) -> None:
-    again = build(json.loads(json.dumps(model.config())))  # type: ignore[operator]
-    again.load_state_dict(model.state_dict())
+    again = build(json.loads(json.dumps(model.config())), model.state_dict())  # type: ignore[operator]
     x = torch.randn(7, 4)
     assert type(again) is type(model)
     assert again(x).shape == (7, 3)
@@ -74,7 +72,7 @@ def test_the_measure_model_learns_a_total_mass() -> None:
     model = MeasureModel(2, 5)
     x = torch.randn(64, 2)
     target = 3 * torch.rand(64, 5)
-    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(5), kl_weight=1.0)
+    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(5), kl_weight=1.0, own_units=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
 
     def totals() -> Tensor:
@@ -105,7 +103,7 @@ def test_the_measure_model_learns_a_total_mass() -> None:
 )
 def test_wrong_descriptions(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build(config)
+        build(config, {})
 
 
 def test_wrong_arguments() -> None:

@@ -1,5 +1,6 @@
 """The page shows the right numbers, stands alone, and looks as it should to a browser."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -13,11 +14,10 @@ import torch
 
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, ok, saved, tagged
-from wassloss import plots
 from wassloss._sealed import sealed
 from wassloss.report import build_report, render, write_report
-from wassloss.report.mass import mass_by_distance
-from wassloss.runs.evaluation import ExampleScores, run_difference
+from wassloss.report.content import mass_by_distance
+from wassloss.report.page import draw_losses, draw_mass, draw_top_k, draw_validation
 from wassloss.runs.fitting import fit
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import open_run
@@ -54,10 +54,8 @@ def test_numbers_are_those_of_the_scores(runs: list[wl.runs.TrainedRun]) -> None
     page = render(report)
     for found in report.scores:
         assert f"{found.mean('auc'):.4f}" in page
-    gap = report.differences["top1_cost"]
-    assert gap.mean == pytest.approx(
-        report.scores[1].mean("top1_cost") - report.scores[0].mean("top1_cost")
-    )
+    first, second = (found.values["top1_cost"] for found in report.scores)
+    assert report.differences["top1_cost"] == paired_difference(second - first)
 
 
 def test_examples_are_drawn_and_their_guesses_right(runs: list[wl.runs.TrainedRun]) -> None:
@@ -139,26 +137,36 @@ def test_costs_of_true_labels_have_no_bar_of_their_own() -> None:
     assert "true label" not in found.ticks
 
 
-def test_differences_of_runs_are_second_minus_first_over_known_examples() -> None:
-    groups = np.array([0, 0, 1, 1, 2])
-    values = np.array([[0.1, 0.4, np.nan, 0.3, 0.8], [0.3, 0.5, np.nan, 0.2, 0.9]])
-    first, second = ([ExampleScores(np.zeros((5, 1)), {"auc": own})] for own in values)
-    found = run_difference(first, second, "auc", groups)
-    assert found == paired_difference(values[1] - values[0], groups)
-    assert found.mean == pytest.approx(0.075)
-    assert run_difference(first, first, "auc").verdict(True) == "unclear"
-
-
-def test_plots_draw_what_they_are_given() -> None:
+def test_figures_draw_what_the_report_says(runs: list[wl.runs.TrainedRun]) -> None:
     from matplotlib.figure import Figure
 
-    axes = plots.plot_top_k_cost({"a": [1.0, 2.0], "b": [2.0, 3.0]}, Figure().subplots())
-    assert [list(line.get_ydata()) for line in axes.lines] == [[1, 2], [2, 3]]
-    shares = {"a": np.array([0.75, 0.25])}
-    axes = plots.plot_mass_by_distance(["0", "1"], shares, Figure().subplots(), [0.5, 0.5])
-    assert [bar.get_height() for bar in axes.patches] == [75, 25]
-    axes = plots.plot_training([10, 20], [3.0, 2.0], Figure().subplots(), name="a", what="loss")
-    assert list(axes.lines[0].get_xdata()) == [10, 20]
+    report = build_report(runs)
+    figure = Figure()
+    draw_top_k(report, figure)
+    for line, found in zip(figure.axes[0].lines, report.scores, strict=True):
+        assert list(line.get_ydata()) == list(found.curve.mean(0))
+    draw_mass(report, figure := Figure())
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    assert heights == pytest.approx(100 * report.mass.shares.reshape(-1))
+    draw_losses(report, figure := Figure())
+    for axes, run in zip(figure.axes, runs, strict=True):
+        assert list(axes.lines[0].get_xdata()) == [record.step for record in run.log()]
+        assert list(axes.lines[0].get_ydata()) == [record.loss for record in run.log()]
+    draw_validation(report, figure := Figure())
+    scores = [record.score for record in runs[1].log() if record.score is not None]
+    assert list(figure.axes[0].lines[1].get_ydata()) == scores
+    assert figure.axes[0].get_ylabel() == "validation top1_cost"
+
+
+def test_notes_say_what_to_keep_in_mind(runs: list[wl.runs.TrainedRun]) -> None:
+    first, second = runs
+    assert 'class="note"' not in render(build_report(runs))
+    stopped = dataclasses.replace(first, finished=False)
+    assert "kl was stopped before its end" in render(build_report([stopped, second]))
+    metric = wl.ground.Discrete(5, labels=second.metric.labels)
+    other = dataclasses.replace(second, metric=metric)
+    page = render(build_report([first, other]))
+    assert "under different ground metrics; distances here are those of kl" in page
 
 
 class _Tags(HTMLParser):

@@ -3,6 +3,7 @@
 import builtins
 import copy
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -122,6 +123,19 @@ def test_copies_are_their_own(name: str) -> None:
         other.update(x[10:], y[10:], weight[10:])
         torch.testing.assert_close(other.compute(), expected(name))
     assert score.update_count == 1
+
+
+def test_subclasses_and_signatures() -> None:
+    class Mine(accumulators.TopKCost):  # type: ignore[misc, name-defined]
+        pass
+
+    x, y, _ = data()
+    score = Mine(METRIC, k=2)
+    score.update(x, y)
+    torch.testing.assert_close(score.compute(), scores.top_k_cost(x, y, METRIC, 2))
+    assert list(inspect.signature(Mine).parameters) == ["metric", "k", "charge"]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'powr'"):
+        accumulators.PrecisionAtK(powr=1)
 
 
 def test_class_ids_and_sparse_targets() -> None:

@@ -137,7 +137,7 @@ def test_all_labels_cost_nothing() -> None:
 def test_in_blocks(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     p = torch.rand(9, K, dtype=torch.float64)
     one, several = least_cost_label(p, METRIC), least_cost_labels(p, METRIC, 3)
-    monkeypatch.setattr("wassloss.ground._summaries._BLOCK_ENTRIES", entries)
+    monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", entries)
     assert torch.equal(least_cost_label(p, METRIC), one)
     assert torch.equal(least_cost_labels(p, METRIC, 3), several)
 

@@ -9,8 +9,7 @@ from torch import nn
 import wassloss as wl
 from tests.training.problems import LABELS, Stream, grades, linear, tags, wasserstein
 from wassloss.training import TrainingPlan, train
-from wassloss.training.batches import StreamBatches
-from wassloss.training.examples import Examples
+from wassloss.training.batches import Examples, StreamBatches
 
 CPU = torch.device("cpu")
 PLAN = TrainingPlan(steps=20, batch_size=32)

@@ -9,7 +9,7 @@ from torch import nn
 
 from tests.training.problems import grades, linear
 from wassloss.training import TrainingPlan, train
-from wassloss.training.sampler import Sampler
+from wassloss.training.batches import Sampler
 
 
 def test_the_default_is_the_papers_recipe() -> None:

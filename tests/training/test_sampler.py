@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wassloss.training.sampler import Sampler
+from wassloss.training.batches import Sampler
 
 
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(0, 3))

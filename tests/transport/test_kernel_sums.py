@@ -1,4 +1,4 @@
-"""Four ways to take the same sums, and the solvers that take them."""
+"""Several ways to take the same sums, and the solvers that take them."""
 
 import itertools
 from collections.abc import Callable
@@ -13,19 +13,17 @@ import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_masses, random_metric
 from tests.oracles import INF, convex
 from wassloss.ground import Grid, GroundMetric
-from wassloss.transport import Newton, Problem, Sinkhorn
+from wassloss.transport import Newton, Problem, Sinkhorn, kernel_sums
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.conditions import DenseConditions
-from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import (
     AxisLogSums,
-    AxisProducts,
     BlockLogSums,
     KernelSums,
     Products,
     kernel_sums_of,
-    log_domain,
 )
+from wassloss.transport.newton.solver import DenseConditions
 from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.precision import LARGEST_EXPONENT
 
@@ -83,10 +81,10 @@ WAYS: dict[str, tuple[Callable[..., Problem], Any, type[KernelSums], float]] = {
     "one kernel, own supports": (ragged_problem, random_metric(30).tabulated(), Products, 0.1),
     "blocks": (ragged_problem, random_metric(30), BlockLogSums, 0.1),
     "shared block": (dense_problem, random_metric(30), BlockLogSums, 0.001),
-    "axes, squared": (dense_problem, plane(), AxisProducts, 0.1),
-    "axes, Manhattan": (dense_problem, plane(1, "manhattan"), AxisProducts, 0.1),
-    "axes, wide range": (dense_problem, plane(), AxisProducts, 0.015),
-    "axes, own supports": (ragged_problem, plane(), AxisProducts, 0.1),
+    "axes, squared": (dense_problem, plane(), Products, 0.1),
+    "axes, Manhattan": (dense_problem, plane(1, "manhattan"), Products, 0.1),
+    "axes, wide range": (dense_problem, plane(), Products, 0.015),
+    "axes, own supports": (ragged_problem, plane(), Products, 0.1),
     "axes in the log domain": (dense_problem, plane(), AxisLogSums, 0.001),
     "axes in the log domain, own supports": (ragged_problem, plane(), AxisLogSums, 0.001),
 }
@@ -99,8 +97,11 @@ each_way = pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
 def test_all_ways_take_the_same_sums(dtype, gamma, regularizer, way):
     make, metric, kind, epsilon = way
     problem = make(gamma, regularizer, epsilon, dtype, metric)
-    fast, plain = KernelConditions.of(problem), DenseConditions.of(problem)
+    fast = Conditions.of(problem, kernel_sums_of(problem))
+    plain = DenseConditions.over_blocks(problem)
     assert isinstance(fast.sums, kind)
+    if isinstance(fast.sums, Products):
+        assert len(fast.sums.kernels) == (2 if isinstance(metric, Grid) else 1)
     largest = float(problem.cost().max())
     assert problem.costs.largest >= largest * (1 - 1e-6)
     g = 0.3 * torch.randn(problem.log_y.shape, dtype=dtype)
@@ -153,7 +154,7 @@ def test_a_grid_against_a_convex_solver(batch, gamma, regularizer):
         y = 2.5 * y
     keywords = {"epsilon": 0.1, "gamma": gamma, "regularizer": regularizer}
     solution = wl.solve(h, y, metric, solver=Sinkhorn(1e-11), **keywords)
-    assert isinstance(kernel_sums_of(solution.problem), AxisProducts)
+    assert isinstance(kernel_sums_of(solution.problem), Products)
     for b in range(batch):
         value, T = convex(
             h[b].numpy(), y[b].numpy(), metric.cost().numpy(), 0.1, gamma, regularizer
@@ -174,7 +175,7 @@ def test_the_papers_iterations_take_the_same_sums(gamma, regularizer):
 def test_a_range_that_products_cannot_hold_goes_to_the_log_domain():
     for metric, inside, outside in (
         (random_metric(30), Products, BlockLogSums),
-        (plane(), AxisProducts, AxisLogSums),
+        (plane(), Products, AxisLogSums),
     ):
         for dtype in (F32, F64):
             limit = float(metric.cost().max()) / LARGEST_EXPONENT[dtype]
@@ -185,7 +186,7 @@ def test_a_range_that_products_cannot_hold_goes_to_the_log_domain():
 
 def test_few_targets_on_a_grid_are_summed_by_their_own_columns():
     metric = Grid((5, 6), power=2)
-    for support, kind in ((11, BlockLogSums), (12, AxisProducts)):
+    for support, kind in ((11, BlockLogSums), (12, Products)):
         y = random_masses(2, support, seed=1)
         labels = torch.arange(support).expand(2, support)
         log_h = random_masses(2, 30, seed=2).log()
@@ -193,13 +194,18 @@ def test_few_targets_on_a_grid_are_summed_by_their_own_columns():
         assert type(kernel_sums_of(problem)) is kind
 
 
+def sums_of_both(sums: KernelSums, problem: Problem) -> tuple[Tensor, Tensor]:
+    on_labels = sums.log_sum(problem.log_y, over_labels=False)
+    return on_labels, sums.log_sum(problem.log_h, over_labels=True)
+
+
 def test_large_blocks_are_summed_in_parts(monkeypatch):
     for metric in (random_metric(30), plane()):
         problem = dense_problem(epsilon=1e-3, metric=metric)
-        log_v, sums = problem.log_y.clone(), kernel_sums_of(problem)
-        whole = sums.over_support(log_v), sums.over_labels(problem.log_h)
-        monkeypatch.setattr(log_domain, "LARGEST_TEMPORARY", 1000)
-        parts = sums.over_support(log_v), sums.over_labels(problem.log_h)
+        sums = kernel_sums_of(problem)
+        whole = sums_of_both(sums, problem)
+        monkeypatch.setattr(kernel_sums, "LARGEST_TEMPORARY", 1000)
+        parts = sums_of_both(sums, problem)
         monkeypatch.undo()
         for a, b in zip(whole, parts, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
@@ -275,7 +281,7 @@ def steep_problem(
 @pytest.mark.parametrize("spread", [0.0, 1.0], ids=["near", "far"])
 def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, spread, monkeypatch):
     problem = steep_problem(gamma, regularizer, spread)
-    whole = KernelConditions.of(problem)
+    whole = Conditions.of(problem, kernel_sums_of(problem))
     expected = Sinkhorn()._iterate(problem, whole, None, 1e-11, 100_000)
     assert expected.converged.all()
     if not spread:
@@ -284,7 +290,7 @@ def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, sp
     iterate = Sinkhorn._iterate
 
     def recording(self, problem, conditions, *rest):
-        used.append(conditions.cut)
+        used.append(getattr(conditions.sums, "cut", False))
         return iterate(self, problem, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)
@@ -300,16 +306,16 @@ def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, sp
 
 def test_what_a_cut_kernel_neglects_is_bounded():
     problem = steep_problem()
-    cut, whole = KernelConditions.of(problem, cut=True), KernelConditions.of(problem)
-    assert isinstance(cut.sums, Products)
-    assert isinstance(whole.sums, BlockLogSums)
+    cut, whole = kernel_sums_of(problem, cut=True), kernel_sums_of(problem)
+    assert isinstance(cut, Products)
+    assert isinstance(whole, BlockLogSums)
+    conditions = Conditions.of(problem, cut)
     for size in (1.0, 10.0, 20.0):
         f, g = (size * torch.randn(4, 30, dtype=F64) for _ in range(2))
-        bound = cut.neglected(f, g)
-        for a, b in (
-            (cut._row_log_sum(g), whole._row_log_sum(g)),
-            (cut.column_log_sum(f), whole.column_log_sum(f)),
-        ):
+        log_u, log_v = conditions.log_u(f), conditions.log_v(g)
+        bound = cut.neglected(log_u, log_v)
+        for x, over_labels in ((log_v, False), (log_u, True)):
+            a, b = (sums.log_sum(x, over_labels=over_labels) for sums in (cut, whole))
             missing = -torch.expm1(a - b).amin(1)
             assert (missing <= bound + 1e-10).all()  # the logarithms themselves are in thousands
     assert (bound > 1).any()
@@ -321,7 +327,7 @@ def test_a_problem_that_runs_out_of_iterations_is_not_run_again(monkeypatch):
     iterate = Sinkhorn._iterate
 
     def recording(self, problem, conditions, *rest):
-        used.append(conditions.cut)
+        used.append(getattr(conditions.sums, "cut", False))
         return iterate(self, problem, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)

@@ -1,8 +1,10 @@
-"""The compiled pass for free targets: the same answers as `Nearest`, wherever the costs are."""
+"""The compiled pass for free targets: the answers of torch's passes, wherever costs are."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -11,9 +13,9 @@ import wassloss as wl
 from tests.generators import is_finite, random_masses, random_metric
 from tests.oracles import INF
 from wassloss.kernels.launch import numba_available
-from wassloss.transport import Problem
-from wassloss.transport.closed_forms import Nearest, NearestCPU
-from wassloss.transport.dispatch import choose_solver
+from wassloss.transport import Problem, Solution
+from wassloss.transport import closed_forms as nearest
+from wassloss.transport.closed_forms import Nearest, compiled_potential, potential
 from wassloss.transport.objective import Objective, Regularizer
 
 pytestmark = pytest.mark.skipif(
@@ -54,6 +56,17 @@ def same(one: torch.Tensor, other: torch.Tensor) -> None:
     torch.testing.assert_close(one, other, rtol=close, atol=close)
 
 
+def in_torch() -> Any:
+    """A context in which nothing is compiled."""
+    return mock.patch("wassloss.kernels.launch.HAS_NUMBA", False)
+
+
+def both_ways(problem: Problem) -> tuple[Solution, Solution]:
+    compiled = Nearest().solve(problem)
+    with in_torch():
+        return compiled, Nearest().solve(problem)
+
+
 @each_dtype
 @pytest.mark.parametrize("epsilon", [10.0, 0.5, 0.05, 1e-3, 1e-7])
 @gammas
@@ -62,7 +75,7 @@ def test_equals_the_passes_of_torch(
     regularizer: str, gamma: tuple[float, float], epsilon: float, dtype: torch.dtype
 ) -> None:
     problem = a_problem(dtype, epsilon, gamma, regularizer)
-    compiled, plain = NearestCPU().solve(problem), Nearest().solve(problem)
+    compiled, plain = both_ways(problem)
     assert compiled.f.dtype == dtype
     assert is_finite(compiled.f, compiled.value)
     same(compiled.f, plain.f)
@@ -73,7 +86,7 @@ def test_equals_the_passes_of_torch(
 @each_dtype
 def test_the_least_cost_and_its_plan(dtype: torch.dtype) -> None:
     problem = a_problem(dtype, epsilon=0.0)
-    compiled, plain = NearestCPU().solve(problem), Nearest().solve(problem)
+    compiled, plain = both_ways(problem)
     assert torch.equal(compiled.f, plain.f)
     assert torch.equal(compiled.value, plain.value)
     plan, h = compiled.support_plan(), problem.log_h.exp()
@@ -86,19 +99,19 @@ def test_the_least_cost_and_its_plan(dtype: torch.dtype) -> None:
 def test_costs_in_a_table_of_any_dtype_on_demand_or_shared(epsilon: float) -> None:
     metric = random_metric(LABELS)
     on_demand = a_problem(epsilon=epsilon, metric=metric)
-    expected = Nearest().potential(on_demand)
+    expected = potential(on_demand)
     for problem in (
         on_demand,
         on_demand.gathered(),
         a_problem(epsilon=epsilon, metric=metric.tabulated()),
     ):
-        same(NearestCPU().potential(problem), expected)
+        same(compiled_potential(problem), expected)
     single = a_problem(F32, epsilon, metric=metric.tabulated())  # of a table in double
-    same(NearestCPU().potential(single), Nearest().potential(single))
+    same(compiled_potential(single), potential(single))
     y, everything = random_masses(3, LABELS, support=200, seed=7), torch.arange(LABELS)
     shared = Problem.from_log(y.log(), y, everything.unsqueeze(0), metric, on_demand.objective)
     for problem in (shared, shared.gathered()):
-        same(NearestCPU().potential(problem), Nearest().potential(shared))
+        same(compiled_potential(problem), potential(shared))
 
 
 @pytest.mark.parametrize("labels", [1, 2, 255, 256, 257])
@@ -106,11 +119,9 @@ def test_costs_in_a_table_of_any_dtype_on_demand_or_shared(epsilon: float) -> No
 def test_any_number_of_labels(labels: int, epsilon: float) -> None:
     h, metric = random_masses(2, labels, seed=1), random_metric(labels + 1).cost()[:-1, :-1]
     y = random_masses(2, labels, support=min(labels, 3), seed=2)
-    values = [
-        wl.wasserstein(h, y, metric, epsilon=epsilon, gamma=FREE, solver=solver)
-        for solver in (NearestCPU(), Nearest())
-    ]
-    same(*values)
+    compiled = wl.wasserstein(h, y, metric, epsilon=epsilon, gamma=FREE)
+    with in_torch():
+        same(compiled, wl.wasserstein(h, y, metric, epsilon=epsilon, gamma=FREE))
 
 
 def test_a_batch_is_the_same_in_pieces_and_on_any_number_of_threads(
@@ -121,7 +132,7 @@ def test_a_batch_is_the_same_in_pieces_and_on_any_number_of_threads(
     given: dict[str, Any] = {"epsilon": 0.1, "gamma": FREE, "regularizer": "product"}
     metric = random_metric(LABELS).tabulated()  # the same costs, however many are asked for
     whole = wl.solve(h, y, metric, **given).f
-    monkeypatch.setattr("wassloss.transport.closed_forms.nearest_cpu.WORTH_PASSING", 1)
+    monkeypatch.setattr("wassloss.transport.closed_forms.WORTH_PASSING", 1)
     assert torch.equal(wl.solve(h, y, metric, **given).f, whole)
     monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 7 * 5 * LABELS)
     torch.testing.assert_close(wl.solve(h, y, metric, **given).f, whole, rtol=0, atol=1e-12)
@@ -131,10 +142,9 @@ def test_weights_too_small_for_a_normal_number_are_small_and_no_less() -> None:
     # The label itself has next to no weight; another at distance 1 has all the rest.
     h, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[1e-40, 1.0]])
     metric = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    for solver in (Nearest(), NearestCPU()):
-        value = wl.wasserstein(
-            h, y, metric, epsilon=1e-3, gamma=FREE, regularizer="product", solver=solver
-        )
+    for context in (nullcontext(), in_torch()):
+        with context:
+            value = wl.wasserstein(h, y, metric, epsilon=1e-3, gamma=FREE, regularizer="product")
         torch.testing.assert_close(value, torch.tensor([-1e-3 * math.log(1e-40)]), rtol=0.1, atol=0)
 
 
@@ -142,24 +152,28 @@ def test_a_target_without_labels_has_no_potential() -> None:
     problem = a_problem()
     problem.log_y[2] = -INF
     for epsilon in (0.0, 0.1):
-        f = NearestCPU().potential(replace(problem, objective=Objective(epsilon, FREE)))
+        f = compiled_potential(replace(problem, objective=Objective(epsilon, FREE)))
         assert f[2].isnan().all()
         assert f[[0, 1, 3]].isfinite().all()
 
 
-def test_it_is_chosen_where_it_can_be_and_else_the_passes_of_torch(
+def test_it_is_compiled_where_it_can_be_and_else_the_passes_of_torch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem = a_problem()
-    assert type(choose_solver(problem)) is NearestCPU
-    monkeypatch.setattr("wassloss.kernels.launch.HAS_NUMBA", False)
-    assert type(choose_solver(problem)) is Nearest
+    problem, used = a_problem(), []
+    for name in ("potential", "compiled_potential"):
+        run = getattr(nearest, name)
+        monkeypatch.setattr(nearest, name, lambda p, n=name, r=run: (used.append(n), r(p))[1])
+    both_ways(problem)
+    assert used == ["compiled_potential", "potential"]
 
 
 def test_inside_the_transforms_of_torch_func() -> None:
     metric, y = random_metric(6), random_masses(3, 6, support=2, seed=2)
     logits = torch.randn(3, 6, dtype=F64)
-    loss_fn = wl.NearestWassersteinLoss(metric, epsilon=0.1, kl_weight=0.2, reduction="sum")
+    loss_fn = wl.NearestWassersteinLoss(
+        metric, epsilon=0.1, kl_weight=0.2, reduction="sum", own_units=True
+    )
 
     def of_all(x: torch.Tensor) -> torch.Tensor:
         return loss_fn(x, y)

@@ -18,8 +18,9 @@ from tests.generators import (
 from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.kernels.launch import LARGEST_SUPPORT, MOST_UNROLLED, triton_available
 from wassloss.transport import Newton, Problem, Solution, Status
-from wassloss.transport.conditions import DenseConditions, conclude
+from wassloss.transport.conditions import conclude
 from wassloss.transport.newton.gpu import NewtonGPU
+from wassloss.transport.newton.solver import DenseConditions
 from wassloss.transport.objective import Objective, Regularizer
 
 pytestmark = quiet
@@ -179,7 +180,9 @@ def test_says_when_iterations_run_out(max_iterations: int) -> None:
     assert fused.status is Status.ITERATIONS_EXHAUSTED
     assert not fused.converged.any()
     assert (fused.n_iterations == max_iterations).all()
-    measured = conclude(problem, DenseConditions.of(problem), fused.g, fused.n_iterations, 1e-9)
+    measured = conclude(
+        problem, DenseConditions.over_blocks(problem), fused.g, fused.n_iterations, 1e-9
+    )
     torch.testing.assert_close(fused.error, measured.error, rtol=1e-6, atol=0)
     torch.testing.assert_close(fused.f, measured.f, rtol=0, atol=1e-9)
     torch.testing.assert_close(fused.value, measured.value, rtol=1e-9, atol=0)

@@ -12,12 +12,16 @@ from wassloss import ConvergenceWarning
 from wassloss.transport import Newton, Problem, Sinkhorn, Status
 from wassloss.transport import dispatch as dispatcher
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.conditions import Conditions
+from wassloss.transport.kernel_sums import kernel_sums_of
 from wassloss.transport.objective import Objective
 from wassloss.transport.sinkhorn import solver as module
-from wassloss.transport.sinkhorn.log_domain import LogIterations
-from wassloss.transport.sinkhorn.relaxation import LARGEST, OverRelaxation
-from wassloss.transport.sinkhorn.scaling import ScalingIterations
+from wassloss.transport.sinkhorn.iterations import (
+    LARGEST,
+    LogIterations,
+    OverRelaxation,
+    ScalingIterations,
+)
 
 F64 = torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -174,7 +178,7 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
     gamma: tuple[float, float], dtype: torch.dtype
 ) -> None:
     asked = dense(40, 5, 0.2, dtype, gamma=gamma)
-    conditions = KernelConditions.of(asked, dtype)
+    conditions = Conditions.of(asked, kernel_sums_of(asked, dtype))
     g = torch.zeros_like(asked.log_y)
     opening = ScalingIterations.of(conditions, g)
     assert opening is not None
@@ -191,7 +195,7 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
 
 def test_scalings_beyond_the_range_of_numbers_stay_in_the_log_domain() -> None:
     asked = dense(30, 2, 0.001)
-    conditions = KernelConditions.of(asked)
+    conditions = Conditions.of(asked, kernel_sums_of(asked))
     assert ScalingIterations.of(conditions, torch.zeros_like(asked.log_y)) is None
 
 

@@ -211,6 +211,6 @@ def test_costs_among_a_few_labels(metric, monkeypatch):
     labels = torch.randint(30, (2, 4, 3))
     expected = metric.cost()[labels.unsqueeze(3), labels.unsqueeze(2)]
     torch.testing.assert_close(metric.costs_among(labels), expected)
-    monkeypatch.setattr("wassloss.ground.base.LARGEST_BLOCK", 100)
+    monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", 100)
     torch.testing.assert_close(metric.costs_among(labels), expected)
     assert metric.costs_among(labels[:0]).shape == (0, 4, 3, 3)

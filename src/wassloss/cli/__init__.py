@@ -1,4 +1,4 @@
-"""The command line: one command a file, put together in `app.py`."""
+"""The command line; `app.py` puts the commands together."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """What the command `wassloss` runs."""
-    # Until the command begins there is nothing to save: leave at once. An exception would not do,
-    # for some libraries catch every one while they import.
+    # Until the command begins there is nothing to save: leave at once, without an exception, which
+    # some libraries would catch while they are imported.
     unheeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if unheeded:
         signal.signal(signal.SIGINT, _leave)

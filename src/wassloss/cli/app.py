@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 
 import wassloss
-from wassloss.cli import data, demo, evaluate, metric, predict, report, train
-from wassloss.cli._encoding import say
-from wassloss.cli._errors import OneLineErrors
+from wassloss.cli import data, metric, runs, train
+from wassloss.cli._terminal import OneLineErrors, option, say, table
 
 app = typer.Typer(
     cls=OneLineErrors,
@@ -33,16 +34,34 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool, option("Say which.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
 
 
 app.command(epilog=train.EXAMPLE)(train.train)
-app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
-app.command(epilog=predict.EXAMPLE)(predict.predict)
-app.command(epilog=report.EXAMPLE)(report.report)
+app.command(epilog=runs.EVALUATE_EXAMPLE)(runs.evaluate)
+app.command(epilog=runs.PREDICT_EXAMPLE)(runs.predict)
+app.command(epilog=runs.REPORT_EXAMPLE)(runs.report)
 app.add_typer(metric.app, name="metric")
 app.add_typer(data.app, name="data")
-app.command(epilog=demo.EXAMPLE)(demo.demo)
+
+
+@app.command(epilog="Example: wassloss demo --out wassloss-demo")
+def demo(
+    out: Annotated[Path, option("Directory for the runs and the report.", "--out", "-o")] = Path(
+        "wassloss-demo"
+    ),
+    seeds: Annotated[int, option("How often to train each.", min=1)] = 5,
+    quick: Annotated[bool, option("Few steps, to see that it works.", "--quick")] = False,
+) -> None:
+    """Train on clip art with and without a Wasserstein loss, and compare: a minute or so."""
+    from wassloss.demo import run_demo
+
+    torch.set_num_threads(1)  # batches this small only make threads wait for each other
+    found, report = run_demo(out, seeds, quick, say)
+    say(table(f"\n{found.title}", found.header, found.rows, numbers=4, gap=1))
+    for note in found.notes:
+        say(f"\n{note}")
+    say(f"\nReport: {report.resolve()}")

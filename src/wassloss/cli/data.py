@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from wassloss import data
-from wassloss.cli._encoding import say
+from wassloss.cli._terminal import option, say
 from wassloss.data.downloads import DOWNLOADS
 
 app = typer.Typer(
@@ -17,24 +17,22 @@ app = typer.Typer(
     epilog="Example: wassloss data show clipart",
     no_args_is_help=True,
 )
-SHOW_EXAMPLE = "Example: wassloss data show clipart, or wassloss data show my.parquet"
-GET_EXAMPLE = "Example: wassloss data get glove"
 
 
-@app.command(epilog=SHOW_EXAMPLE)
+@app.command(epilog="Example: wassloss data show clipart, or wassloss data show my.parquet")
 def show(
     name: Annotated[
-        str,
-        typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv, .svm)."),
+        str, typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv, .svm).")
     ],
-    examples: Annotated[int, typer.Option(help="How many labels to show.", min=1)] = 5,
+    examples: Annotated[int, option("How many labels to show.", min=1)] = 5,
     vectors: Annotated[
-        Path | None,
-        typer.Option(help="Word vectors that say how far apart labels are; others are left out."),
+        Path | None, option("Word vectors that say how far apart labels are; others are left out.")
     ] = None,
 ) -> None:
     """Show how many examples and labels there are, which are frequent, and what is near them."""
-    found = _found(name)
+    if name != "clipart" and not Path(name).is_file():
+        raise ValueError(f"NAME must be clipart or a file, got {name!r}")
+    found = data.clipart() if name == "clipart" else data.read(name)
     if vectors is not None:
         table = data.read_word_vectors(vectors, words=found.label_names or (), duplicates="first")
         absent = len(table.missing(found.label_names or ()))
@@ -43,16 +41,7 @@ def show(
     say(found.summary(examples))
 
 
-def _found(name: str) -> data.Dataset:
-    """A data set by its name, or in a file, by its suffix."""
-    if name == "clipart":
-        return data.clipart()
-    if not Path(name).is_file():
-        raise ValueError(f"NAME must be clipart or a file, got {name!r}")
-    return data.read(name)
-
-
-@app.command(epilog=GET_EXAMPLE)
+@app.command(epilog="Example: wassloss data get glove")
 def get(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(DOWNLOADS)}.")],
 ) -> None:

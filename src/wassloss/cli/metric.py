@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.table import Table
 
-from wassloss.cli._errors import usage
-from wassloss.cli._options import cost_scale, label_list
-from wassloss.cli._tables import console
+from wassloss.cli._terminal import option, say
 from wassloss.data import clipart, read_word_vectors
-from wassloss.ground import Discrete, GroundMetric, Ordinal, load
+from wassloss.ground import Cost, GroundMetric, Matrix, Ordinal, load
 from wassloss.ground.inspection import inspect
-from wassloss.ground.sources import cost_from_file, matrix_from_file, tree_from_file
+from wassloss.ground.sources import read_names, table_from_file, tree_from_file
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",
@@ -27,52 +24,63 @@ BUILD_EXAMPLE = (
 SHOW_EXAMPLE = "Example: wassloss metric show tags.npz --near boat --near cat"
 
 
+def cost_scale(word: str | None) -> float | Literal["max", "median"] | None:
+    """A number, or one of two words."""
+    if word is None or word == "max" or word == "median":
+        return word  # type: ignore[return-value]
+    try:
+        return float(word)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--scale must be a number, max or median, got {word!r}."
+        ) from None
+
+
+def label_list(text: str | None) -> tuple[str, ...] | None:
+    """Names in a file, one a line, or separated by commas."""
+    if text is None:
+        return None
+    if Path(text).is_file():
+        return read_names(text)
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 @app.command(epilog=BUILD_EXAMPLE)
 def build(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, .npz.")],
+    out: Annotated[Path, option("The file to write, .npz.", "--out", "-o")],
     vectors: Annotated[
         Path | None,
-        typer.Option(
-            help="Vectors of words: word2vec, GloVe, fastText text, .npy, or .npz (vectors, words)."
-        ),
+        option("Vectors of words: word2vec, GloVe, fastText text, .npy, or .npz (vectors, words)."),
     ] = None,
     words: Annotated[
         Path | None,
-        typer.Option(help="The word of each row of a .npy file, one a line; by default words.txt."),
+        option("The word of each row of a .npy file, one a line; by default words.txt."),
     ] = None,
     tree: Annotated[
-        Path | None, typer.Option(help="A taxonomy: CSV with columns name, parent, maybe length.")
+        Path | None, option("A taxonomy: CSV with columns name, parent, maybe length.")
     ] = None,
     matrix: Annotated[
         Path | None,
-        typer.Option(
-            help="Distances: .npy, .npz (distance, labels), or CSV with the labels on top."
-        ),
+        option("Distances: .npy, .npz (distance, labels), or CSV with the labels on top."),
     ] = None,
     costs: Annotated[
         Path | None,
-        typer.Option(
-            help="Costs of any kind, in the same forms: a line for each label predicted, a column "
+        option(
+            "Costs of any kind, in the same forms: a line for each label predicted, a column "
             "for each true one."
         ),
     ] = None,
-    ordinal: Annotated[
-        int | None, typer.Option(help="So many labels on a line, one step apart.")
-    ] = None,
+    ordinal: Annotated[int | None, option("So many labels on a line, one step apart.")] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            help="Which labels, in which order: separated by commas, or a file with one a line."
-        ),
+        option("Which labels, in which order: separated by commas, or a file with one a line."),
     ] = None,
     missing: Annotated[
-        Literal["error", "drop"], typer.Option(help="What to do about labels without a vector.")
+        Literal["error", "drop"], option("What to do about labels without a vector.")
     ] = "error",
-    normalize: Annotated[
-        bool, typer.Option(help="Bring vectors to length 1, as is usual for words.")
-    ] = True,
-    power: Annotated[float, typer.Option(help="Of the cost, (d / scale) ** power.")] = 1.0,
-    scale: Annotated[str | None, typer.Option(help="Of the cost: a number, max or median.")] = None,
+    normalize: Annotated[bool, option("Bring vectors to length 1, as is usual for words.")] = True,
+    power: Annotated[float, option("Of the cost, (d / scale) ** power.")] = 1.0,
+    scale: Annotated[str | None, option("Of the cost: a number, max or median.")] = None,
 ) -> None:
     """Build a ground metric from word vectors, a taxonomy, or a table of distances or costs."""
     sources = {
@@ -84,38 +92,39 @@ def build(
     }
     given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
-        raise usage(f"one of {', '.join(sources)} is needed, got {' and '.join(given) or 'none'}.")
+        raise typer.BadParameter(
+            f"one of {', '.join(sources)} is needed, got {' and '.join(given) or 'none'}."
+        )
     if out.suffix != ".npz":
-        raise usage(f"--out must end in .npz, got {out}.")
+        raise typer.BadParameter(f"--out must end in .npz, got {out}.")
     names, size = label_list(labels), cost_scale(scale)
     made: GroundMetric
     if vectors is not None:
         # Large files have some words twice; all who read them take the first.
-        table = read_word_vectors(vectors, words=names, names=words, duplicates="first")
-        made = table.metric(
-            names or table.words, missing=missing, normalize=normalize, power=power, scale=size
+        words_read = read_word_vectors(vectors, words=names, names=words, duplicates="first")
+        made = words_read.metric(
+            names or words_read.words, missing=missing, normalize=normalize, power=power, scale=size
         )
     elif tree is not None:
         made = tree_from_file(tree, names, power=power, scale=size)
     elif matrix is not None:
-        made = matrix_from_file(matrix, names, power=power, scale=size)
+        made = table_from_file(Matrix, matrix, names, power=power, scale=size)
     elif costs is not None:
-        made = cost_from_file(costs, names, power=power, scale=size)
+        made = table_from_file(Cost, costs, names, power=power, scale=size)
     else:
         made = Ordinal(ordinal or 0, labels=names, power=power, scale=size)
     made.save(out)
-    console().print(f"{made!r}: {out}. Look at it with: wassloss metric show {out}")
+    say(f"{made!r}: {out}. Look at it with: wassloss metric show {out}")
 
 
 @app.command(epilog=SHOW_EXAMPLE)
 def show(
     metric: Annotated[str, typer.Argument(help="A file of metric build, or clipart.")],
     near: Annotated[
-        list[str] | None,
-        typer.Option(help="A label whose neighbours to list; may be given again."),
+        list[str] | None, option("A label whose neighbours to list; may be given again.")
     ] = None,
-    neighbours: Annotated[int, typer.Option("-k", help="How many neighbours.", min=1)] = 5,
-    power: Annotated[float | None, typer.Option(help="Look at another power.")] = None,
+    neighbours: Annotated[int, option("How many neighbours.", "-k", min=1)] = 5,
+    power: Annotated[float | None, option("Look at another power.")] = None,
 ) -> None:
     """Show neighbours, distances, how sparse exp(−M/ε) is, and what to begin training with."""
     made = clipart().metric if metric == "clipart" else load(metric)
@@ -123,39 +132,19 @@ def show(
         raise ValueError(f"{metric} has no ground metric")
     if power is not None:
         made = made.with_cost(power=power)
-    look, screen = inspect(made), console()
-    screen.print(f"{made!r}\n")
+    look = inspect(made)
+    say(f"{made!r}\n")
     _neighbours(made, near, neighbours)
     bars = look.histogram()
     widest, total = max(n for _, _, n in bars), sum(n for _, _, n in bars)
-    screen.print("Distances between two different labels")
+    say("Distances between two different labels")
     for low, high, count in bars:
         where = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
         bar = "█" * round(40 * count / widest)
-        screen.print(f"  {where:>14}  {100 * count / total:5.1f} %  {bar}")
-    table = Table(
-        title="\nThe kernel exp(−M/ε): entries above 1e-4", title_justify="left", box=None
-    )
-    for name in ("ε", "of the median cost", "kept", "neighbours of a label"):
-        table.add_column(name, justify="right")
-    for row in look.sparsity:
-        table.add_row(
-            f"{row.epsilon:.4g}",
-            f"{row.share_of_median:g}",
-            f"{100 * row.kept:.1f} %",
-            f"{row.neighbours:g}",
-        )
-    screen.print(table)
-    screen.print(f"\nThe distance is {made.check_axioms()}\n")
-    screen.print("To begin with")
-    screen.print(f"  --epsilon {look.epsilon:.4g}: {look.epsilon_reason}.")
-    screen.print(f"  --power {look.power:g}: {look.power_reason}.")
-    if not isinstance(made, Discrete):
-        screen.print(
-            f"  --kl-weight {0.1 * look.median_cost:.4g}: a tenth of the median cost; also "
-            "try 0. On tags, a fiftieth to a tenth was best with few tags per example, up to a "
-            "third with many."
-        )
+        say(f"  {where:>14}  {100 * count / total:5.1f} %  {bar}")
+    say(f"\nThe distance is {made.check_axioms()}\n")
+    say(f"Losses count a distance of {look.unit:.4g}, the median between two labels, as 1.")
+    say(f"  --power 1: {look.power_advice}.")
 
 
 def _neighbours(metric: GroundMetric, near: list[str] | None, k: int) -> None:
@@ -163,19 +152,14 @@ def _neighbours(metric: GroundMetric, near: list[str] | None, k: int) -> None:
     if not asked:
         places = [i * metric.size // min(metric.size, 5) for i in range(min(metric.size, 5))]
         asked = [str(i) if metric.labels is None else metric.labels[i] for i in places]
-    screen = console()
-    screen.print("Nearest labels")
+    say("Nearest labels")
     for label in asked:
-        which = label if metric.labels is not None else _index(label)
+        try:
+            which = int(label) if metric.labels is None else label
+        except ValueError:
+            raise typer.BadParameter(
+                f"--near must be a number, for the labels have no names, got {label!r}."
+            ) from None
         found = ", ".join(f"{other} {d:.3g}" for other, d in metric.nearest(which, k))
-        screen.print(f"  {label}: {found}")
-    screen.print()
-
-
-def _index(label: str) -> int:
-    try:
-        return int(label)
-    except ValueError:
-        raise usage(
-            f"--near must be a number, for the labels have no names, got {label!r}."
-        ) from None
+        say(f"  {label}: {found}")
+    say("")

@@ -1,11 +1,11 @@
 """Data sets: one record for all of them, readers for several formats, streams, a built-in set."""
 
 from wassloss.data.builtin import clipart
-from wassloss.data.columns import DataWarning
 from wassloss.data.dataset import Dataset
 from wassloss.data.downloads import get
 from wassloss.data.files import read, write
 from wassloss.data.streaming import ParquetStream
+from wassloss.data.table import DataWarning
 from wassloss.data.word_vectors import WordVectors, embed_labels, read_word_vectors
 
 __all__ = [

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from typing import Any
 
 
 def import_pyarrow() -> Any:
@@ -41,9 +38,3 @@ def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
             raise
         raise ValueError(f"{os.fspath(path)} cannot be read as data: {one_line(error)}") from error
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether values of a type are lists, of any or one length."""
-    types = import_pyarrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))

@@ -6,7 +6,7 @@ import bz2
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
@@ -23,7 +23,7 @@ _LONGEST_WORD = 1 << 16
 _LONGEST_LINE = 1 << 24
 _CONTROL = set(range(32)) - set(b"\t\n\r")
 _NUMERIC = set(b"0123456789+-.eE \t\rnainfNAINF")
-_Table = tuple[tuple[str, ...], NDArray[np.float32]]
+_Keep = Callable[[str, int], bool]  # whether to keep the word at a place of the file
 
 
 def load(
@@ -32,54 +32,40 @@ def load(
     format: Format | None,
     names: str | os.PathLike[str] | None,
     first: bool,
-) -> _Table:
+) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """The words and vectors of a file; :func:`wassloss.data.read_word_vectors` says the rest."""
     kind = format or _guess(path)
     if kind not in get_args(Format):
         raise ValueError(f"format must be 'word2vec', 'text', 'npy' or 'npz', got {format!r}")
-    if kind in ("npy", "npz"):
-        words, vectors = _read_arrays(Path(path), names, kind)
-        kept = _Kept(wanted, first, "row")
-        rows = [i for i, word in enumerate(words) if kept.add(word, i)]
-        found = vectors[rows] if len(rows) < len(words) else np.array(vectors)
-    else:
-        if names is not None:
-            raise ValueError("names is for .npy and .npz, but this file has words of its own")
-        kept = _Kept(wanted, first, "line" if kind == "text" else "word")
-        with _opened(path) as file:
-            found = _read_text(file, kept) if kind == "text" else _read_binary(file, kept)
-    if not len(kept.row):
-        asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
-        raise ValueError(f"it has no vectors{asked}")
-    return tuple(kept.row), found
+    unit = {"text": "line", "word2vec": "word"}.get(kind, "row")
+    place: dict[str, int] = {}  # of the words that are kept so far
 
-
-class _Kept:
-    """The words that are kept so far."""
-
-    def __init__(self, wanted: set[str] | None, first: bool, unit: str) -> None:
-        self.row: dict[str, int] = {}
-        self._wanted, self._first, self._unit = wanted, first, unit
-        self._places: list[int] = []
-
-    def add(self, word: str, place: int) -> bool:
-        """Whether to keep the vector of this word, which stands at this place of the file."""
-        if self._wanted is not None and word not in self._wanted:
+    def keep(word: str, at: int) -> bool:
+        if wanted is not None and word not in wanted:
             return False
-        if word in self.row:
-            if self._first:
-                return False
-            before = self._places[self.row[word]]
+        if word in place and not first:
             raise ValueError(
-                f"the word {word!r} comes twice ({self._unit} {before} and {self._unit} {place}); "
+                f"the word {word!r} comes twice ({unit} {place[word]} and {unit} {at}); "
                 "duplicates='first' allows it"
             )
-        self.row[word] = len(self.row)
-        self._places.append(place)
-        return True
+        return place.setdefault(word, at) == at
+
+    if unit == "row":
+        words, vectors = _read_arrays(Path(path), names, kind)
+        rows = [i for i, word in enumerate(words) if keep(word, i)]
+        found = vectors[rows] if len(rows) < len(words) else np.array(vectors)
+    elif names is not None:
+        raise ValueError("names is for .npy and .npz, but this file has words of its own")
+    else:
+        with _opened(path) as file:
+            found = (_read_text if kind == "text" else _read_binary)(file, keep)
+    if not place:
+        asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
+        raise ValueError(f"it has no vectors{asked}")
+    return tuple(place), found
 
 
-def _read_text(file: BufferedIOBase, kept: _Kept) -> NDArray[np.float32]:
+def _read_text(file: BufferedIOBase, keep: _Keep) -> NDArray[np.float32]:
     """Lines of a word and its numbers, which may follow a line of counts."""
     counts: tuple[int, int] | None = None
     dimensions = found = 0
@@ -95,26 +81,20 @@ def _read_text(file: BufferedIOBase, kept: _Kept) -> NDArray[np.float32]:
         if dimensions < 1:
             raise ValueError("line 1 must be a word and its numbers")
         word, _, numbers = line.partition(b" ")
-        if numbers.count(b" ") != dimensions - 1:
-            word, numbers = _split(line, dimensions, number)
+        if numbers.count(b" ") != dimensions - 1:  # a word with spaces in it, if it is one
+            word, *fields = line.rsplit(maxsplit=dimensions)
+            if len(fields) < dimensions or any(map(_is_number, word.split()[1:])):
+                raise ValueError(
+                    f"line {number} must have {dimensions} numbers after the word, as the others, "
+                    f"got {len(line.split()) - 1}"
+                )
+            numbers = b" ".join(fields)
         found += 1
-        if kept.add(word.decode("utf-8", "backslashreplace"), number):
+        if keep(word.decode("utf-8", "backslashreplace"), number):
             data += _parse(numbers.split(), number)
     if counts is not None and found != counts[0]:
         raise ValueError(f"line 1 says {counts[0]} words, but it has {found}")
     return np.frombuffer(data, "<f4").reshape(-1, max(1, dimensions))
-
-
-def _split(line: bytes, dimensions: int, number: int) -> tuple[bytes, bytes]:
-    """The parts of a line whose word has spaces in it, as in GloVe's largest file."""
-    fields = line.split()
-    inside = fields[1:-dimensions]
-    if len(fields) <= dimensions or any(_is_number(field) for field in inside):
-        raise ValueError(
-            f"line {number} must have {dimensions} numbers after the word, as the others, got "
-            f"{len(fields) - 1}"
-        )
-    return b" ".join(fields[:-dimensions]), b" ".join(fields[-dimensions:])
 
 
 def _parse(fields: list[bytes], line: int) -> bytes:
@@ -127,7 +107,7 @@ def _parse(fields: list[bytes], line: int) -> bytes:
         raise ValueError(f"line {line} must hold numbers after the word, got {shown!r}") from None
 
 
-def _read_binary(file: BufferedIOBase, kept: _Kept) -> NDArray[np.float32]:
+def _read_binary(file: BufferedIOBase, keep: _Keep) -> NDArray[np.float32]:
     """After a line of counts: a word, a space and float32 numbers, over and over."""
     counts = _counts(file.readline(100))
     if counts is None:
@@ -149,7 +129,7 @@ def _read_binary(file: BufferedIOBase, kept: _Kept) -> NDArray[np.float32]:
         # The original tool ends vectors with a newline, some others do not.
         word = block[start:space].lstrip(b"\n").decode("utf-8", "backslashreplace")
         start = space + 1 + width
-        if kept.add(word, i):
+        if keep(word, i):
             data += block[space + 1 : start]
     if (block[start:] + file.read(2)).strip(b"\n"):
         raise ValueError(f"it goes on after the {count} words that its first line says")
@@ -160,14 +140,14 @@ def _read_arrays(
     path: Path, names: str | os.PathLike[str] | None, kind: str
 ) -> tuple[Sequence[str], NDArray[Any]]:
     """Words and vectors of NumPy's files."""
+    arrays: dict[str, NDArray[Any]] = {}
     if kind == "npy":
-        listed = path.with_name("words.txt") if names is None else Path(names)
-        if names is None and path.exists() and not listed.exists():
+        names = path.with_name("words.txt") if names is None else names
+        if path.exists() and not Path(names).exists():
             raise ValueError(
-                f"it does not say which word each row is of: put them into {listed}, one a line"
+                f"it does not say which word each row is of: put them into {names}, one a line"
             )
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-        words, source = _lines(listed), str(listed)
     else:
         arrays = read_npz(path)
         needed = {"vectors"} if names is not None else {"vectors", "words"}
@@ -176,23 +156,21 @@ def _read_arrays(
                 f"it must hold {' and '.join(sorted(needed))}, got {', '.join(sorted(arrays))}"
             )
         vectors = arrays["vectors"]
-        if names is None and (arrays["words"].ndim != 1 or arrays["words"].dtype.kind != "U"):
-            raise ValueError(f"words must be strings (words,), got {arrays['words'].dtype}")
-        words = arrays["words"].tolist() if names is None else _lines(Path(names))
-        source = "words" if names is None else os.fspath(names)
+    if names is not None:
+        with _opened(names) as file:
+            text: str = file.read().decode("utf-8")
+        words = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    elif arrays["words"].ndim == 1 and arrays["words"].dtype.kind == "U":
+        words = arrays["words"].tolist()
+    else:
+        raise ValueError(f"words must be strings (words,), got {arrays['words'].dtype}")
     if vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise ValueError(
             f"it must hold floats (words, dimensions), got {vectors.dtype} {vectors.shape}"
         )
     if len(words) != len(vectors):
-        raise ValueError(f"{source} must name {len(vectors)} words, got {len(words)}")
+        raise ValueError(f"{names or 'words'} must name {len(vectors)} words, got {len(words)}")
     return words, vectors
-
-
-def _lines(path: Path) -> list[str]:
-    with _opened(path) as file:
-        text: str = file.read().decode("utf-8")
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 def _counts(line: bytes) -> tuple[int, int] | None:

@@ -12,29 +12,38 @@ from torch import Tensor
 
 from wassloss.data._inputs import (
     check_feature_names,
+    check_parts,
     count_labels,
+    draw_parts,
     feature_tensor,
     group_ids,
     own_target,
+    row_numbers,
+    rows_of_part,
 )
-from wassloss.data._parts import check_parts, draw_parts, part_name, row_numbers
-from wassloss.data.columns import feature_order
 from wassloss.data.labels import places_in
-from wassloss.data.ragged import as_sparse, relabelled
+from wassloss.data.ragged import as_sparse, relabelled, to_lists
+from wassloss.data.table import feature_order
 from wassloss.ground import GroundMetric
-from wassloss.ground._labels import check_labels, find_label
-from wassloss.targets import SparseTarget, Target, is_dense, read_target, take_rows
+from wassloss.ground._inputs import check_labels, find_label
+from wassloss.targets import (
+    SparseTarget,
+    Target,
+    is_class_ids,
+    is_dense,
+    read_target,
+    take_rows,
+)
 
 NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
 
 @dataclass(frozen=True, repr=False, eq=False)  # tensors do not compare to one truth value
 class Dataset:
-    """Examples, their labels, and how far apart the labels are.
+    """Examples, their labels, and how far apart the labels are; on the CPU.
 
     Everything is checked on construction: features are finite, each row has a target, label ids
     are in range, every target has some mass, parts do not overlap, and the metric fits the labels.
-    A data set lives on the CPU; move its batches to a device.
 
     Attributes:
         features: floats `(n, features)`; arrays become tensors.
@@ -75,20 +84,19 @@ class Dataset:
         features = feature_tensor(self.features)
         n = len(features)
         target = own_target(self.target)
-        names = self.label_names
-        if names is None and self.metric is not None:
-            names = self.metric.labels
+        theirs = None if self.metric is None else self.metric.labels
+        names = theirs if self.label_names is None else self.label_names
         count = self.label_count or count_labels(names, self.metric, target)
         if self.metric is not None and self.metric.size != count:
             raise ValueError(f"metric must have {count} labels, as the data, got {self.metric!r}")
-        theirs = None if self.metric is None else self.metric.labels
-        if names is not None and theirs is not None and tuple(names) != theirs:
-            raise ValueError(
-                "label_names must be those of the metric in the same order, but they differ: "
-                f"{_first_difference(tuple(names), theirs)}"
-            )
+        for i, (own, other) in enumerate(zip(names or (), theirs or (), strict=False)):
+            if own != other:
+                raise ValueError(
+                    "label_names must be those of the metric in the same order, but they differ: "
+                    f"label {i} is {own!r} and {other!r}"
+                )
         read_target(target, count, torch.Size([n]), torch.empty(0))  # its errors name the example
-        own = {
+        checked = {
             "features": features,
             "target": target,
             "label_names": check_labels(names, count),
@@ -97,7 +105,7 @@ class Dataset:
             "groups": group_ids(self.groups, n),
             "feature_names": check_feature_names(self.feature_names, features.shape[1]),
         }
-        for name, value in own.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -105,9 +113,9 @@ class Dataset:
 
     def __repr__(self) -> str:
         n, width = self.features.shape
-        kind = "class ids"
-        if not _is_class_ids(self.target):
-            kind = "dense targets" if is_dense(self.target) else "sparse targets"
+        kind = "dense targets" if is_dense(self.target) else "sparse targets"
+        if is_class_ids(self.target):
+            kind = "class ids"
         parts = "".join(f", {len(rows)} {part}" for part, rows in self.parts.items())
         named = f"{self.name!r}, " if self.name else ""
         return (
@@ -123,21 +131,17 @@ class Dataset:
             features=self.features[chosen],
             target=take_rows(self.target, chosen),
             parts={
-                name: torch.isin(chosen, part).nonzero().squeeze(1)
+                name: inside.nonzero().squeeze(1)
                 for name, part in self.parts.items()
-                if torch.isin(chosen, part).any()
+                if (inside := torch.isin(chosen, part)).any()
             },
             groups=None if self.groups is None else self.groups[chosen],
         )
 
     def part(self, name: str) -> Dataset:
         """Select the rows of one part, as a data set without parts."""
-        if name not in self.parts:
-            name = part_name(name)
-        if name not in self.parts:
-            known = ", ".join(self.parts) or "none; split(...) makes some"
-            raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")
-        return dataclasses.replace(self, parts=NO_PARTS).take(self.parts[name])
+        rows = rows_of_part(self.parts, name)
+        return dataclasses.replace(self, parts=NO_PARTS).take(rows)
 
     def split(
         self, fractions: Mapping[str, float], seed: int = 0, *, of: str | None = None
@@ -161,10 +165,10 @@ class Dataset:
             raise ValueError(
                 f"fractions must be positive and sum to at most 1, got {dict(fractions)}"
             )
-        if of is not None and of not in self.parts:
-            self.part(of)  # raises the error
-        rows = torch.arange(len(self)) if of is None else self.parts[of]
-        kept = {} if of is None else {k: v for k, v in self.parts.items() if k != of}
+        rows, kept = torch.arange(len(self)), {}
+        if of is not None:
+            rows = rows_of_part(self.parts, of)
+            kept = {name: own for name, own in self.parts.items() if own is not rows}
         twice = kept.keys() & fractions.keys()
         if twice:
             raise ValueError(f"fractions must name new parts, got {sorted(twice)[0]!r}")
@@ -175,8 +179,7 @@ class Dataset:
         """Divide the weights of every target by their sum."""
         target = self.target
         if isinstance(target, SparseTarget):
-            sums = target.weights.sum(1, keepdim=True)
-            target = SparseTarget(target.indices, target.weights / sums)
+            target = target.normalized()
         elif is_dense(target):
             target = target / target.sum(1, keepdim=True)
         return dataclasses.replace(self, target=target)
@@ -236,10 +239,11 @@ class Dataset:
         if self.label_names is None:
             if metric.size < self.label_count:
                 raise ValueError(f"metric must have {self.label_count} labels, got {metric!r}")
-            places, names = list(range(self.label_count)), metric.labels
+            places, names = torch.arange(self.label_count), metric.labels
         else:
-            places, names = places_in(self.label_names, metric)
-        target, _ = relabelled(self.target, torch.tensor(places), metric.size)
+            ids, names = places_in(self.label_names, metric)
+            places = torch.from_numpy(ids)
+        target, _ = relabelled(self.target, places, metric.size)
         return dataclasses.replace(
             self, target=target, label_names=names, label_count=metric.size, metric=metric
         )
@@ -250,50 +254,34 @@ class Dataset:
 
     def label_weights(self) -> Tensor:
         """The total mass of each label over all examples, float64 `(labels,)`."""
-        target = as_sparse(self.target, self.label_count)
+        _, labels, weights = to_lists(as_sparse(self.target, self.label_count))
         total = torch.zeros(self.label_count, dtype=torch.float64)
-        padding = target.weights == 0
-        indices = target.indices.masked_fill(padding, 0)
-        return total.index_add(0, indices.reshape(-1), target.weights.reshape(-1).double())
+        return total.index_add(0, torch.from_numpy(labels), torch.from_numpy(weights).double())
 
     def summary(self, examples: int = 5) -> str:
         """Describe the data in a few lines: counts, frequent labels and their neighbours."""
         used = (as_sparse(self.target, self.label_count).weights > 0).sum(1)
+        weights = self.label_weights()
+        frequent = weights.argsort(descending=True, stable=True)[:examples].tolist()
+        names = self.label_names or tuple(map(str, range(self.label_count)))
         lines = [
             repr(self),
             f"labels per example: {used.double().mean():.2f} on average, "
             f"{int(used.min())} to {int(used.max())}",
+            "heaviest labels: " + ", ".join(f"{names[i]} ({weights[i]:.4g})" for i in frequent),
         ]
-        weights = self.label_weights()
-        frequent = weights.argsort(descending=True, stable=True)[:examples].tolist()
-        shown = ", ".join(f"{self._label(i)} ({weights[i]:.4g})" for i in frequent)
-        lines.append(f"heaviest labels: {shown}")
         unused = int((weights == 0).sum())
         if unused:
             lines.append(f"labels that no example has: {unused}")
-        if self.metric is None:
-            lines.append("ground metric: none suggested")
-        else:
-            lines.append(f"ground metric: {self.metric!r}")
-            for i in frequent if self.label_count > 1 else []:
+        lines.append(f"ground metric: {self.metric or 'none suggested'}")
+        if self.metric is not None and self.label_count > 1:
+            for i in frequent:
                 near = (f"{label} {d:.3g}" for label, d in self.metric.nearest(i, 3))
-                lines.append(f"  nearest to {self._label(i)}: {', '.join(near)}")
+                lines.append(f"  nearest to {names[i]}: {', '.join(near)}")
         if self.provenance:
             lines.append(self.provenance)
         return "\n".join(lines)
 
-    def _label(self, index: int) -> str:
-        return str(index) if self.label_names is None else self.label_names[index]
-
 
 def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
-
-
-def _first_difference(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str:
-    pairs = enumerate(zip(ours, theirs, strict=True))
-    return next(f"label {i} is {a!r} and {b!r}" for i, (a, b) in pairs if a != b)
-
-
-def _is_class_ids(target: Target) -> bool:
-    return isinstance(target, Tensor) and target.dim() == 1

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from wassloss.data._arrow import one_line
+
 VARIABLE = "WASSLOSS_DATA"
 _GENSIM = "https://github.com/RaRe-Technologies/gensim-data/releases/download/"
 
@@ -43,7 +45,7 @@ def folder() -> Path:
 
 
 def get(name: str, *, progress: bool = False) -> list[Path]:
-    """Download word vectors, unless the files are there already.
+    """Download word vectors, unless the files are there already, and return the files.
 
     Files go to ``NAME/`` in ``$WASSLOSS_DATA`` or, if that is not set, in the user's cache. A file
     appears there once its checksum is the published one; failed downloads are tried again twice.
@@ -51,9 +53,6 @@ def get(name: str, *, progress: bool = False) -> list[Path]:
     Args:
         name: ``glove`` or ``word2vec``.
         progress: whether to show a progress bar.
-
-    Returns:
-        The files.
 
     Raises:
         OSError: a file could not be downloaded, or is not the expected one.
@@ -71,5 +70,5 @@ def get(name: str, *, progress: bool = False) -> list[Path]:
     try:
         return [Path(shelf.fetch(file, progressbar=progress)) for file in source.files]
     except (OSError, ValueError) as error:
-        said = " ".join(str(error).split())
-        raise OSError(f"{source.url} could not be downloaded to {place}: {said}") from error
+        what = f"{source.url} could not be downloaded to {place}"
+        raise OSError(f"{what}: {one_line(error)}") from error

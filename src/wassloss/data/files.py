@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from wassloss.data import csv, npz, parquet, svmlight
 from wassloss.data._arrow import named_errors
-from wassloss.data.columns import Description
+from wassloss.data._inputs import check_parts, feature_tensor, rows_of_part
 from wassloss.data.dataset import Dataset
-from wassloss.data.table import features_of, to_dataset
+from wassloss.data.table import Description, Wanted
 
 _FORMATS = {
     ".npz": npz,
@@ -23,7 +25,6 @@ _FORMATS = {
     ".svmlight": svmlight,
     ".libsvm": svmlight,
 }
-_TABLES = (csv, parquet)
 
 
 def read(
@@ -57,45 +58,44 @@ def read(
     ('cat', 'dog')
     """
     module = _format_of(path)
-    names, wanted = _names(label_names), _names(feature_names)
-    if label_column is not None and module not in _TABLES:
+    if label_column is not None and module not in (csv, parquet):
         raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
     with named_errors(path):
-        if module is svmlight:
-            return svmlight.read(path, names)
-        if module is npz:
-            return npz.read(path, names, wanted)
-        return to_dataset(*module.load(path, names, label_column, wanted))
+        return Dataset(**module.load(path, Wanted(label_names, label_column, feature_names)))
 
 
-def read_features(
-    path: str | os.PathLike[str],
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
-) -> Tensor:
-    """Read the features `(n, features)` of a file whose rows may lack labels.
+def feature_batches(
+    source: str | os.PathLike[str], rows: int, part: str | None, wanted: Wanted
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Row numbers and features, at most ``rows`` at a time, of a file whose rows may lack labels.
 
-    The arguments are those of :func:`read`, but a CSV file without a header has by default no
-    column of labels.
+    A folder of Parquet files is also read a piece at a time, and need not fit into memory.
     """
-    module = _format_of(path)
-    with named_errors(path):
-        if module is svmlight:  # which has no way to leave labels out
-            return svmlight.read(path).features
-        if module is npz:
-            return npz.read_features(path, feature_names)
-        table, layout, _ = module.load(path, None, label_column, feature_names, labelled=False)
-        return features_of(table, layout)
+    module = parquet if Path(source).is_dir() else _format_of(source)
+    wanted = wanted._replace(labelled=False)
+    if module is parquet:
+        yield from parquet.feature_batches(source, rows, part, wanted)
+        return
+    with named_errors(source):
+        fields = module.load(source, wanted)
+        features = feature_tensor(fields["features"])
+        parts = check_parts(fields.get("parts", {}), len(features))
+    yield from in_batches(features, parts, rows, part)
+
+
+def in_batches(
+    features: Tensor, parts: Mapping[str, Tensor], rows: int, part: str | None
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Row numbers and features of a part, or all of them, at most ``rows`` at a time."""
+    numbers = torch.arange(len(features)) if part is None else rows_of_part(parts, part)
+    for own in numbers.split(rows):
+        yield own.tolist(), features[own]
 
 
 def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
     """What a file says about its features and labels, without reading its rows."""
     module = _format_of(path)
     with named_errors(path):
-        if module is svmlight:
-            return Description(None, None)
-        if module is npz:
-            return npz.describe(path)
         found: Description = module.describe(path, label_column)
         return found
 
@@ -112,10 +112,6 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
             ".parquet or .csv instead, or use sklearn.datasets.dump_svmlight_file"
         )
     module.write(data, path)
-
-
-def _names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
 
 
 def _format_of(path: str | os.PathLike[str]) -> Any:

@@ -24,19 +24,14 @@ _CODE = re.compile(r"[+-]?0\d")  # as a number, 007 would lose its zeros
 
 
 class LabelIds(NamedTuple):
-    """Ids of labels, and the labels' names in their order."""
+    """Ids of some labels, and the names of all labels in their order."""
 
     ids: NDArray[np.int64]
     names: tuple[str, ...]
 
 
 class UnknownLabelError(ValueError):
-    """A value that is not one of the labels.
-
-    Attributes:
-        label: the value.
-        place: where it is in the file; empty if that is not known.
-    """
+    """A value that is not one of the labels; its place in the file is empty if not known."""
 
     def __init__(self, label: str, place: str, reason: str) -> None:
         super().__init__(f"{place}: {reason}" if place else reason)
@@ -65,41 +60,28 @@ def numbers(words: Sequence[str]) -> list[int | float] | None:
     return None if None in found else found  # type: ignore[return-value]
 
 
-def found_labels(words: Sequence[str]) -> LabelIds:
-    """Number the words; the labels are the values that occur.
-
-    >>> found_labels(["10", "9.0", "10"])
-    LabelIds(ids=array([1, 0, 1]), names=('9', '10'))
-    >>> found_labels(["cat", "dog", "cat"])
-    LabelIds(ids=array([0, 1, 0]), names=('cat', 'dog'))
-    """
-    distinct = list(dict.fromkeys(words))
-    values = numbers(distinct)
-    if values is None:
-        names = sorted(distinct)
-        place = {name: i for i, name in enumerate(names)}
-    else:
-        order = sorted(set(values))
-        names = [str(value) for value in order]
-        rank = {value: i for i, value in enumerate(order)}
-        place = {word: rank[value] for word, value in zip(distinct, values, strict=True)}
-    return LabelIds(np.array([place[word] for word in words], dtype=np.int64), tuple(names))
-
-
-def listed_labels(
-    words: Sequence[str], names: Sequence[str], where: Callable[[int], str] | None = None
+def read_labels(
+    words: Sequence[str],
+    names: Sequence[str] | None = None,
+    where: Callable[[int], str] | None = None,
 ) -> LabelIds:
-    """Find the words in a list of labels, by name or as the number that a name spells.
+    """Number words by a list of labels or, without one, by the values that occur.
 
-    Numbers are never positions in the list: a file that counts from 1 would be read wrongly.
+    Words are found in a list by name, or as the number that a name spells. Numbers are never
+    positions in the list: a file that counts from 1 would be read wrongly.
 
     Raises:
         UnknownLabelError: a word is not in the list; ``where`` says its place in the file.
 
-    >>> listed_labels(["40", "15.0"], ["15", "20", "40"]).ids
+    >>> read_labels(["10", "9.0", "10"])
+    LabelIds(ids=array([1, 0, 1]), names=('9', '10'))
+    >>> read_labels(["40", "15.0"], ["15", "20", "40"]).ids
     array([2, 0])
     """
     distinct = list(dict.fromkeys(words))
+    if names is None:
+        values = numbers(distinct)
+        names = sorted(distinct) if values is None else [str(v) for v in sorted(set(values))]
     place = dict(zip(distinct, _places(distinct, names), strict=True))
     unknown = next((word for word, at in place.items() if at < 0), None)
     if unknown is not None:
@@ -110,15 +92,6 @@ def listed_labels(
             unknown, at, f"{unknown!r} is none of the {len(names)} labels{hint}"
         )
     return LabelIds(np.array([place[word] for word in words], dtype=np.int64), tuple(names))
-
-
-def read_labels(
-    words: Sequence[str],
-    names: Sequence[str] | None,
-    where: Callable[[int], str] | None = None,
-) -> LabelIds:
-    """Number the words in a file by a list of labels or, without one, by the values that occur."""
-    return found_labels(words) if names is None else listed_labels(words, names, where)
 
 
 def read_numbers(
@@ -149,25 +122,15 @@ def agreed_names(given: Sequence[str] | None, own: Sequence[str] | None) -> tupl
     return None if names is None else tuple(str(name) for name in names)
 
 
-class Places(NamedTuple):
-    """The places of some labels in a metric, and the names of all its labels."""
-
-    places: list[int]
-    names: tuple[str, ...]
-
-
-def places_in(names: Sequence[str], metric: GroundMetric) -> Places:
-    """Find labels in a ground metric.
+def places_in(names: Sequence[str], metric: GroundMetric) -> LabelIds:
+    """Find labels in a ground metric; returns their places, and names for all its labels.
 
     Labels are found by name, or as the number that a name spells. In a metric without names,
-    numbers are positions on its line or ids 0..K-1, and other names are its labels in order.
-
-    Raises:
-        UnknownLabelError: the metric lacks a label.
-        ValueError: numbers are neither ids nor positions, or could be either.
+    numbers are positions on its line or ids 0..K-1, unless they could be either, and other names
+    are its labels in order.
 
     >>> places_in(["40", "15"], Ordinal([15, 20, 40]))
-    Places(places=[2, 0], names=('15', '20', '40'))
+    LabelIds(ids=array([2, 0]), names=('15', '20', '40'))
     """
     if metric.labels is not None:
         places = _places(names, metric.labels)
@@ -181,24 +144,24 @@ def places_in(names: Sequence[str], metric: GroundMetric) -> Places:
         if len(set(places)) < len(places):
             twice = [n for n, at in zip(names, places, strict=True) if places.count(at) > 1]
             raise ValueError(f"the labels {shown(twice[:2])} are one label of the metric")
-        return Places(places, metric.labels)
+        return LabelIds(np.array(places), metric.labels)
     values = numbers(names)
     if values is None:
         if len(names) != metric.size:
             raise ValueError(f"metric must have {len(names)} labels, got {metric!r}")
-        return Places(list(range(len(names))), tuple(names))
+        return LabelIds(np.arange(len(names)), tuple(names))
     positions = _at_positions(values, metric)
     ids = None
     if all(isinstance(value, int) and 0 <= value < metric.size for value in values):
-        ids = Places([int(v) for v in values], tuple(str(i) for i in range(metric.size)))
-    if positions is not None and ids is not None and positions.places != ids.places:
+        ids = LabelIds(np.array(values), tuple(str(i) for i in range(metric.size)))
+    if positions and ids and not np.array_equal(positions.ids, ids.ids):
         raise ValueError(
             f"the labels {shown(names)} could be ids or positions of {metric!r}: name its labels "
             "(labels=[...], or `wassloss metric build --labels`)"
         )
     found = positions or ids
     if found is None:
-        kind = "ids in" if not isinstance(metric, Ordinal) else "positions nor ids in"
+        kind = "positions nor ids in" if isinstance(metric, Ordinal) else "ids in"
         raise ValueError(
             f"the labels {shown(names)} are no {kind} 0..{metric.size - 1} of {metric!r}, which "
             "has no names: name its labels (labels=[...], or `wassloss metric build --labels`)"
@@ -215,19 +178,15 @@ def shown(names: Sequence[object], most: int = 6) -> str:
 def _places(words: Sequence[str], names: Sequence[str]) -> list[int]:
     """The place of each word among the names, by text or else by number; -1 if it has none."""
     place = {name: i for i, name in enumerate(names)}
-    by_number: dict[int | float, int] = {}
+    by_number: dict[int | float | None, int] = {}
     for i, name in enumerate(names):
         value = number(name)
-        if value is not None:
-            by_number[value] = -1 if value in by_number else i  # 1 and 1.0 are both listed
-    found = []
-    for word in words:
-        value = None if word in place else number(word)
-        found.append(place.get(word, -1) if value is None else by_number.get(value, -1))
-    return found
+        by_number[value] = -1 if value in by_number else i  # 1 and 1.0 are both listed
+    by_number[None] = -1
+    return [place[word] if word in place else by_number.get(number(word), -1) for word in words]
 
 
-def _at_positions(values: list[int | float], metric: GroundMetric) -> Places | None:
+def _at_positions(values: list[int | float], metric: GroundMetric) -> LabelIds | None:
     """The places of labels that are positions on the metric's line; None if some are not."""
     if not isinstance(metric, Ordinal):
         return None
@@ -237,7 +196,8 @@ def _at_positions(values: list[int | float], metric: GroundMetric) -> Places | N
     rounded = exact.to(positions.dtype).tolist()
     if len(place) < metric.size or not all(value in place for value in rounded):
         return None
+    places = [place[value] for value in rounded]
     names = [f"{p:g}" if float(f"{p:g}") == p else repr(p) for p in positions.tolist()]
-    for value, at in zip(values, (place[r] for r in rounded), strict=True):
+    for at, value in zip(places, values, strict=True):
         names[at] = str(value)  # as in the data: 0.1, not its rounding to single precision
-    return Places([place[value] for value in rounded], tuple(names))
+    return LabelIds(np.array(places), tuple(names))

@@ -1,20 +1,4 @@
-"""Data sets as .npz archives, without pickles; the only format that also holds the metric.
-
-==============================  ============================================================
-``features``                    floats (n, features)
-``target``                      integers (n,): class ids; or floats (n, labels): weights
-``target_counts``,              instead of ``target``: labels of each example, laid end to
-``target_labels``,              end; without weights, an example's labels share a mass of 1
-``target_weights``
-``feature_names``               optional; strings
-``label_names``                 optional; strings
-``label_count``                 optional; an integer
-``part/NAME``                   optional; rows of a part, integers or a mask
-``groups``                      optional; integers (n,)
-``name``, ``provenance``        optional; a string each
-``metric/...``                  optional; the arrays of a saved ground metric
-==============================  ============================================================
-"""
+"""Data sets as .npz archives, without pickles; docs/data.md says which arrays there are."""
 
 from __future__ import annotations
 
@@ -23,17 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from wassloss._files import read_npz, write_npz
-from wassloss.data._inputs import feature_tensor
-from wassloss.data._parts import part_name
-from wassloss.data.columns import Description, feature_order
+from wassloss.data._inputs import feature_tensor, part_name
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import agreed_names
 from wassloss.data.ragged import from_lists, to_lists
+from wassloss.data.table import Description, Wanted, feature_order
 from wassloss.ground import storage
-from wassloss.ground._saving import to_arrays
 from wassloss.targets import SparseTarget
 
 _LISTS = ("target_counts", "target_labels", "target_weights")
@@ -42,44 +23,39 @@ _NAMES = ("label_names", "feature_names")
 _Arrays = dict[str, NDArray[Any]]
 
 
-def read(
-    path: str | os.PathLike[str],
-    label_names: tuple[str, ...] | None = None,
-    feature_names: tuple[str, ...] | None = None,
-) -> Dataset:
-    """Read a data set; ``label_names`` are for archives that hold none, whose labels are ids."""
+def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
+    """Read the fields of a data set; labels without names are ids."""
     arrays = read_npz(path)
-    fields: dict[str, Any] = {name: _one(arrays, name) for name in _TEXTS if name in arrays}
-    if "label_count" in arrays:
-        fields["label_count"] = int(_one(arrays, "label_count"))
+    if "features" not in arrays:
+        raise ValueError(f"it lacks features; it has {', '.join(sorted(arrays)) or 'nothing'}")
+    features, names = feature_tensor(arrays["features"]), _strings(arrays, "feature_names")
+    if wanted.feature_names is not None and names is not None:
+        features = features[:, feature_order(names, wanted.feature_names)]
+        names = wanted.feature_names
+    fields: dict[str, Any] = {"features": features, "feature_names": names, "parts": {}}
+    for key, rows in arrays.items():
+        if key.startswith("part/"):
+            name = part_name(key.removeprefix("part/"))
+            if name in fields["parts"]:
+                raise ValueError(f"it holds the part {name!r} twice")
+            fields["parts"][name] = rows
+    if not wanted.labelled:
+        return fields
+    for name in (*_TEXTS, "label_count"):
+        if name in arrays:
+            if arrays[name].ndim != 0:
+                raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
+            fields[name] = arrays[name].item()
     metric = {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
-    data = Dataset(
-        _features(arrays),
-        _target(arrays),
-        label_names=agreed_names(label_names, _strings(arrays, "label_names")),
-        parts=_parts(arrays),
-        groups=arrays.get("groups"),  # type: ignore[arg-type]
-        metric=storage.from_arrays(metric) if metric else None,
-        feature_names=_strings(arrays, "feature_names"),
-        **fields,
-    )
-    if feature_names is None or data.feature_names is None:
-        return data
-    return data.with_features(feature_names)
+    return fields | {
+        "target": _target(arrays),
+        "label_names": agreed_names(wanted.label_names, _strings(arrays, "label_names")),
+        "groups": arrays.get("groups"),
+        "metric": storage.from_arrays(metric) if metric else None,
+    }
 
 
-def read_features(
-    path: str | os.PathLike[str], feature_names: tuple[str, ...] | None = None
-) -> Tensor:
-    """Read the features alone; the archive need not hold a target."""
-    arrays = read_npz(path)
-    features, own = feature_tensor(_features(arrays)), _strings(arrays, "feature_names")
-    if feature_names is None or own is None:
-        return features
-    return features[:, feature_order(own, feature_names)]
-
-
-def describe(path: str | os.PathLike[str]) -> Description:
+def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
     """The names of the features, and whether labels are listed; otherwise they are ids."""
     arrays = read_npz(path, _NAMES)
     return Description(
@@ -108,21 +84,9 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         arrays["groups"] = data.groups.numpy()
     arrays |= {name: np.array(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
     if data.metric is not None:
-        saved = to_arrays(data.metric)
+        saved = storage.to_arrays(data.metric)
         arrays |= {f"metric/{name}": array for name, array in saved.items()}
     write_npz(path, arrays)
-
-
-def _parts(arrays: _Arrays) -> Any:
-    parts: _Arrays = {}
-    for key, rows in arrays.items():
-        if not key.startswith("part/"):
-            continue
-        name = part_name(key.removeprefix("part/"))
-        if name in parts:
-            raise ValueError(f"it holds the part {name!r} twice")
-        parts[name] = rows
-    return parts
 
 
 def _target(arrays: _Arrays) -> Any:
@@ -147,15 +111,3 @@ def _target(arrays: _Arrays) -> Any:
 
 def _strings(arrays: _Arrays, name: str) -> tuple[str, ...] | None:
     return tuple(arrays[name].reshape(-1).tolist()) if name in arrays else None
-
-
-def _one(arrays: _Arrays, name: str) -> Any:
-    if arrays[name].ndim != 0:
-        raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
-    return arrays[name].item()
-
-
-def _features(arrays: _Arrays) -> Any:
-    if "features" not in arrays:
-        raise ValueError(f"it lacks features; it has {', '.join(sorted(arrays)) or 'nothing'}")
-    return arrays["features"]

@@ -1,13 +1,11 @@
-"""Data sets as Parquet, with the columns that :mod:`wassloss.data.layout` describes.
-
-Files are read by row group, so that those that do not fit into memory can be streamed.
-"""
+"""Data sets as Parquet; docs/data.md says which columns there are."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,29 +14,42 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
-from wassloss.data._arrow import import_pyarrow, is_list, named_errors, one_line
-from wassloss.data._parts import KNOWN_PARTS, part_name
-from wassloss.data.columns import Description
+from wassloss.data._arrow import import_pyarrow, named_errors, one_line
+from wassloss.data._inputs import KNOWN_PARTS, part_column, part_name
 from wassloss.data.dataset import Dataset
-from wassloss.data.layout import FORMAT, METADATA_KEY, Loaded, find_layout, said_by
+from wassloss.data.labels import read_labels
 from wassloss.data.ragged import to_lists
-from wassloss.data.table import features_of, labels_of
+from wassloss.data.table import (
+    FORMAT,
+    METADATA_KEY,
+    Description,
+    Layout,
+    Table,
+    Wanted,
+    find_layout,
+    is_list,
+    labels_of,
+)
 from wassloss.targets import SparseTarget, Target
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
 _ROW_GROUP_BYTES = 8 << 20  # of features: small enough to shuffle, large enough to read fast
 
 
-def open_file(path: str | os.PathLike[str]) -> ds.ParquetFileFragment:
-    """A file whose footer is read, and its row groups when they are asked for."""
+def open_file(
+    path: str | os.PathLike[str], wanted: Wanted, part: str | None = None
+) -> tuple[ds.ParquetFileFragment, Layout]:
+    """A file whose row groups are read when they are asked for, and what its columns mean."""
     pa = import_pyarrow()
-    fragment = pa.dataset.ParquetFileFormat().make_fragment(
-        os.fspath(path), pa.fs.LocalFileSystem()
-    )
-    fragment.ensure_complete_metadata()
-    return fragment
+    file = pa.dataset.ParquetFileFormat().make_fragment(os.fspath(path), pa.fs.LocalFileSystem())
+    file.ensure_complete_metadata()
+    layout = find_layout(file.physical_schema, wanted)
+    if part is not None and "part" not in layout.about_rows:
+        raise ValueError(f"it has no column 'part' to find {part!r} in")
+    return file, layout
 
 
 def expanded(
@@ -57,53 +68,71 @@ def expanded(
     return files
 
 
-def load(
-    path: str | os.PathLike[str],
-    label_names: tuple[str, ...] | None = None,
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
-    labelled: bool = True,
-) -> Loaded:
-    """Read a whole file into memory; ``wassloss.data.ParquetStream`` reads it in batches."""
-    file = open_file(path)
-    layout = find_layout(file.physical_schema, label_names, label_column, feature_names, labelled)
-    about_rows = layout.about_rows if labelled else ()
+def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
+    """Read the fields of a data set; ``wassloss.data.ParquetStream`` reads it in batches."""
+    file, layout = open_file(path, wanted)
     try:
-        table = file.to_table(columns=[*layout.columns, *about_rows])
+        rows = file.to_table(columns=[*layout.columns, *layout.about_rows])
     except MemoryError as error:
         raise MemoryError(
             f"{os.fspath(path)} does not fit into memory ({one_line(error)}); "
             "wassloss.data.ParquetStream reads it in batches"
         ) from error
-    if table.num_rows == 0:
+    if rows.num_rows == 0:
         raise ValueError("it has no rows")
-    return Loaded(table, layout, lambda row: f"row {row}")
+    return Table(rows, layout).fields()
+
+
+def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
+    """The names of the features, and whether the file lists or counts its labels."""
+    _, layout = open_file(path, Wanted(label_column=label_column, labelled=False))
+    listed = "names" if layout.label_names is not None else "ids"
+    return Description(layout.feature_names, listed if layout.ids else None)
+
+
+def layout_of(source: str | os.PathLike[str], wanted: Wanted) -> tuple[Layout, int]:
+    """The layout of the first file, and how many features there are."""
+    path = expanded(source)[0]
+    with named_errors(path):
+        file, layout = open_file(path, wanted)
+        if layout.feature_names is not None:
+            return layout, len(layout.feature_names)
+        row = file.head(1, columns=["features"])
+        if not row.num_rows:
+            raise ValueError("it has no rows")
+        return layout, len(row["features"][0])
 
 
 def feature_batches(
-    path: str | os.PathLike[str],
-    rows: int,
-    part: str | None = None,
-    label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
+    source: str | os.PathLike[str], rows: int, part: str | None, wanted: Wanted
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """The features in pieces of at most ``rows``, of one part or all, with the rows' numbers."""
-    with named_errors(path):
-        file = open_file(path)
-        layout = find_layout(file.physical_schema, None, label_column, feature_names, False)
-        if part is not None and "part" not in layout.about_rows:
-            raise ValueError(f"it has no column 'part' to find {part!r} in")
-        wanted = [*layout.columns, *(["part"] if part is not None else [])]
-        start = 0
-        for batch in file.to_batches(columns=wanted, batch_size=rows, batch_readahead=1):
-            table = import_pyarrow().Table.from_batches([batch])
-            numbers = np.arange(start, start + len(batch))
-            start += len(batch)
-            if part is not None:
-                own = in_part(table["part"], part)
-                table, numbers = table.filter(own), numbers[own.to_numpy()]
-            if len(numbers):
-                yield numbers.tolist(), features_of(table, layout)
+    """Row numbers and features of one part or all, at most ``rows`` at a time.
+
+    Rows are numbered across the files of a folder, in the order of their names.
+    """
+    start, found = 0, False
+    for path in expanded(source):
+        with named_errors(path):
+            file, layout = open_file(path, wanted, part)
+            used = [*layout.columns, *(["part"] if part is not None else [])]
+            for batch in file.to_batches(columns=used, batch_size=rows, batch_readahead=1):
+                table = import_pyarrow().Table.from_batches([batch])
+                numbers = np.arange(start, start + len(batch))
+                start += len(batch)
+                if part is not None:
+                    inside = in_part(table["part"], part)
+                    table, numbers = table.filter(inside), numbers[inside.to_numpy()]
+                if len(numbers):
+                    found = True
+                    place = partial(_place, numbers)
+                    yield numbers.tolist(), Table(table, layout, place).features()
+    if not found:
+        which = "rows" if part is None else f"rows of the part {part!r}"
+        raise ValueError(f"{os.fspath(source)} must have {which}, got none")
+
+
+def _place(numbers: NDArray[Any], row: int) -> str:
+    return f"row {numbers[row]}"
 
 
 def in_part(column: Any, part: str) -> Any:
@@ -116,78 +145,57 @@ def in_part(column: Any, part: str) -> Any:
     )
 
 
-def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
-    """The names of the features, and whether the file lists or counts its labels."""
-    schema = open_file(path).physical_schema
-    said = said_by(schema)
-    names = find_layout(schema, None, label_column, labelled=False).feature_names
-    if said.get("label_names") is not None:
-        return Description(names, "names")
-    return Description(names, "ids" if said.get("label_count") else None)
-
-
-def label_values(path: str | os.PathLike[str], label_column: str | None = None) -> tuple[str, ...]:
-    """The values that occur as labels, read from their column alone, a piece at a time."""
+def label_values(source: str | os.PathLike[str], label_column: str | None) -> tuple[str, ...]:
+    """The labels that occur in some files, in order, read from their column alone."""
     found: dict[str, None] = {}
-    with named_errors(path):
-        file = open_file(path)
-        column = find_layout(file.physical_schema, None, label_column).target_column or "label"
-        for batch in file.to_batches(columns=[column], batch_readahead=1):
-            values = batch[column].flatten() if is_list(batch[column].type) else batch[column]
-            found |= dict.fromkeys(labels_of(values.unique(), column, None).names)
+    for path in expanded(source):
+        with named_errors(path):
+            file, layout = open_file(path, Wanted(label_column=label_column))
+            column = layout.target_column or "label"
+            for values in _distinct(file, column):
+                found |= dict.fromkeys(labels_of(values, column).names)
+    return read_labels(list(found)).names
+
+
+def part_names(source: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The names of the parts in some files, in the order of their first rows."""
+    found: dict[str, None] = {}
+    for path in expanded(source):
+        with named_errors(path):
+            file, layout = open_file(path, Wanted(labelled=False))
+            for values in _distinct(file, "part") if "part" in layout.about_rows else ():
+                found |= dict.fromkeys(part_name(v) for v in values.to_pylist() if v)
     return tuple(found)
 
 
-def part_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The names of the parts in a file, in the order of their first rows."""
-    file = open_file(path)
-    if "part" not in file.physical_schema.names:
-        return ()
-    found: dict[str, None] = {}
-    for batch in file.to_batches(columns=["part"], batch_readahead=1):
-        found |= dict.fromkeys(part_name(v) for v in batch["part"].unique().to_pylist() if v)
-    return tuple(found)
-
-
-def row_count(path: str | os.PathLike[str]) -> int:
-    """The number of rows, from the file's footer."""
-    return int(open_file(path).metadata.num_rows)
+def _distinct(file: ds.ParquetFileFragment, column: str) -> Iterator[pa.Array]:
+    """The different values of a column, a piece at a time."""
+    for batch in file.to_batches(columns=[column], batch_readahead=1):
+        values = batch[column]
+        yield (values.flatten() if is_list(values.type) else values).unique()
 
 
 def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:
     """Write a data set, all or nothing, without its metric: use ``metric.save(path)``.
 
-    Args:
-        data: the data set.
-        path: the file.
-        row_group_rows: rows that are read together; by default about 8 MiB of features.
+    ``row_group_rows`` rows are read together; by default about 8 MiB of features.
     """
     pa = import_pyarrow()
-    said = {
-        "format": FORMAT,
-        "label_names": data.label_names,
-        "label_count": data.label_count,
-        "feature_names": data.feature_names,
-        "name": data.name,
-        "provenance": data.provenance,
-    }
+    names = ("label_names", "label_count", "feature_names", "name", "provenance")
+    said = {"format": FORMAT, **{name: getattr(data, name) for name in names}}
     columns = {"features": _fixed_lists(data.features), **_target_columns(data.target)}
     if data.parts:
-        part: NDArray[Any] = np.full(len(data), None, dtype=object)
-        for name, rows in data.parts.items():
-            part[rows.numpy()] = name
-        columns["part"] = pa.array(part, pa.string())
+        columns["part"] = pa.array(part_column(data.parts, len(data), None), pa.string())
     if data.groups is not None:
         columns["group"] = pa.array(data.groups.numpy())
     table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(said)})
     wide = data.features.shape[1] * data.features.element_size()
-    together = row_group_rows or max(1, _ROW_GROUP_BYTES // wide)
     with replacing(path) as temporary:
         # Floats hardly compress; a dictionary of them costs time and saves nothing.
         pa.parquet.write_table(
             table,
             temporary,
-            row_group_size=together,
+            row_group_size=row_group_rows or max(1, _ROW_GROUP_BYTES // wide),
             compression="zstd",
             use_dictionary=[name for name in ("label", "part") if name in columns],
         )

@@ -55,16 +55,10 @@ def as_sparse(target: Target, labels: int) -> SparseTarget:
 
 
 def relabelled(target: Target, place: Tensor, labels: int) -> tuple[Target, Tensor]:
-    """Move label i to ``place[i]``, or remove it where that is -1.
+    """Move label i to ``place[i]``, which is different for each label, or remove it for -1.
 
-    Args:
-        target: a target over ``len(place)`` labels.
-        place: the new id of each label, all different except for -1.
-        labels: the number of labels afterwards.
-
-    Returns:
-        The target, and a mask `(n,)` of the examples that still have a label. The targets of the
-        other examples are meaningless.
+    Returns the target over ``labels`` labels, and a mask `(n,)` of the examples that still have
+    a label; the targets of the other examples are meaningless.
     """
     if isinstance(target, SparseTarget):
         used = target.weights > 0

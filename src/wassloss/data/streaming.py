@@ -1,13 +1,9 @@
 """Training data larger than memory: Parquet files in shuffled batches, shared among processes.
 
-The order of an epoch depends on the seed and the epoch only:
-
-1. All row groups of all files are shuffled and regarded as one long list of rows.
-2. Each process takes one stretch of that list; stretches differ in length by one row at most.
-3. A stretch is cut into windows of whole batches, and rows are shuffled within their window.
-
-So a process reads its own row groups only, holds one window and one row group, and finds its place
-again from the numbers of the epoch and the batch.
+The row groups of all files are shuffled and regarded as one long list of rows. Each process takes
+one stretch of it, cuts that into windows of whole batches, and shuffles rows within their window.
+So it reads its own row groups only, and finds its place again from the seed and the numbers of the
+epoch and the batch.
 """
 
 from __future__ import annotations
@@ -16,18 +12,27 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from wassloss._checks import check_count, check_seed
 from wassloss.data._arrow import import_pyarrow, one_line
-from wassloss.data._row_ranges import Piece, RowGroups, batch_ends, stretch
-from wassloss.data._stream_files import Batch, StreamFile, check_alike, open_stream_file
+from wassloss.data._stream_files import (
+    Batch,
+    Piece,
+    StreamFile,
+    batch_bounds,
+    check_alike,
+    open_stream_file,
+    pieces,
+)
 from wassloss.data.parquet import expanded
-from wassloss.targets import SparseTarget, Target, take_rows
+from wassloss.data.ragged import from_lists, to_lists
+from wassloss.data.table import Wanted
+from wassloss.targets import SparseTarget, take_rows
 
 __all__ = ["Batch", "ParquetStream"]
 
@@ -38,13 +43,12 @@ class ParquetStream:
     One iteration over the stream is one epoch. Every row is seen once by one of the processes, and
     all processes make the same number of batches; only the last two batches may be smaller than
     ``batch_size``. After leaving a loop early, the next iteration continues with the next batch.
-
-    Memory holds a window of ``buffer_rows`` rows (twice while it is assembled), a few batches and
-    one row group, whatever the size of the files.
+    Memory holds ``buffer_rows`` rows (twice while they are assembled), a few batches and one row
+    group.
 
     Args:
-        paths: one or more files with the columns that :mod:`wassloss.data.layout` describes; a
-            folder stands for the ``.parquet`` files in it, in the order of their names.
+        paths: one or more files, as docs/data.md describes them; a folder stands for the
+            ``.parquet`` files in it, in the order of their names.
         batch_size: the number of rows in a batch of this process.
         part: the part to read, such as ``"train"``; required if the files have parts.
         buffer_rows: rows that are shuffled together; more rows mix better and take more memory.
@@ -55,6 +59,7 @@ class ParquetStream:
         prefetch: batches to prepare ahead in a thread; 0 reads in the caller's thread.
         label_names, label_column, feature_names: as in ``wassloss.data.read``.
         label_count: needed if neither the files nor ``label_names`` say it; labels are then ids.
+        dtype: the precision of the features; by default that of the files.
 
     >>> import tempfile, wassloss as wl
     >>> data = wl.data.Dataset(torch.rand(10, 3), torch.arange(10))
@@ -82,6 +87,7 @@ class ParquetStream:
         label_column: str = "label",
         label_count: int = 0,
         feature_names: tuple[str, ...] | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         self.batch_size = check_count("batch_size", batch_size)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
@@ -92,15 +98,15 @@ class ParquetStream:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
         self.rank, self.shuffle, self.seed = rank, shuffle, check_seed("seed", seed)
         self.drop_last, self.prefetch = drop_last, prefetch
-        self.part = part
-        names = None if label_names is None else tuple(label_names)
-        wanted = None if feature_names is None else tuple(feature_names)
+        self.part, self.dtype = part, dtype
+        wanted = Wanted(label_names, label_column, feature_names)
         self._files: list[StreamFile] = []
         for path in expanded(paths):
-            self._files.append(open_stream_file(path, names, label_column, part, wanted))
+            self._files.append(open_stream_file(path, part, wanted))
             first, last = self._files[0], self._files[-1]
             check_alike(first, last)
-            wanted = first.layout.feature_names  # other files may have them in another order
+            # Other files may have the features in another order.
+            wanted = wanted._replace(feature_names=first.layout.feature_names)
         self.label_names = first.layout.label_names
         self.label_count = first.layout.label_count or label_count
         if self.label_count < 1:
@@ -111,17 +117,14 @@ class ParquetStream:
         self.rows = sum(sum(file.rows) for file in self._files)
         if self.rows == 0:
             raise ValueError(f"part must be one that the files have, got {part!r}")
-        self._first, end = stretch(self.rows, self.batch_size, rank, world_size, drop_last)
-        own = end - self._first
-        most = own if drop_last else -(-self.rows // world_size)  # rows of any process
-        self._ends = batch_ends(own, self.batch_size, -(-most // self.batch_size))
+        self._bounds = batch_bounds(self.rows, self.batch_size, rank, world_size, drop_last)
         self._window = max(1, self.buffer_rows // self.batch_size)  # batches
         self._epoch = self._batch = 0
-        self._cached: tuple[Piece, Batch] | None = None
+        self._cached: tuple[tuple[int, int], Batch] | None = None
 
     def __len__(self) -> int:
         """Batches in an epoch, the same on every process."""
-        return len(self._ends)
+        return len(self._bounds) - 1
 
     def __iter__(self) -> Iterator[Batch]:
         batches = self._batches(self._epoch, self._batch)
@@ -172,46 +175,46 @@ class ParquetStream:
     def _batches(self, epoch: int, first: int) -> Iterator[Batch]:
         groups = [(f, g, n) for f, file in enumerate(self._files) for g, n in enumerate(file.rows)]
         if self.shuffle:
-            order = self._generator(epoch).permutation(len(groups))
-            groups = [groups[i] for i in order]
-        in_order = RowGroups(groups)
-        starts = [0, *self._ends]
+            groups = [groups[i] for i in self._generator(epoch).permutation(len(groups))]
+        ends = list(accumulate(rows for *_, rows in groups))
         for window in range(first // self._window, -(-len(self) // self._window)):
             batches = range(window * self._window, min(len(self), (window + 1) * self._window))
-            low, high = starts[batches.start], starts[batches.stop]
-            pieces = in_order.pieces(self._first + low, self._first + high)
-            features, target = self._read(pieces)
-            rows = torch.arange(high - low)
+            low, high = self._bounds[batches.start], self._bounds[batches.stop]
+            features, target = self._read(pieces(groups, ends, low, high))
+            order = torch.arange(high - low)
             if self.shuffle:
                 generator = self._generator(epoch, self.rank, window)
-                rows = torch.from_numpy(generator.permutation(high - low))
+                order = torch.from_numpy(generator.permutation(high - low))
             for batch in batches:
                 if batch >= first:
-                    own = rows[starts[batch] - low : starts[batch + 1] - low]
-                    yield features[own], take_rows(target, own)
+                    rows = order[self._bounds[batch] - low : self._bounds[batch + 1] - low]
+                    yield features[rows], take_rows(target, rows)
             del features, target  # before the next window is read, not after
 
     def _generator(self, *key: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, *key])
 
-    def _read(self, pieces: list[Piece]) -> Batch:
+    def _read(self, own: list[Piece]) -> Batch:
         """The rows of some pieces, in order."""
-        parts = []
-        for piece in pieces:
-            features, target = self._row_group(piece)
-            own = torch.arange(piece.start, piece.stop)
-            parts.append((features[own], take_rows(target, own)))
-        features = torch.cat([features for features, _ in parts])
-        return features, _joined([target for _, target in parts])
+        features, targets = [], []
+        for piece in own:
+            all_features, all_targets = self._row_group(piece)
+            rows = torch.arange(piece.start, piece.stop)
+            features.append(all_features[rows])
+            targets.append(take_rows(all_targets, rows))
+        lists = [to_lists(target) for target in targets if isinstance(target, SparseTarget)]
+        if lists:  # of different widths
+            return torch.cat(features), from_lists(*map(np.concatenate, zip(*lists, strict=True)))
+        return torch.cat(features), torch.cat(targets)  # type: ignore[arg-type]
 
     def _row_group(self, piece: Piece) -> Batch:
         """All rows of the piece's row group, which the next piece may be part of too."""
-        key = Piece(piece.file, piece.group, 0, 0)
+        key = piece[:2]
         if self._cached is None or self._cached[0] != key:
             self._cached = None  # before the next one is read, not after
             file = self._files[piece.file]
             try:
-                self._cached = (key, file.read(piece.group, self.label_count))
+                self._cached = (key, file.read(piece.group, self.label_count, self.dtype))
             except MemoryError:  # pyarrow's error is one too, and the file is not to blame
                 raise
             except (import_pyarrow().ArrowException, ValueError, TypeError, OSError) as error:
@@ -219,21 +222,6 @@ class ParquetStream:
                     f"{file.path}, row group {piece.group}: {one_line(error)}"
                 ) from error
         return self._cached[1]
-
-
-def _joined(targets: list[Target]) -> Target:
-    sparse = [target for target in targets if isinstance(target, SparseTarget)]
-    if not sparse:
-        return torch.cat([target for target in targets if isinstance(target, Tensor)])
-    width = max(target.indices.shape[1] for target in sparse)
-
-    def padded(rows: Tensor) -> Tensor:
-        return torch.nn.functional.pad(rows, (0, width - rows.shape[1]))
-
-    return SparseTarget(
-        torch.cat([padded(target.indices) for target in sparse]),
-        torch.cat([padded(target.weights) for target in sparse]),
-    )
 
 
 def _prefetched(batches: Iterator[Batch], ahead: int) -> Iterator[Batch]:

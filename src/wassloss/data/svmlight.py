@@ -17,15 +17,15 @@ import numpy as np
 import torch
 
 from wassloss._precision import narrowed
-from wassloss.data.dataset import Dataset
 from wassloss.data.labels import read_numbers
 from wassloss.data.ragged import from_lists
+from wassloss.data.table import Description, Wanted
 
 _EXACT = 2**53  # labels are read as floats, which do not hold all integers beyond
 
 
-def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = None) -> Dataset:
-    """Read a data set; its features become dense.
+def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
+    """Read the fields of a data set; its features become dense.
 
     The first feature has index 0 if that index occurs, otherwise 1.
     """
@@ -49,29 +49,30 @@ def read(path: str | os.PathLike[str], label_names: tuple[str, ...] | None = Non
         raise ValueError(
             f"{place(int(row_of[large[0]]))}: expected labels below 2**53, got {values[large[0]]:g}"
         )
-    ids, names = read_numbers(values, label_names, lambda i: place(int(row_of[i])))
-    return Dataset(
-        narrowed("features", torch.from_numpy(features.toarray()), torch.float32),
-        torch.from_numpy(ids) if (counts == 1).all() else from_lists(counts, ids),
-        label_names=names,
-    )
+    ids, names = read_numbers(values, wanted.label_names, lambda i: place(int(row_of[i])))
+    return {
+        "features": narrowed("features", torch.from_numpy(features.toarray()), torch.float32),
+        "target": torch.from_numpy(ids) if (counts == 1).all() else from_lists(counts, ids),
+        "label_names": names,
+    }
 
 
-def _load(content: bytes) -> tuple[Any, Any]:
+def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
+    """Features have no names, and labels are the values that occur."""
+    return Description(None)
+
+
+def _load(content: bytes, place: str = "") -> tuple[Any, Any]:
     """A sparse matrix of features and the labels of each example."""
     from sklearn.datasets import load_svmlight_file  # takes a while to import
 
-    def load(text: bytes, place: str) -> tuple[Any, Any]:
-        try:
-            return load_svmlight_file(io.BytesIO(text), multilabel=True)  # type: ignore[no-any-return]
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"{place}{error}") from error
-
     try:
-        return load(content, "")
-    except ValueError:
+        return load_svmlight_file(io.BytesIO(content), multilabel=True)  # type: ignore[no-any-return]
+    except (ValueError, OverflowError) as error:
+        if place:
+            raise ValueError(f"{place}: {error}") from error
         for line, example in _examples(content):  # scikit-learn does not say which line is wrong
-            load(example, f"line {line}: ")
+            _load(example, f"line {line}")
         raise
 
 

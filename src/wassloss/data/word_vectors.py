@@ -10,8 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from wassloss._checks import check_choice
+from wassloss.data._arrow import one_line
 from wassloss.data._vector_files import Format, load
 from wassloss.data.dataset import Dataset
+from wassloss.data.labels import shown
 from wassloss.ground import Embedding
 
 Missing = Literal["error", "drop"]
@@ -84,20 +87,17 @@ class WordVectors:
             missing: what to do with words that have no vector: ``"error"`` names them, ``"drop"``
                 leaves them out.
         """
-        if missing not in ("error", "drop"):
-            raise ValueError(f"missing must be 'error' or 'drop', got {missing!r}")
+        check_choice("missing", missing, ("error", "drop"))
         if isinstance(words, str):
             raise TypeError(f"words must be a sequence of words, got the single string {words!r}")
         words = list(words)
-        absent = self.missing(words)
+        absent = dict.fromkeys(self.missing(words))
         if absent and missing == "error":
-            shown = ", ".join(map(repr, absent[:10])) + (", ..." if len(absent) > 10 else "")
             raise ValueError(
                 f"words must all have a vector, but {len(absent)} of {len(words)} have none: "
-                f"{shown}; missing='drop' leaves them out"
+                f"{shown(list(absent), 10)}; missing='drop' leaves them out"
             )
-        gone = set(absent)
-        kept = [word for word in words if word not in gone]
+        kept = [word for word in words if word not in absent]
         if not kept:
             raise ValueError(f"words must have vectors, but none of the {len(words)} has one")
         return WordVectors(tuple(kept), self.vectors[[self._row[word] for word in kept]])
@@ -152,14 +152,13 @@ def read_word_vectors(
     """
     if isinstance(words, str):
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
-    if duplicates not in ("error", "first"):
-        raise ValueError(f"duplicates must be 'error' or 'first', got {duplicates!r}")
+    check_choice("duplicates", duplicates, ("error", "first"))
     wanted = None if words is None else set(words)
     try:
         return WordVectors(*load(path, wanted, format, names, first=duplicates == "first"))
     except ValueError as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{os.fspath(path)} cannot be read as word vectors: {said}") from error
+        what = f"{os.fspath(path)} cannot be read as word vectors"
+        raise ValueError(f"{what}: {one_line(error)}") from error
 
 
 def embed_labels(
@@ -184,6 +183,6 @@ def embed_labels(
     if data.label_names is None:
         raise ValueError("data must have names for its labels to find vectors of, got none")
     metric = vectors.metric(data.label_names, missing=missing, **options)
-    if metric.labels is not None and len(metric.labels) < data.label_count:
-        data = data.keep_labels(metric.labels)
+    if metric.size < data.label_count:
+        data = data.keep_labels(metric.labels or ())
     return data.with_metric(metric)

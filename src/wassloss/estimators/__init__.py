@@ -9,8 +9,8 @@ True
 They are imported when first used, so that `import wassloss` does not wait for scikit-learn.
 """
 
+from wassloss.estimators.base import FitWarning
 from wassloss.estimators.classifier import WassersteinClassifier
-from wassloss.estimators.fitting import FitWarning
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
 
 __all__ = ["FitWarning", "WassersteinClassifier", "WassersteinMeasureRegressor"]

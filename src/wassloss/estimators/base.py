@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,63 +14,91 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.preprocessing import StandardScaler
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from wassloss._checks import check_number, check_strength
+from wassloss._checks import check_choice, check_count, check_strength
 from wassloss._files import replacing
-from wassloss.estimators.fitting import FitPlan, Objective
+from wassloss.estimators.inputs import check_squares, read_weight, weighted_rows
 from wassloss.estimators.labels import Metric
-from wassloss.estimators.model_file import FittedModel, one_line_errors, pack, unpack
-from wassloss.estimators.standardization import check_squares, fit_scaler, model_features
-from wassloss.estimators.targets import cast
-from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import typical_cost
-from wassloss.losses import RelaxedWassersteinLoss, WassersteinLoss
-from wassloss.targets import Target
+from wassloss.estimators.model_file import (
+    GIVEN,
+    FittedModel,
+    fit_scaler,
+    model_features,
+    one_line_errors,
+    pack,
+    plain,
+    tupled,
+    unpack,
+)
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
+from wassloss.targets import SparseTarget, Target
+from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
+from wassloss.training.batches import Examples
+from wassloss.transport import ConvergenceWarning
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FLOATS = (np.float64, np.float32)
+_FULL_BATCH = 2_000_000  # probabilities per iteration, above which small steps are faster
+_LBFGS_ITERATIONS = 1000
+_STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
 
 
+class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
+    """`fit` stopped before it converged: wassloss's and scikit-learn's `ConvergenceWarning`."""
+
+
+class WeightedMean(nn.Module):
+    """The weighted mean of a loss, divided by its size, so that `alpha` means the same for all.
+
+    The mean is over the batch, not over its weight: heavy examples make for a larger step.
+    """
+
+    def __init__(self, loss: nn.Module, size: float) -> None:
+        super().__init__()
+        self.loss, self.size = loss, size
+
+    def forward(self, outputs: Tensor, target: Target, weight: Tensor | None = None) -> Tensor:
+        values: Tensor = self.loss(outputs, target)
+        return (values if weight is None else weight * values).mean() / self.size
+
+
+@dataclass(eq=False, repr=False)
 class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator with a ground metric and a model on standardised features.
 
+    Subclasses define `_build`, an untrained model; `_loss`, of each example; `_target`, for it; and
+    `_own_state` and `_set_own_state`, what `fit` learns besides the attributes below.
+
     Attributes:
         metric_: the ground metric, with the requested power.
-        epsilon_, kl_weight_: as given, or their defaults for the metric.
         model_: from `wassloss.models`; takes standardised features.
         scaler_: the `StandardScaler` before it, or None.
         n_iter_: iterations of L-BFGS, or passes over the data.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
-    # Set by the constructors of the estimators, and left alone until `fit`.
-    metric: Metric
-    kl_weight: float | None
-    epsilon: float | None
-    power: float | None
-    hidden_layer_sizes: Sequence[int]
-    solver: str
-    max_iter: int | None
-    tol: float
-    learning_rate: float | None
-    batch_size: int
-    alpha: float
-    standardize: bool
-    device: str
-    random_state: Any
-
-    metric_: GroundMetric
-    model_: nn.Module
-    scaler_: StandardScaler | None
-    n_iter_: int
-    epsilon_: float
-    kl_weight_: float
+    # The parameters: the constructor only assigns them, and `fit` checks them.
+    metric: Metric = None
+    _: KW_ONLY
+    kl_weight: float = KL_WEIGHT
+    epsilon: float = EPSILON
+    power: float | None = None
+    hidden_layer_sizes: Sequence[int] = ()
+    solver: str = "auto"
+    max_iter: int | None = None
+    tol: float = 1e-5
+    learning_rate: float | None = None
+    batch_size: int = 100
+    alpha: float = 1.0
+    standardize: bool = True
+    device: str = "cpu"
+    random_state: Any = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, completely or not at all, without pickle.
@@ -76,10 +107,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         state = {
-            "params": {name: _plain(name, v) for name, v in self.get_params(deep=False).items()},
+            "params": {name: plain(name, v) for name, v in self.get_params(deep=False).items()},
             "n_iter": self.n_iter_,
-            "epsilon": self.epsilon_,
-            "kl_weight": self.kl_weight_,
             "own": self._own_state(),
         }
         content = pack(self._fitted(), type(self).__name__, state)
@@ -106,8 +135,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def _restored(cls, fitted: FittedModel, state: dict[str, Any], device: str) -> Self:
-        params = {name: _tupled(value) for name, value in state["params"].items()}
-        if params["metric"] == _GIVEN:
+        params = {name: tupled(value) for name, value in state["params"].items()}
+        if params["metric"] == GIVEN:
             params["metric"] = fitted.metric
         estimator = cls(**params | {"device": device})
         estimator.metric_, estimator.scaler_ = fitted.metric, fitted.scaler
@@ -116,17 +145,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         if fitted.feature_names is not None:
             estimator.feature_names_in_ = np.array(fitted.feature_names, dtype=object)
         estimator.n_iter_ = state["n_iter"]
-        estimator.epsilon_, estimator.kl_weight_ = state["epsilon"], state["kl_weight"]
         estimator._set_own_state(state["own"])
         return estimator
-
-    def _own_state(self) -> dict[str, Any]:
-        """What `fit` learned besides the metric, the scaler and the model, as JSON holds it."""
-        raise NotImplementedError
-
-    def _set_own_state(self, state: dict[str, Any]) -> None:
-        """Restore `_own_state`, once `metric_` is there."""
-        raise NotImplementedError
 
     def _fitted(self) -> FittedModel:
         names = getattr(self, "feature_names_in_", None)
@@ -134,109 +154,133 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             self.metric_, self.model_, self.scaler_, None if names is None else tuple(names)
         )
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool = True, y_numeric: bool = False
-    ) -> tuple[NDArray[Any], Any, NDArray[np.float64] | None]:
-        """Checked features, `y` of any form, and weights."""
-        X, y = validate_data(
-            self, X, y, reset=reset, multi_output=True, y_numeric=y_numeric, dtype=_FLOATS
+    def _outputs(self, X: Any) -> Tensor:
+        """The model's outputs `(n, labels)` for new examples, in double precision."""
+        check_is_fitted(self, "model_")
+        X = validate_data(self, X, reset=False, dtype=_FLOATS)
+        return self._fitted().outputs(X).double()
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
+        """Checked features, `y` of any form, and weights or None."""
+        X, y = validate_data(self, X, y, multi_output=True, dtype=_FLOATS, **checks)
+        return X, y, None if sample_weight is None else read_weight(sample_weight, len(X))
+
+    def _plan(self, weight: float) -> TrainingPlan:
+        """How to take small steps on examples of this total weight; checks all that says how."""
+        check_choice("solver", self.solver, ("auto", "lbfgs", "adam", "sgd"))
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter)
+        check_strength("tol", self.tol)
+        return TrainingPlan(
+            optimizer="sgd" if self.solver == "sgd" else "adam",
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            weight_decay=check_strength("alpha", self.alpha) / weight,
+            schedule="cosine",
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
-        weight = None if sample_weight is None else read_weight(sample_weight, len(X))
-        return X, y, weight
 
     def _forget(self) -> None:
         """Remove what an earlier fit would be continued from."""
         for name in ("model_", "scaler_", "_steps"):
             self.__dict__.pop(name, None)
 
-    def _plan(self) -> FitPlan:
-        return FitPlan(
-            self.solver,
-            self.max_iter,
-            self.tol,
-            self.learning_rate,
-            self.batch_size,
-            self.alpha,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-        )
+    def _fit(self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None) -> Self:
+        """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
+        X, y, weight = weighted_rows(X, y, weight)
+        plan = self._plan(len(X) if weight is None else float(weight.sum()))
+        self._standardize(X, weight)
+        loss = self._mean_loss()
+        target = self._target(y, weight)
+        small = self._linear() and len(X) * self.metric_.size <= _FULL_BATCH
+        at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
+        model = self._started(plan.seed, torch.float64 if at_once else torch.float32)
+        self._begin(model, y, weight)
+        data = self._columns(model, X, target, None if weight is None else weight / weight.mean())
+        if at_once:
+            self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
+        else:
+            batch = min(plan.batch_size, len(X))
+            self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / len(X)))
+            steps = ceil(self.n_iter_ * len(X) / batch)
+            plan = replace(plan, steps=steps, batch_size=batch, log_every=steps)
+            train(model, loss, data, plan, progress=False)
+        self.model_ = model
+        return self
 
-    def _power(self) -> float | None:
-        return None if self.power is None else check_number("power", self.power)
+    def _fit_at_once(self, model: nn.Module, loss: WeightedMean, data: Any, decay: float) -> int:
+        """Train by L-BFGS; returns the iterations that it took."""
+        most = self.max_iter or _LBFGS_ITERATIONS
+        with warnings.catch_warnings():
+            # It names its own keywords; ours have scikit-learn's names.
+            warnings.filterwarnings("ignore", "L-BFGS did not converge", ConvergenceWarning)
+            report = train_full_batch(
+                model, loss, data, weight_decay=decay, tol=self.tol, max_iterations=most
+            )
+        if not report.converged:
+            warnings.warn(
+                f"fit did not converge in {report.iterations} iterations: the largest component "
+                f"of the gradient is {report.gradient:.1e}, tol={self.tol:g}; raise max_iter, "
+                "alpha or tol, or take small steps with solver='adam'",
+                FitWarning,
+                stacklevel=4,
+            )
+        return max(1, report.iterations)
+
+    def _pass_over(self, plan: TrainingPlan, data: Any) -> None:
+        """Go once over a batch of data, with an optimiser that outlives it."""
+        if not hasattr(self, "_steps"):
+            optimizer = plan.build_optimizer(self.model_.parameters())
+            self._steps = self._mean_loss(), optimizer, np.random.default_rng(plan.seed)
+        loss_fn, optimizer, random = self._steps
+        optimizer.param_groups[0]["weight_decay"] = plan.weight_decay  # the first group decays
+        model = self.model_.train()
+        device = next(model.parameters()).device
+        examples = Examples(data).to(device)
+        order = torch.from_numpy(random.permutation(len(examples)))
+        for rows in order.split(plan.batch_size):
+            features, *rest = examples.take(rows.to(device))
+            optimizer.zero_grad()
+            loss = loss_fn(model(features), *rest)
+            if not loss.isfinite():  # the weights are as they were before this step
+                raise DivergedError(f"the loss is {loss} in partial_fit: lower learning_rate")
+            loss.backward()
+            optimizer.step()
 
     def _linear(self) -> bool:
-        sizes = self.hidden_layer_sizes
-        if not hasattr(sizes, "__len__") or isinstance(sizes, str):
-            raise TypeError(
-                f"hidden_layer_sizes must be a sequence of widths, such as (128,), got {sizes!r}"
-            )
-        return len(sizes) == 0
+        return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
 
-    def _kl_weight(self) -> float:
-        if self.kl_weight is None:
-            return 0.1 * typical_cost(self.metric_)
-        return check_strength("kl_weight", self.kl_weight)
+    def _mean_loss(self) -> WeightedMean:
+        loss = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
+        return WeightedMean(loss, 1 + loss.kl_weight).to(self._device())
 
-    def _loss(self) -> WassersteinLoss | RelaxedWassersteinLoss:
-        """The loss of each example."""
-        raise NotImplementedError
-
-    def _objective(self) -> Objective:
-        """The loss in a unit in which `alpha` means the same for every metric."""
-        loss = self._loss()
-        self.epsilon_ = loss.spec.objective.epsilon
-        self.kl_weight_ = loss.kl_weight
-        return Objective(loss, typical_cost(self.metric_) + loss.kl_weight).to(self._device())
-
-    def _build(self) -> nn.Module:
-        """An untrained model."""
-        raise NotImplementedError
-
-    def _start(self, seed: int, dtype: torch.dtype) -> None:
-        """Create the model; a linear one begins at zero, as there is no symmetry to break."""
+    def _started(self, seed: int, dtype: torch.dtype) -> nn.Module:
+        """A new model; a linear one begins at zero, as there is no symmetry to break."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = self._build()
+            model: nn.Module = self._build()
         if self._linear():
             for parameter in model.parameters():
                 nn.init.zeros_(parameter)
-        self.model_ = model.to(self._device(), dtype)
+        return model.to(self._device(), dtype)
 
-    def _train(
-        self,
-        plan: FitPlan,
-        objective: Objective,
-        X: NDArray[Any],
-        target: Target,
-        weight: NDArray[np.float64] | None,
-    ) -> None:
-        """Train the model; if training is interrupted, the estimator is not fitted."""
-        mean_one = None if weight is None else weight / weight.mean()
-        try:
-            self.n_iter_ = plan.fit(self.model_, objective, self._columns(X, target, mean_one))
-        except BaseException:
-            self._forget()
-            raise
+    def _begin(self, model: Any, y: Any, weight: Any) -> None:
+        """Change the first weights of a model that has a better guess."""
 
-    def _columns(
-        self, X: NDArray[Any], target: Target, weight: NDArray[np.float64] | None
-    ) -> tuple[Target, ...]:
+    def _columns(self, model: nn.Module, X: Any, target: Target, weight: Any) -> tuple[Any, ...]:
         """What the training takes: standardised features, target, weights."""
-        dtype = next(self.model_.parameters()).dtype
+        dtype = next(model.parameters()).dtype
         features = model_features(X, self.scaler_, dtype)
         check_squares(features)
-        columns = (features, cast(target, dtype))
+        if isinstance(target, SparseTarget) or target.is_floating_point():
+            target = target.to(dtype)
+        columns = (features, target)
         return columns if weight is None else (*columns, torch.from_numpy(weight).to(dtype))
 
     def _standardize(self, X: NDArray[Any], weight: NDArray[np.float64] | None) -> None:
         """Learn means and scales, in addition to what earlier batches taught."""
         before = getattr(self, "scaler_", None)
         self.scaler_ = fit_scaler(X, weight, before) if self.standardize else None
-
-    def _outputs(self, X: Any) -> Tensor:
-        """The model's outputs `(n, labels)` for new examples, in double precision."""
-        check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, dtype=_FLOATS)
-        return self._fitted().outputs(X).double()
 
     def _device(self) -> torch.device:
         try:
@@ -246,50 +290,3 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"device must be one that torch has, got {self.device!r}: {reason}"
             ) from error
-
-
-def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:
-    """One weight per example: finite, not negative, not all zero."""
-    weight = np.array(sample_weight, dtype=np.float64)
-    if weight.shape != (examples,):
-        raise ValueError(f"sample_weight must have shape ({examples},), got {weight.shape}")
-    wrong = ~(np.isfinite(weight) & (weight >= 0))
-    if wrong.any():
-        raise ValueError(f"sample_weight must be finite and not negative, got {weight[wrong][0]}")
-    if not weight.any():
-        raise ValueError("sample_weight must have a positive weight, got only zeros")
-    return weight
-
-
-def weighted_rows(
-    X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None
-) -> tuple[NDArray[Any], Any, NDArray[np.float64] | None]:
-    """The examples whose weight is not zero."""
-    if weight is None:
-        return X, y, None
-    used = np.flatnonzero(weight)
-    return X[used], y[used], weight[used]
-
-
-_GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
-
-
-def _plain(name: str, value: Any) -> Any:
-    """A parameter as JSON holds it."""
-    if name == "metric" and value is not None and not isinstance(value, str):
-        return _GIVEN
-    if isinstance(value, np.generic | np.ndarray | Tensor):
-        value = value.tolist()
-    if isinstance(value, tuple | list):
-        return [_plain(name, each) for each in value]
-    if isinstance(value, dict):
-        return {"dict": [_plain(name, pair) for pair in value.items()]}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise ValueError(f"{name}={value!r} cannot be saved: set it to a number or None first")
-
-
-def _tupled(value: Any) -> Any:
-    if isinstance(value, dict):
-        return dict(value["dict"])
-    return tuple(_tupled(each) for each in value) if isinstance(value, list) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,70 +12,70 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import check_array
 from torch import nn
 
 from wassloss import models
-from wassloss.estimators.base import TransportEstimator, read_weight, weighted_rows
-from wassloss.estimators.decisions import check_decision
-from wassloss.estimators.fitting import FitPlan, SmallSteps
+from wassloss.estimators.base import TransportEstimator
+from wassloss.estimators.inputs import (
+    is_matrix,
+    read_classes_or_weights,
+    read_weight,
+    target_of_weights,
+    weighted_rows,
+)
 from wassloss.estimators.labels import (
     Classes,
     Labels,
-    Metric,
     labels_of_classes,
     labels_of_columns,
-    names_all_classes,
     read_classes,
 )
-from wassloss.estimators.targets import check_weights, is_matrix, target_of_weights
+from wassloss.estimators.model_file import check_decision, decide
 from wassloss.losses import WassersteinLoss
-from wassloss.scores import least_cost_label, least_cost_labels, top_labels
+from wassloss.scores import top_labels
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignore[misc]
     r"""A linear softmax model, or a perceptron, trained with `W + kl_weight · KL`.
 
     It minimises the weighted mean of
 
-    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{\tilde M + \kappa}
+    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{1 + \kappa}
 
-    plus `½ alpha Σ‖θ‖²` (not on biases), where `κ` is `kl_weight` and `M̃` the metric's median cost:
-    the larger `kl_weight`, the closer to `LogisticRegression(C=1 / (n alpha))` on standardised
-    features.
+    plus `½ alpha / n Σ‖θ‖²` (not on biases), where `κ` is `kl_weight`, `n` the total weight of the
+    examples, and costs are in units of the median cost between two labels. For large `kl_weight`
+    that is `LogisticRegression(C=1 / alpha)` on standardised features.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
             that are numbers, as far apart as their values (or, listed by `classes` in their order,
             evenly spaced); or None for the 0-1 metric.
-        classes: the class of each label of the metric, in its order. If left out, classes are
-            matched to the metric's `labels` by name if it has any; otherwise they are label
-            numbers in 0..K-1, which must include 0. Anything else is an error, because a guess
-            would depend on the classes that a fold of the data happens to contain.
-        kl_weight: in units of the cost; by default a tenth of the median cost.
-        epsilon: entropic strength, by default a fifth of the median cost; 0 is exact.
+        classes: the class of each label of the metric, in its order. If left out, classes are the
+            names in the metric's `labels` or, without those, label numbers in 0..K-1, which must
+            include 0. A guess would depend on which classes a fold of the data contains.
+        kl_weight, epsilon: as in :class:`~wassloss.WassersteinLoss`, with its defaults.
         power: exponent of the cost; None for the metric's own.
         hidden_layer_sizes: width of each hidden layer; none for a linear model.
         solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps
-            (`wassloss[train]`); ``"auto"``, L-BFGS for a linear model and up to two million
-            probabilities, `n × labels`, Adam otherwise.
-        max_iter: iterations of L-BFGS, by default 1000; or passes over the data, by default as
-            many as make 1000 steps, at least 5.
+            (`wassloss[train]`); ``"auto"``, L-BFGS for a linear model and `n × labels` up to two
+            million, Adam otherwise.
+        max_iter: iterations of L-BFGS, by default 1000; or passes over the data, by default at
+            least 5, and enough for 1000 steps.
         tol: on the gradient's largest component, for L-BFGS.
         learning_rate: of the small steps; by default 0.01 for Adam, 0.1 for SGD.
         batch_size: examples per small step.
-        alpha: strength of the penalty `½ alpha Σ‖θ‖²`, as in scikit-learn's `SGDClassifier`; for
-            small steps it is torch's `weight_decay`.
-        class_weight: weights of the classes as a dictionary, or ``"balanced"``, as in
-            scikit-learn; they multiply `sample_weight`. For class ids only.
+        alpha: strength of the penalty, which is divided by the number of examples, as in
+            scikit-learn's `MLPClassifier`.
+        class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
+            `sample_weight`. For class ids only.
         standardize: bring the features to mean 0 and variance 1 first.
-        decision: what `predict` returns: the most ``"probable"`` label, or the one of
-            ``"least_cost"`` in expectation, under the ground metric.
+        decision: predict the most ``"probable"`` label, or that of ``"least_cost"`` in expectation.
         device: where to train and predict.
         random_state: seeds the hidden layers' weights and the order of small steps.
 
@@ -89,46 +89,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     array(['mild', 'fatal'], dtype='<U5')
     """
 
-    classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        metric: Metric = None,
-        *,
-        classes: Classes = None,
-        kl_weight: float | None = None,
-        epsilon: float | None = None,
-        power: float | None = None,
-        hidden_layer_sizes: Sequence[int] = (),
-        solver: str = "auto",
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        learning_rate: float | None = None,
-        batch_size: int = 100,
-        alpha: float = 0.001,
-        class_weight: Any = None,
-        standardize: bool = True,
-        decision: str = "probable",
-        device: str = "cpu",
-        random_state: Any = None,
-    ) -> None:
-        self.metric = metric
-        self.classes = classes
-        self.kl_weight = kl_weight
-        self.epsilon = epsilon
-        self.power = power
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.alpha = alpha
-        self.class_weight = class_weight
-        self.standardize = standardize
-        self.decision = decision
-        self.device = device
-        self.random_state = random_state
+    classes: Classes = None
+    class_weight: Any = None
+    decision: str = "probable"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to examples.
@@ -140,17 +103,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             sample_weight: how much each example counts, `(n,)`.
         """
         self._forget()
-        plan = self._checked_plan()
         X, y, weight = self._read(X, y, sample_weight)
-        y = _read_y(y)
-        weight = self._with_class_weight(y, weight)
-        self._learn_labels(y, None if is_matrix(y) else np.unique(y))
-        X, y, weight = weighted_rows(X, y, weight)
-        self._standardize(X, weight)
-        objective = self._objective()
-        self._start(plan.seed, plan.dtype(len(X), self.metric_.size, self._linear()))
-        self._train(plan, objective, X, self._target(y), weight)
-        return self
+        self._learn_labels(y)
+        return self._fit(X, y, weight)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on one more batch of examples: a single pass over it, in small steps.
@@ -158,36 +113,38 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         Args:
             X: as in `fit`.
             y: as in `fit`.
-            sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
             classes: all classes of all batches; needed in the first call with class ids, unless the
                 metric or the keyword `classes` lists them.
+            sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
         """
         first = not hasattr(self, "model_")
-        plan = self._checked_plan()
-        X, y, weight = self._read(X, y, sample_weight, reset=first)
-        y = _read_y(y)
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight must be a dictionary for partial_fit, which does not see all classes "
                 "at once, got 'balanced'"
             )
-        weight = self._with_class_weight(y, weight)
+        X, y, weight = self._read(X, y, sample_weight, reset=first)
         if first:
-            self._learn_labels(y, self._first_classes(y, classes))
+            made = self.metric is None or isinstance(self.metric, str)  # of the classes in y
+            if classes is None and self.classes is None and made and not is_matrix(y):
+                raise ValueError(
+                    "classes must be passed on the first call to partial_fit, got None"
+                )
+            self._learn_labels(y, classes)
         elif classes is not None and set(np.unique(classes)) != set(self.classes_):
             raise ValueError(
                 f"classes must be those of the first call to partial_fit, {self.classes_.tolist()},"
                 f" got {list(classes)}"
             )
         X, y, weight = weighted_rows(X, y, weight)
-        target = self._target(y)
+        before = 0.0 if first else getattr(self, "_weight_seen", 0.0)
+        self._weight_seen = before + (len(X) if weight is None else float(weight.sum()))
+        plan = self._plan(self._weight_seen)
+        target = self._target(y, weight)
         self._standardize(X, weight)
         if first:
-            self._start(plan.seed, torch.float32)
-            self.n_iter_ = 0
-        if not hasattr(self, "_steps"):
-            self._steps = SmallSteps(plan, self.model_, self._objective())
-        self._steps.take(self._columns(X, target, weight))
+            self.model_, self.n_iter_ = self._started(plan.seed, torch.float32), 0
+        self._pass_over(plan, self._columns(self.model_, X, target, weight))
         self.n_iter_ += 1
         return self
 
@@ -203,13 +160,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     def predict(self, X: Any) -> NDArray[Any]:
         """One class per example, by the rule of `decision`, also if `y` was a matrix."""
-        check_decision(self.decision)
-        if self.decision == "least_cost":
-            p = self._outputs(X).softmax(1).numpy()
-            return self._named(least_cost_label(p, self.metric_))
-        logits = self._outputs(X).numpy()[:, self._labels.places]
-        classes: NDArray[Any] = self.classes_[logits.argmax(1)]
-        return classes
+        return self.predict_top(X, 1)[:, 0]
 
     def predict_top(self, X: Any, k: int) -> NDArray[Any]:
         """`k` classes per example, best first, `(n, k)`.
@@ -217,11 +168,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         By the rule of `decision`: the most probable ones, or a set with a small expected cost to
         the nearest of them.
         """
-        check_decision(self.decision)
-        p = self._outputs(X).softmax(1).numpy()
-        if self.decision == "least_cost":
-            return self._named(least_cost_labels(p, self.metric_, k))
-        classes: NDArray[Any] = self.classes_[top_labels(p[:, self._labels.places], k)]
+        chosen = self._chosen(X, k)
+        classes: NDArray[Any] = self.classes_[chosen]
         return classes
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -230,32 +178,59 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         For an indicator, that is any of its labels. For how bad mistakes are, see
         :mod:`wassloss.scores`.
         """
-        predicted = self.predict(X)
-        y = _read_y(check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None))
+        chosen = self._chosen(X, 1)[:, 0]
+        y = read_classes_or_weights(
+            check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
+        )
         if not is_matrix(y):
-            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-        if y.shape != (len(predicted), len(self.classes_)):
+            return float(accuracy_score(y, self.classes_[chosen], sample_weight=sample_weight))
+        if y.shape != (len(chosen), len(self.classes_)):
             raise ValueError(
-                f"y must have shape {(len(predicted), len(self.classes_))}, got {y.shape}"
+                f"y must have shape {(len(chosen), len(self.classes_))}, got {y.shape}"
             )
         weights = y.toarray() if sparse.issparse(y) else y
-        order = np.argsort(self.classes_, kind="stable")
-        answer = order[np.searchsorted(self.classes_, predicted, sorter=order)]
-        right = weights[np.arange(len(weights)), answer] == weights.max(1)
+        right = weights[np.arange(len(weights)), chosen] == weights.max(1)
         weight = None if sample_weight is None else read_weight(sample_weight, len(y))
         return float(np.average(right, weights=weight))
 
-    def _with_class_weight(
-        self, y: Any, weight: NDArray[np.float64] | None
-    ) -> NDArray[np.float64] | None:
+    def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:
+        """The places in `classes_` of the answers, `(n, k)`."""
+        check_decision(self.decision)
+        logits = self._outputs(X)
+        chosen: NDArray[np.int64]
+        if self.decision == "probable":
+            chosen = top_labels(logits.numpy()[:, self._labels.places], k)
+            return chosen
+        labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
+        chosen = np.argsort(self._labels.places)[labels]
+        return chosen
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
+        """Checked features, class ids or weights over labels, and weights with `class_weight`."""
+        check_decision(self.decision)
+        X, y, weight = super()._read(X, y, sample_weight, **checks)
+        y = read_classes_or_weights(y)
         if self.class_weight is None:
-            return weight
+            return X, y, weight
         if is_matrix(y):
             raise ValueError(
                 f"class_weight must be None where y is a matrix, got {self.class_weight!r}"
             )
-        own: NDArray[np.float64] = compute_sample_weight(self.class_weight, y)
-        return own if weight is None else own * weight
+        own = compute_sample_weight(self.class_weight, y)
+        return X, y, own if weight is None else own * weight
+
+    def _learn_labels(self, y: Any, classes: Any = None) -> None:
+        """Match the classes, by default those in `y`, or its columns, to the metric's labels."""
+        if is_matrix(y):
+            labels = labels_of_columns(y.shape[1], self.metric, self.classes, self.power)
+        else:
+            found = np.unique(y if classes is None else read_classes(classes))
+            labels = labels_of_classes(found, self.metric, self.classes, self.power)
+        self._take_labels(labels)
+
+    def _take_labels(self, labels: Labels) -> None:
+        self._labels = labels
+        self.metric_, self.classes_ = labels.metric, labels.classes
 
     def _own_state(self) -> dict[str, Any]:
         return self._labels.state()
@@ -263,38 +238,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def _set_own_state(self, state: dict[str, Any]) -> None:
         self._take_labels(Labels.from_state(self.metric_, state))
 
-    def _named(self, labels: NDArray[np.int64]) -> NDArray[Any]:
-        """The classes of labels of the metric."""
-        classes: NDArray[Any] = self.classes_[np.argsort(self._labels.places)[labels]]
-        return classes
-
-    def _checked_plan(self) -> FitPlan:
-        check_decision(self.decision)
-        return self._plan()
-
-    def _first_classes(self, y: Any, classes: Any) -> NDArray[Any] | None:
-        """All classes, given a first batch, which may lack some."""
-        if is_matrix(y):
-            return None
-        if classes is not None:
-            return np.unique(read_classes(classes))
-        if not names_all_classes(self.metric, self.classes):
-            raise ValueError("classes must be passed on the first call to partial_fit, got None")
-        return np.unique(y)
-
-    def _learn_labels(self, y: Any, found: NDArray[Any] | None) -> None:
-        """Match the classes that were found, or the columns of `y`, to the metric's labels."""
-        if found is None:
-            labels = labels_of_columns(y.shape[1], self.metric, self.classes, self._power())
-        else:
-            labels = labels_of_classes(found, self.metric, self.classes, self._power())
-        self._take_labels(labels)
-
-    def _take_labels(self, labels: Labels) -> None:
-        self._labels = labels
-        self.metric_, self.classes_ = labels.metric, labels.classes
-
-    def _target(self, y: Any) -> Target:
+    def _target(self, y: Any, weight: Any) -> Target:
         if not is_matrix(y):
             return torch.from_numpy(self._labels.places_of(y))
         if y.shape[1] != self.metric_.size:
@@ -307,16 +251,5 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             return models.LinearSoftmax(features, labels)
         return models.MLP(features, self.hidden_layer_sizes, labels)
 
-    def _loss(self) -> WassersteinLoss:
-        return WassersteinLoss(
-            self.metric_, epsilon=self.epsilon, kl_weight=self._kl_weight(), reduction="none"
-        )
-
-
-def _read_y(y: Any) -> Any:
-    """Checked class ids `(n,)`, or weights `(n, labels)`."""
-    if is_matrix(y):
-        return check_weights(y)
-    y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
-    return y
+    def _loss(self, **keywords: Any) -> WassersteinLoss:
+        return WassersteinLoss(self.metric_, **keywords)

@@ -1,17 +1,13 @@
 """Which class is which label of the ground metric.
 
-A part of the data may lack classes, as a fold of cross-validation often does. So the label of a
-class must follow from the metric, or from what the user says, and never from which classes occur:
+A fold of cross-validation may lack classes, so the label of a class follows from the metric, or
+from what the user says, and never from which classes occur:
 
-==================================  ==============================================================
-`classes` are given                 the class of each label, in the metric's order
-the metric has names                classes are names
-it has none                         classes are label numbers, 0..K-1. They must include 0, because
-                                    1, 2, 3 may be label numbers or classes counted from 1; nor may
-                                    they be positions of other labels on a line
-``"ordinal"``, or None              the classes make the metric, by their values, so two of them are
-                                    the same distance apart whatever others there are
-==================================  ==============================================================
+- `classes` are given: the class of each label, in the metric's order;
+- the metric has names: classes are names;
+- it has none: classes are label numbers, 0..K-1. They must include 0, because 1, 2, 3 may be
+  classes counted from 1; nor may they be positions of other labels on a line;
+- ``"ordinal"``, or None: the classes make the metric, by their values alone.
 """
 
 from __future__ import annotations
@@ -25,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._checks import check_number
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.ground.matrix import as_ground_metric
 
@@ -34,48 +31,28 @@ Classes = NDArray[Any] | Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes and the labels of a metric that they are.
+    """Classes and the labels of a metric that they are."""
 
-    Attributes:
-        metric: over K labels.
-        classes: K of them, in the order that scikit-learn sees: sorted for class ids, in the order
-            of the columns for matrices.
-        places: the label that each class is.
-    """
-
-    metric: GroundMetric
-    classes: NDArray[Any]
-    places: NDArray[np.int64]
+    metric: GroundMetric  # over K labels
+    classes: NDArray[Any]  # K, as scikit-learn sees them: sorted, or in the order of y's columns
+    places: NDArray[np.int64]  # the label that each class is
 
     def places_of(self, y: NDArray[Any]) -> NDArray[np.int64]:
-        """The label of each class id in `y`.
-
-        Raises:
-            ValueError: a class is not among those known.
-        """
+        """The label of each class id in `y`, all of which must be known."""
         found, inverse = np.unique(y, return_inverse=True)
-        _check_known("y", found, self.classes, "the classes")
+        _check_known(found, self.classes, "the classes")
         # As Python objects: NumPy compares integers of different types as floats.
         place = {each: i for i, each in enumerate(self.classes.tolist())}
         return self.places[[place[each] for each in found.tolist()]][inverse]
 
     def state(self) -> dict[str, Any]:
-        """Classes and places as JSON holds them.
-
-        Raises:
-            ValueError: the classes are neither numbers nor strings.
-        """
-        listed = self.classes.tolist()
-        named = self.classes.dtype.kind == "O" and all(isinstance(each, str) for each in listed)
-        if self.classes.dtype.kind not in "biufU" and not named:
+        """Classes and places as JSON holds them."""
+        listed, dtype = self.classes.tolist(), self.classes.dtype
+        if dtype.kind not in "biufU" and not all(isinstance(each, str) for each in listed):
             raise ValueError(
                 f"classes must be numbers or strings to be saved, got {self.classes[0]!r}"
             )
-        return {
-            "classes": listed,
-            "dtype": self.classes.dtype.str,
-            "places": self.places.tolist(),
-        }
+        return {"classes": listed, "dtype": dtype.str, "places": self.places.tolist()}
 
     @classmethod
     def from_state(cls, metric: GroundMetric, state: dict[str, Any]) -> Labels:
@@ -91,44 +68,11 @@ class Labels:
 def labels_of_classes(
     found: NDArray[Any], metric: Metric, classes: Classes, power: float | None
 ) -> Labels:
-    """Match class ids, sorted, to a metric: see the table above."""
-    if classes is not None:
-        every = read_classes(classes)
-        _check_known("y", found, every, "classes")
-        return _sorted(_resolved(metric, every, power), every)
-    if metric is None:
-        return _sorted(_resolved(None, found, power), found)
-    if isinstance(metric, str):
-        if metric == "ordinal" and found.dtype.kind not in "biuf":
-            raise ValueError(
-                'metric="ordinal" takes numbers as classes, got '
-                f"{found[0]!r}; pass classes=[...] in their order"
-            )
-        return _sorted(_resolved(metric, found, power), found)
-    ground = _with_power(_fixed(metric), power)
-    if ground.labels is not None:
-        names = np.array(ground.labels)
-        if not all(isinstance(name, str) for name in found.tolist()):
-            raise ValueError(
-                f"y must hold names, as the ground metric has labels ({names[0]!r}, …), got "
-                f"{found[0]!r}; for ids, pass y = np.array(metric.labels)[ids], or classes=[...]"
-            )
-        _check_known("y", found, names, "the ground metric's labels")
-        return _sorted(ground, names.astype(found.dtype) if found.dtype == object else names)
-    if not _are_label_numbers(found, ground.size):
-        raise ValueError(
-            f"y must hold numbers of labels, 0 and others in 0..{ground.size - 1}, where the "
-            f"ground metric has no names, got {_shown(found)}; say which class is which label with "
-            "classes=[...], in the metric's order, or name the metric's labels with labels=[...]"
-        )
-    if _could_be_positions(found, ground):
-        raise ValueError(
-            f"y could hold numbers of labels or positions of {ground!r}, got {_shown(found)}; say "
-            "which class is which label with classes=[...], in the metric's order"
-        )
-    numbers = np.arange(ground.size)
-    own = numbers.astype(found.dtype)
-    return _sorted(ground, own if np.array_equal(own, numbers) else numbers)
+    """Match class ids, sorted, to a metric: see the list above."""
+    ground, every = _matched(found, metric, classes)
+    # scikit-learn's scorers take the columns of probabilities to be in sorted order.
+    order = np.argsort(every, kind="stable")
+    return Labels(_with_power(ground, power), every[order], order)
 
 
 def labels_of_columns(
@@ -140,17 +84,57 @@ def labels_of_columns(
         raise ValueError(
             f"y must have a column for each of {len(every)} classes, got {columns} columns"
         )
-    ground = _resolved(metric, every, power, what="y", unit="columns")
+    ground = _metric_over(every, metric, "y", "columns")
     if classes is None and ground.labels is not None:
         every = np.array(ground.labels)
-    return Labels(ground, every, np.arange(columns))
+    return Labels(_with_power(ground, power), every, np.arange(columns))
 
 
-def names_all_classes(metric: Metric, classes: Classes) -> bool:
-    """Whether the classes are known without the data."""
+def _matched(
+    found: NDArray[Any], metric: Metric, classes: Classes
+) -> tuple[GroundMetric, NDArray[Any]]:
+    """The metric and the class of each of its labels."""
     if classes is not None:
-        return True
-    return metric is not None and not isinstance(metric, str)
+        every = read_classes(classes)
+        _check_known(found, every, "classes")
+        return _metric_over(every, metric, "classes", "classes"), every
+    if metric is None or isinstance(metric, str):
+        if metric == "ordinal" and found.dtype.kind not in "biuf":
+            raise ValueError(
+                'metric="ordinal" takes numbers as classes, got '
+                f"{found[0]!r}; pass classes=[...] in their order"
+            )
+        return metric_of_labels(metric, found.tolist()), found
+    ground = _fixed(metric)
+    if ground.labels is not None:
+        names = np.array(ground.labels)
+        if not all(isinstance(name, str) for name in found.tolist()):
+            raise ValueError(
+                f"y must hold names, as the ground metric has labels ({names[0]!r}, …), got "
+                f"{found[0]!r}; for ids, pass y = np.array(metric.labels)[ids], or classes=[...]"
+            )
+        _check_known(found, names, "the ground metric's labels")
+        return ground, names.astype(found.dtype) if found.dtype == object else names
+    kind, whole = found.dtype.kind, False
+    if kind in "iuf" and (found == np.floor(found)).all():
+        whole = found[0] == 0 and found[-1] < ground.size
+    if not (ground.size == 2 if kind == "b" else whole):
+        raise ValueError(
+            f"y must hold numbers of labels, 0 and others in 0..{ground.size - 1}, where the "
+            f"ground metric has no names, got {_shown(found)}; say which class is which label with "
+            "classes=[...], in the metric's order, or name the metric's labels with labels=[...]"
+        )
+    if isinstance(ground, Ordinal):
+        place = {position: i for i, position in enumerate(ground.positions.tolist())}
+        places = [place.get(each) for each in found.tolist()]
+        if None not in places and places != found.tolist():
+            raise ValueError(
+                f"y could hold numbers of labels or positions of {ground!r}, got {_shown(found)}; "
+                "say which class is which label with classes=[...], in the metric's order"
+            )
+    numbers = np.arange(ground.size)
+    own = numbers.astype(found.dtype)
+    return ground, own if np.array_equal(own, numbers) else numbers
 
 
 def read_classes(classes: Any) -> NDArray[Any]:
@@ -166,14 +150,10 @@ def read_classes(classes: Any) -> NDArray[Any]:
 def metric_of_labels(
     kind: str | None, values: Sequence[Any], dtype: Any = np.float64, names: Sequence[str] = ()
 ) -> GroundMetric:
-    """The metric that labels make by themselves.
+    """The metric that labels make by themselves, with their `names`.
 
-    Args:
-        kind: ``"ordinal"``, labels on a line: at their values if they are numbers, evenly spaced in
-            the given order otherwise; or None, all labels one apart.
-        values: the labels, numbers or not.
-        dtype: the precision that must keep numbers apart.
-        names: of the labels, for the metric.
+    Its kind is ``"ordinal"``, labels on a line: at their values if they are numbers, which `dtype`
+    must keep apart, evenly spaced in the given order otherwise; or None, all labels one apart.
     """
     labels = list(names) or None
     if kind is None:
@@ -193,9 +173,6 @@ def _line_positions(values: Sequence[int | float], dtype: Any) -> Any:
 
     Only differences matter, so numbers that `dtype` cannot hold, such as times in seconds, are
     counted from the smallest, which whole numbers survive exactly.
-
-    Raises:
-        ValueError: some are too close to each other, or too far apart.
     """
     low, high = min(values), max(values)
     with np.errstate(over="ignore"):
@@ -217,42 +194,17 @@ def _line_positions(values: Sequence[int | float], dtype: Any) -> Any:
     )
 
 
-def _resolved(
-    metric: Metric,
-    classes: NDArray[Any],
-    power: float | None,
-    what: str = "classes",
-    unit: str = "classes",
-) -> GroundMetric:
-    """The metric over given classes, its labels."""
+def _metric_over(every: NDArray[Any], metric: Metric, what: str, unit: str) -> GroundMetric:
+    """The metric whose labels are given classes; `what` has them as its `unit`, for the error."""
     if metric is None or isinstance(metric, str):
-        return _with_power(metric_of_labels(metric, classes.tolist()), power)
+        return metric_of_labels(metric, every.tolist())
     ground = _fixed(metric)
-    if ground.size != len(classes):
+    if ground.size != len(every):
         raise ValueError(
             f"{what} must have {ground.size} {unit}, as the ground metric has labels, got "
-            f"{len(classes)}"
+            f"{len(every)}"
         )
-    return _with_power(ground, power)
-
-
-def _are_label_numbers(found: NDArray[Any], size: int) -> bool:
-    """Whether sorted classes can only be labels by their number."""
-    if found.dtype.kind == "b":
-        return size == 2
-    if found.dtype.kind not in "iuf" or (found != np.floor(found)).any():
-        return False
-    return bool(found[0] == 0 and found[-1] < size)
-
-
-def _could_be_positions(found: NDArray[Any], ground: GroundMetric) -> bool:
-    """Whether numbers of labels are also positions on a line, but of other labels."""
-    if not isinstance(ground, Ordinal):
-        return False
-    place = {position: i for i, position in enumerate(ground.positions.tolist())}
-    return all(each in place for each in found.tolist()) and any(
-        place[each] != each for each in found.tolist()
-    )
+    return ground
 
 
 def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
@@ -263,19 +215,13 @@ def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
 
 
 def _with_power(ground: GroundMetric, power: float | None) -> GroundMetric:
-    return ground if power is None else ground.with_cost(power=power)
+    return ground if power is None else ground.with_cost(power=check_number("power", power))
 
 
-def _sorted(ground: GroundMetric, classes: NDArray[Any]) -> Labels:
-    """scikit-learn's scorers take the columns of probabilities to be in sorted order."""
-    order = np.argsort(classes, kind="stable")
-    return Labels(ground, classes[order], order)
-
-
-def _check_known(name: str, found: NDArray[Any], known: NDArray[Any], what: str) -> None:
+def _check_known(found: NDArray[Any], known: NDArray[Any], what: str) -> None:
     unknown = sorted(set(found.tolist()) - set(known.tolist()), key=str)
     if unknown:
-        raise ValueError(f"{name} must hold {what} {_shown(known)}, got {unknown[0]!r}")
+        raise ValueError(f"y must hold {what} {_shown(known)}, got {unknown[0]!r}")
 
 
 def _shown(classes: NDArray[Any]) -> str:

@@ -1,4 +1,4 @@
-"""A trained model in one safetensors file, with everything that predicting takes.
+"""A trained model with everything that predicting takes, and its safetensors file.
 
 ==========================  ======================================================================
 ``model.*``                 the weights
@@ -12,6 +12,7 @@ Estimators save themselves in this form, and runs of the command line their mode
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 from collections.abc import Iterator
@@ -21,19 +22,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
+from wassloss._checks import check_choice
 from wassloss._files import pack_npz, unpack_npz
+from wassloss._precision import narrowed
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
-from wassloss.estimators.standardization import model_features
 from wassloss.ground import GroundMetric
-from wassloss.ground._saving import to_arrays
-from wassloss.ground.storage import from_arrays
-from wassloss.models.config import build
-from wassloss.training.run import describe
+from wassloss.ground.storage import from_arrays, to_arrays
+from wassloss.models import build, describe
+from wassloss.scores import least_cost_label, least_cost_labels, top_labels
 
 _FORMAT = 2
+GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
 _SCALER = ("mean_", "var_", "scale_")
 _ROWS = 4096  # examples that are predicted at once, at most
 _ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded whatever the labels
@@ -41,19 +44,12 @@ _ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded wha
 
 @dataclass(frozen=True)
 class FittedModel:
-    """The way from features to outputs.
+    """The way from features to outputs."""
 
-    Attributes:
-        metric: the ground metric of the labels.
-        model: in evaluation mode; takes standardised features.
-        scaler: standardises them, or None.
-        feature_names: the columns it was trained on, or None if they go by position.
-    """
-
-    metric: GroundMetric
-    model: nn.Module
-    scaler: StandardScaler | None
-    feature_names: tuple[str, ...] | None
+    metric: GroundMetric  # of the labels
+    model: nn.Module  # in evaluation mode; takes standardised features
+    scaler: StandardScaler | None  # standardises them
+    feature_names: tuple[str, ...] | None  # it was trained on; None if columns go by position
 
     @property
     def features(self) -> int:
@@ -74,6 +70,52 @@ def rows_at_once(labels: int) -> int:
     return max(1, min(_ROWS, _ENTRIES // labels))
 
 
+def fit_scaler(
+    X: NDArray[Any], weight: NDArray[Any] | None = None, before: StandardScaler | None = None
+) -> StandardScaler:
+    """Learn means and scales of features, in addition to what `before`, unchanged, has learned."""
+    scaler = StandardScaler() if before is None else copy.deepcopy(before)
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
+        scaler.partial_fit(X, sample_weight=weight)
+    wrong = np.flatnonzero(~np.isfinite(scaler.var_))
+    if len(wrong):
+        column, largest = wrong[0], np.abs(X[:, wrong[0]]).max()
+        raise ValueError(
+            f"X must have a finite variance in {X.dtype}, got numbers up to {largest:g} in "
+            f"column {column}; divide that column by its size"
+        )
+    return scaler
+
+
+def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Tensor:
+    """Features as a model takes them: standardised, in its precision, on the CPU."""
+    if scaler is None:
+        # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
+        # their last bits from one call to the next, and a fit would not repeat exactly.
+        own = X if isinstance(X, Tensor) else torch.tensor(X)
+        return narrowed("X", own, dtype)
+    return narrowed("X, standardized,", torch.tensor(scaler.transform(np.asarray(X))), dtype)
+
+
+def check_decision(decision: str) -> None:
+    """Refuse unknown rules."""
+    check_choice("decision", decision, ("probable", "least_cost"))
+
+
+def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:
+    """Indices of `k` labels per example, best first, `(n, k)`, given their probabilities.
+
+    The most ``"probable"`` ones, or those of ``"least_cost"``: the label, or for several the set,
+    whose expected cost to the nearest of them is small.
+    """
+    check_decision(decision)
+    if decision == "probable":
+        return torch.as_tensor(top_labels(p, k))
+    if k == 1:
+        return torch.as_tensor(least_cost_label(p, metric)).unsqueeze(1)
+    return torch.as_tensor(least_cost_labels(p, metric, k))
+
+
 def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
     """The content of a file, with `state` that JSON can hold."""
     tensors = {f"model.{name}": tensor for name, tensor in fitted.model.state_dict().items()}
@@ -92,20 +134,21 @@ def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
 
 
 def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
-    """What `pack` was given; the state has its `kind`.
-
-    Raises:
-        ValueError, TypeError, KeyError, RuntimeError, SafetensorError: for other content.
-    """
+    """What `pack` was given; the state has its `kind`. For its errors, see `one_line_errors`."""
     tensors, state = unsealed_tensors(content)
     if state["format"] != _FORMAT:
         raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
     metric = from_arrays(unpack_npz(io.BytesIO(tensors["metric"].numpy().tobytes())))
     names = state["feature_names"]
-    model = _model(state["model"], tensors)
-    scaler = _scaler(state, tensors)
-    fitted = FittedModel(metric, model, scaler, None if names is None else tuple(names))
-    return fitted, state
+    weights = {name[6:]: t for name, t in tensors.items() if name.startswith("model.")}
+    model, scaler = build(state["model"], weights), None
+    if state["examples_seen"] is not None:
+        scaler = StandardScaler()
+        for name in _SCALER:
+            setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
+        scaler.n_samples_seen_ = np.float64(state["examples_seen"])
+        scaler.n_features_in_ = len(scaler.mean_)
+    return FittedModel(metric, model, scaler, None if names is None else tuple(names)), state
 
 
 @contextmanager
@@ -120,22 +163,23 @@ def one_line_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         raise ValueError(f"{os.fspath(path)} is not a saved {what}: {reason}") from error
 
 
-def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> nn.Module:
-    with torch.device("meta"):  # without weights of its own
-        model = build(config)
-    weights = {
-        name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")
-    }
-    model.load_state_dict(weights, assign=True)
-    return model.eval()
+def plain(name: str, value: Any) -> Any:
+    """A parameter of an estimator as JSON holds it."""
+    if name == "metric" and value is not None and not isinstance(value, str):
+        return GIVEN
+    if isinstance(value, np.generic | np.ndarray | Tensor):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        return [plain(name, each) for each in value]
+    if isinstance(value, dict):
+        return {"dict": [plain(name, pair) for pair in value.items()]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"{name}={value!r} cannot be saved: set it to a number or None first")
 
 
-def _scaler(state: dict[str, Any], tensors: dict[str, Tensor]) -> StandardScaler | None:
-    if state["examples_seen"] is None:
-        return None
-    scaler = StandardScaler()
-    for name in _SCALER:
-        setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
-    scaler.n_samples_seen_ = np.float64(state["examples_seen"])
-    scaler.n_features_in_ = len(scaler.mean_)
-    return scaler
+def tupled(value: Any) -> Any:
+    """A parameter that `plain` was given, with tuples for lists."""
+    if isinstance(value, dict):
+        return dict(value["dict"])
+    return tuple(tupled(each) for each in value) if isinstance(value, list) else value

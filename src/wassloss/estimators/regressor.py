@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from torch import nn
+from torch import Tensor, nn
 
 from wassloss import models
 from wassloss._checks import check_strength
-from wassloss.estimators.base import TransportEstimator, weighted_rows
-from wassloss.estimators.labels import Metric, labels_of_columns
+from wassloss.estimators.base import TransportEstimator
+from wassloss.estimators.inputs import read_masses
+from wassloss.estimators.labels import labels_of_columns
 from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.losses import RelaxedWassersteinLoss
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: ignore[misc]
     """A mass for every label, of any total: heat maps, counts, spectra.
 
@@ -33,7 +36,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for labels
             in a row; or None for the 0-1 metric.
         gamma: price of a mismatch of masses, as in :class:`~wassloss.RelaxedWassersteinLoss`.
-        kl_weight: weight of `KL~(y ‖ prediction)`, by default a tenth of the median cost.
+        kl_weight: weight of `KL~(y ‖ prediction)`.
         epsilon, power, hidden_layer_sizes, solver, max_iter, tol: as in
             :class:`WassersteinClassifier`.
         learning_rate, batch_size, alpha, standardize, device, random_state: the same.
@@ -49,42 +52,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
     True
     """
 
-    mass_unit_: float
-
-    def __init__(
-        self,
-        metric: Metric = None,
-        *,
-        gamma: float | Iterable[float] | None = None,
-        kl_weight: float | None = None,
-        epsilon: float | None = None,
-        power: float | None = None,
-        hidden_layer_sizes: Sequence[int] = (),
-        solver: str = "auto",
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        learning_rate: float | None = None,
-        batch_size: int = 100,
-        alpha: float = 0.001,
-        standardize: bool = True,
-        device: str = "cpu",
-        random_state: Any = None,
-    ) -> None:
-        self.metric = metric
-        self.gamma = gamma
-        self.kl_weight = kl_weight
-        self.epsilon = epsilon
-        self.power = power
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.alpha = alpha
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    gamma: float | Iterable[float] = 1.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -102,20 +70,10 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
             sample_weight: how much each example counts, `(n,)`.
         """
         self._forget()
-        plan = self._plan()
         X, y, weight = self._read(X, y, sample_weight, y_numeric=True)
-        y = _read_masses(y)
-        self.metric_ = labels_of_columns(y.shape[1], self.metric, None, self._power()).metric
-        X, y, weight = weighted_rows(X, y, weight)
-        self._standardize(X, weight)
-        objective = self._objective()
-        mean = np.average(y, axis=0, weights=weight)
-        self.mass_unit_ = _mass_unit(y, weight, self.metric_, self.epsilon_)
-        self._start(plan.seed, plan.dtype(len(y), y.shape[1], self._linear()))
-        self._begin_at(mean / self.mass_unit_)
-        target = torch.from_numpy(y / self.mass_unit_)
-        self._train(plan, objective, X, target, weight)
-        return self
+        y = read_masses(y)
+        self.metric_ = labels_of_columns(y.shape[1], self.metric, None, self.power).metric
+        return self._fit(X, y, weight)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Masses `(n, labels)`, all positive."""
@@ -132,37 +90,20 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         labels = self.metric_.size
         return models.MeasureModel(self.n_features_in_, labels, self.hidden_layer_sizes)
 
+    def _loss(self, **keywords: Any) -> RelaxedWassersteinLoss:
+        return RelaxedWassersteinLoss(self.metric_, gamma=self.gamma, **keywords)
+
+    def _target(self, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> Tensor:
+        self.mass_unit_ = _mass_unit(y, weight, self.metric_.in_medians(), self.epsilon)
+        return torch.from_numpy(y / self.mass_unit_)
+
     @torch.no_grad()
-    def _begin_at(self, masses: NDArray[np.float64]) -> None:
-        """Start from a model that predicts the same masses for all, up to its hidden layers."""
-        last: Any = self.model_.scores.layers[-1]  # type: ignore[union-attr, index]
-        m = torch.from_numpy(masses.clip(1e-3)).to(last.bias)
+    def _begin(self, model: Any, y: Any, weight: Any) -> None:
+        """Predict the mean masses for all, up to the hidden layers."""
+        last = model.scores.layers[-1]
+        mean = np.average(y, axis=0, weights=weight) / self.mass_unit_
+        m = torch.from_numpy(mean.clip(1e-3)).to(last.bias)
         last.bias.copy_(m + torch.log(-torch.expm1(-m)))  # where softplus is m
-
-    def _loss(self) -> RelaxedWassersteinLoss:
-        return RelaxedWassersteinLoss(
-            self.metric_,
-            epsilon=self.epsilon,
-            gamma=self.gamma,
-            kl_weight=self._kl_weight(),
-            reduction="none",
-        )
-
-
-def _read_masses(y: Any) -> NDArray[np.float64]:
-    if hasattr(y, "toarray"):
-        y = y.toarray()
-    if y.ndim != 2:
-        raise ValueError(f"y must have shape (n, labels), got {y.shape}; y[:, None] for one label")
-    if y.dtype.kind not in "fiub":
-        raise ValueError(f"y must hold numbers, got {y.dtype}")
-    if y.min() < 0:
-        raise ValueError(f"y must not be negative, got {y.min()}")
-    masses: NDArray[np.float64] = y.astype(np.float64)
-    empty = np.flatnonzero(masses.sum(axis=1) == 0)
-    if len(empty):
-        raise ValueError(f"y must have some mass in every row, got none in row {empty[0]}")
-    return masses
 
 
 def _mass_unit(

@@ -6,12 +6,11 @@ Ordinal(10, power=2, scale=9)
 """
 
 from wassloss.ground.base import GroundMetric
-from wassloss.ground.cost import Cost
 from wassloss.ground.discrete import Discrete
 from wassloss.ground.embedding import Embedding
 from wassloss.ground.graph import Graph
 from wassloss.ground.grid import Grid
-from wassloss.ground.matrix import Matrix
+from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.ordinal import Ordinal
 from wassloss.ground.storage import load
 from wassloss.ground.tree import Tree

@@ -1,15 +1,33 @@
-"""From distance to cost: the rule, and its two parameters."""
+"""From distance to cost: the rule, its two parameters, and what is derived from a whole metric."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    pass
+
 Scale: TypeAlias = float | Literal["max", "median"] | None
+BLOCK_ENTRIES = 2**22  # of distances or costs computed at once, to bound the memory
+
+
+class CostKeywords(TypedDict, total=False):
+    """The parameters of the cost; see :class:`GroundMetric`."""
+
+    power: float
+    scale: Scale
+
+
+class MetricKeywords(CostKeywords, total=False):
+    """The keywords of every ground metric; see :class:`GroundMetric`."""
+
+    labels: Sequence[str] | None
 
 
 def cost_of(distance: Tensor, power: float, scale: float) -> Tensor:
@@ -34,14 +52,8 @@ def cost_of(distance: Tensor, power: float, scale: float) -> Tensor:
 
 
 def held_cost(distance: Tensor, power: float, scale: float) -> float:
-    """The cost of one distance, for numbers that are derived from it.
-
-    Raises:
-        ValueError: it overflows, or vanishes although the distance does not.
-    """
-    d = float(distance)
-    if not math.isfinite(d):
-        raise infinite_distance(distance.dtype, d)
+    """The cost of one distance; an error if it overflows, or if it alone is rounded to 0."""
+    d = finite_distance(distance)
     cost = float(cost_of(distance, power, scale))
     if not math.isfinite(cost):
         raise overflow(distance.dtype, power, scale, d)
@@ -66,21 +78,15 @@ def overflow(
     )
 
 
-def infinite_distance(dtype: torch.dtype, got: float) -> ValueError:
-    """The error for distances that are too large for a dtype."""
-    return ValueError(
-        f"distances must be finite in {dtype}, got {got}; divide what the metric is built from, or "
-        "pass it in float64"
-    )
-
-
-def check_power(power: float) -> float:
-    """A finite, non-negative power."""
-    if isinstance(power, bool) or not isinstance(power, Real):
-        raise TypeError(f"power must be a number, got {power!r}")
-    if not math.isfinite(power) or power < 0:
-        raise ValueError(f"power must be finite and at least 0, got {power}")
-    return float(power)
+def finite_distance(distance: Tensor) -> float:
+    """One distance as a number; an error if it overflowed."""
+    d = float(distance)
+    if not math.isfinite(d):
+        raise ValueError(
+            f"distances must be finite in {distance.dtype}, got {d}; divide what the metric is "
+            "built from, or pass it in float64"
+        )
+    return d
 
 
 def check_scale(scale: Scale) -> float | Literal["max", "median"]:
@@ -89,11 +95,15 @@ def check_scale(scale: Scale) -> float | Literal["max", "median"]:
         return 1.0
     if scale == "max" or scale == "median":
         return scale
-    expected = "scale must be None, a positive number, 'max' or 'median'"
-    if isinstance(scale, str):
-        raise ValueError(f"{expected}, got {scale!r}")
-    if isinstance(scale, bool) or not isinstance(scale, Real):
-        raise TypeError(f"{expected}, got {scale!r}")
-    if not math.isfinite(scale) or scale <= 0:
-        raise ValueError(f"{expected}, got {scale}")
-    return float(scale)
+    is_number = isinstance(scale, Real) and not isinstance(scale, bool)
+    if is_number and math.isfinite(scale) and scale > 0:
+        return float(scale)
+    error = ValueError if is_number or isinstance(scale, str) else TypeError
+    raise error(f"scale must be None, a positive number, 'max' or 'median', got {scale!r}")
+
+
+def blocks(indices: Tensor, width: int) -> Iterator[Tensor]:
+    """``indices`` in pieces whose rows of ``width`` entries fit a bounded memory."""
+    step = max(1, BLOCK_ENTRIES // width)
+    for start in range(0, len(indices), step):
+        yield indices[start : start + step]

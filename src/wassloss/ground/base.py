@@ -10,31 +10,28 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_count
+from wassloss._checks import check_count, check_strength
 from wassloss._files import write_npz
-from wassloss.ground._arrays import Numbers, label_indices
+from wassloss.ground import storage
 from wassloss.ground._cost import (
     Scale,
-    check_power,
+    blocks,
     check_scale,
     cost_of,
+    finite_distance,
     held_cost,
-    infinite_distance,
     overflow,
 )
-from wassloss.ground._labels import check_labels, find_label
-from wassloss.ground._saving import to_arrays
-from wassloss.ground._summaries import blocks, max_distance, median_distance
-from wassloss.ground.axioms import AxiomReport, axiom_report
+from wassloss.ground._inputs import Numbers, check_labels, find_label, label_indices
+from wassloss.ground.inspection import AxiomReport, axiom_report
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
-LARGEST_BLOCK = 2**24  # elements of costs held at once on the way to a few of them
+_EXACT_MEDIAN = 2048  # labels up to which the median is over every pair
+_MEDIAN_COLUMNS = 256  # beyond, over the pairs of this many evenly spaced labels with all
 
 
 class GroundMetric(ABC):
@@ -63,28 +60,31 @@ class GroundMetric(ABC):
         labels: a name for each label.
     """
 
-    # The constructor's array arguments: what a saved file must hold.
-    _FIELDS: ClassVar[tuple[str, ...]]
+    _FIELDS: ClassVar[tuple[str, ...]]  # the constructor's array arguments, which a file holds
     is_distance: ClassVar[bool] = True
     """Whether costs are symmetric, and 0 from a label to itself."""
     _known_costs: Tensor | None = None  # (K, K), see known_costs
     _recast_costs: Tensor | None = None  # the same in another dtype
     _largest_known_cost: float | None = None
 
+    def __init_subclass__(cls) -> None:
+        if cls.__module__.startswith("wassloss.ground.") and "_FIELDS" in vars(cls):
+            storage.KINDS[cls.__name__] = cls
+
     def __init__(
         self,
         size: int,
         *,
         like: Tensor,
-        power: float,
-        scale: Scale,
-        labels: Sequence[str] | None,
+        power: float = 1.0,
+        scale: Scale = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
-        # Subclasses set their tensors first, for a scale of "max" asks for distances.
+        # Subclasses set their tensors first: a scale of "max" asks for distances.
         self._anchor = like.new_zeros(())  # carries device and dtype
         self._size = size
         self._labels = check_labels(labels, size)
-        self._power = check_power(power)
+        self._power = check_strength("power", power)
         self._scale = self._resolved(check_scale(scale))
 
     @property
@@ -129,8 +129,8 @@ class GroundMetric(ABC):
             indices: integers of any shape, each in 0..K-1.
 
         Returns:
-            Tensor of shape ``(*indices.shape, K)``, whose entry ``[..., i]`` is the distance
-            from label ``i`` to label ``indices[...]``.
+            Shape ``(*indices.shape, K)``: entry ``[..., i]`` is from label ``i`` to
+            ``indices[...]``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(4).distance_columns([3, 1])
@@ -160,20 +160,9 @@ class GroundMetric(ABC):
     def cost_rows(self, indices: int | Numbers) -> Tensor:
         """Costs from a few chosen labels to every one: what a decision costs, by the true label.
 
-        The same as ``cost_columns`` for distances.
-
-        >>> from wassloss.ground import Cost
-        >>> matrix = Cost([[0, 9], [1, 0]])
-        >>> matrix.cost_rows(0), matrix.cost_columns(0)
-        (tensor([0., 9.]), tensor([0., 1.]))
+        The same as ``cost_columns`` for distances; see :class:`Cost` for the difference.
         """
-        checked = label_indices(indices, self._size, self.device)
-        flat, table = checked.reshape(-1), self._known_costs
-        if table is None:
-            rows = self._cost_rows(flat)
-        else:
-            rows = (table if self.is_distance else table.T)[flat]
-        return rows.reshape(*checked.shape, self._size)
+        return self.cost_columns(indices)
 
     def distance_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
         """Distances of chosen pairs of labels, for when whole columns are more than is needed.
@@ -181,9 +170,6 @@ class GroundMetric(ABC):
         Args:
             first: where from, integers of any shape, each in 0..K-1.
             second: where to, of a shape that broadcasts against that of ``first``.
-
-        Returns:
-            Tensor of the shape they broadcast to.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(4).distance_between([0, 1], [3, 3])
@@ -200,20 +186,12 @@ class GroundMetric(ABC):
         tensor([[4., 9.],
                 [1., 4.]])
         """
-        if self._known_costs is not None:
-            one, other = self._pairs(first, second)
-            return self._known_costs[other, one]
-        return cost_of(self.distance_between(first, second), self._power, self._scale)
+        return self._costs_of_pairs(*self._pairs(first, second))
 
     def costs_among(self, indices: Numbers) -> Tensor:
-        """Costs among a few labels.
+        """Costs among a few labels, shape ``(..., n, n)`` for indices of shape ``(..., n)``.
 
-        Args:
-            indices: integers of shape ``(..., n)``, each in 0..K-1.
-
-        Returns:
-            Tensor of shape ``(..., n, n)``, whose entry ``[..., a, b]`` is the cost from label
-            ``indices[..., a]`` to label ``indices[..., b]``.
+        Entry ``[..., a, b]`` is the cost from label ``indices[..., a]`` to ``indices[..., b]``.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(9).costs_among([0, 5, 8])
@@ -222,20 +200,8 @@ class GroundMetric(ABC):
                 [8., 3., 0.]])
         """
         checked = label_indices(indices, self._size, self.device)
-        groups = checked.reshape(-1, checked.shape[-1])
-        if self._known_costs is not None:
-            among = self._known_costs[groups.unsqueeze(1), groups.unsqueeze(2)]
-        else:
-            # Whole columns are K long: a few groups at a time.
-            at_once = max(1, LARGEST_BLOCK // max(1, groups.shape[1] * self._size))
-            parts = [
-                self.cost_columns(group).gather(
-                    2, group.unsqueeze(1).expand(-1, group.shape[1], -1)
-                )
-                for group in groups.split(at_once)
-            ]
-            among = torch.cat(parts).transpose(1, 2)
-        return among.reshape(*checked.shape, checked.shape[-1])
+        pairs = torch.broadcast_tensors(checked.unsqueeze(-1), checked.unsqueeze(-2))
+        return self._costs_of_pairs(*pairs)
 
     def distance(self) -> Tensor:
         """All distances, shape (K, K): entry ``[i, j]`` is that from label i to label j."""
@@ -246,11 +212,9 @@ class GroundMetric(ABC):
         return cost_of(self.distance(), self._power, self._scale)
 
     def axis_costs(self) -> tuple[Tensor, ...] | None:
-        """Costs along each axis, where labels form a grid and costs are sums over its axes.
+        """Costs along each axis, (cells, cells), if labels form a grid and costs add up over axes.
 
-        Returns:
-            A tensor of shape (cells, cells) for each axis, labels being numbered in row-major
-            order; None for other costs.
+        None for other costs. Labels are numbered in row-major order.
         """
         return None
 
@@ -259,11 +223,8 @@ class GroundMetric(ABC):
         return held_cost(self._max_distance(), self._power, self._scale)
 
     def median_cost(self) -> float:
-        """The (lower) median cost between two different labels; 0 where there is one label.
-
-        Exact up to 2048 labels, beyond that estimated as for ``scale="median"``.
-        """
-        return held_cost(median_distance(self), self._power, self._scale)
+        """The (lower) median cost between two labels as in ``scale="median"``; 0 for one label."""
+        return held_cost(self._median_distance(), self._power, self._scale)
 
     def index(self, label: SupportsIndex | str) -> int:
         """The index of a label given by its name (or, checked, by its index)."""
@@ -286,10 +247,14 @@ class GroundMetric(ABC):
         return found[:k]
 
     def check_axioms(self, samples: int | None = None) -> AxiomReport:
-        """Whether the *distance* is a metric; see :func:`wassloss.ground.axioms.axiom_report`.
+        """Whether the *distance* is a metric: symmetric, 0 exactly on the diagonal, triangular.
 
         ``d ** power`` with ``power > 1`` need not satisfy the triangle inequality, and transport
-        does not need it to.
+        does not need it to: a metric with power 1 gives a loss that is itself a metric.
+
+        Args:
+            samples: how many labels to draw (always the same ones) and to check in every triple;
+                by default all, or 256 if there are more.
 
         >>> from wassloss.ground import Matrix
         >>> print(Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).check_axioms())
@@ -313,13 +278,25 @@ class GroundMetric(ABC):
         >>> Ordinal(10, scale="max").with_cost(power=2)
         Ordinal(10, power=2, scale=9)
         """
-        other = copy.copy(self)
-        other._forget_costs()
+        other = self._with_table(None, None)
         if power is not None:
-            other._power = check_power(power)
+            other._power = check_strength("power", power)
         if scale != "keep":
             other._scale = self._resolved(check_scale(scale))
         return other
+
+    def in_medians(self) -> Self:
+        """The same distances, with costs in units of the median cost between two different labels.
+
+        That is what losses, estimators and runs measure by. Where the median is 0, the unit is the
+        largest cost.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(10, power=2).in_medians()
+        Ordinal(10, power=2, scale=3)
+        """
+        unit = finite_distance(self._median_distance()) or finite_distance(self._max_distance())
+        return self.with_cost(scale=unit or None)
 
     def tabulated(self) -> Self:
         """The same metric with all K x K costs computed and kept: for many calls at moderate K.
@@ -328,21 +305,16 @@ class GroundMetric(ABC):
         >>> Ordinal(3).tabulated().cost_columns(2)
         tensor([2., 1., 0.])
         """
-        other = copy.copy(self)
-        other._forget_costs()
         every = self._distance_columns(torch.arange(self._size, device=self.device))
         costs = cost_of(every, self._power, self._scale).detach()
-        if not torch.isfinite(costs).all():
+        largest = float(costs.max())
+        if not math.isfinite(largest):
             raise overflow(costs.dtype, self._power, self._scale, float(self._max_distance()))
-        other._known_costs = costs
-        return other
+        return self._with_table(costs, largest)
 
     @property
     def known_costs(self) -> Tensor | None:
-        """All costs by target, where ``tabulated`` keeps them.
-
-        Shape (K, K): row j has the costs from every label to label j, as ``cost_columns(j)``.
-        """
+        """All costs if ``tabulated``, shape (K, K): row j is ``cost_columns(j)``."""
         return self._known_costs
 
     def known_costs_in(self, dtype: torch.dtype) -> Tensor | None:
@@ -356,9 +328,7 @@ class GroundMetric(ABC):
 
     @property
     def largest_known_cost(self) -> float | None:
-        """The largest of ``known_costs``, where ``tabulated`` keeps them; found once."""
-        if self._known_costs is not None and self._largest_known_cost is None:
-            self._largest_known_cost = float(self._known_costs.max())
+        """The largest of ``known_costs``, if ``tabulated``."""
         return self._largest_known_cost
 
     def to(
@@ -382,15 +352,17 @@ class GroundMetric(ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to an .npz file, all or nothing; ``wassloss.ground.load`` reads it."""
-        write_npz(path, to_arrays(self))
+        write_npz(path, storage.to_arrays(self))
 
     def __repr__(self) -> str:
         power = f", power={self._power:g}" if self._power != 1 else ""
         scale = f", scale={self._scale:g}" if self._scale != 1 else ""
         return f"{type(self).__name__}({self._summary()}{power}{scale})"
 
-    def _forget_costs(self) -> None:
-        self._known_costs = self._recast_costs = self._largest_known_cost = None
+    def _with_table(self, costs: Tensor | None, largest: float | None) -> Self:
+        other = copy.copy(self)
+        other._known_costs, other._recast_costs, other._largest_known_cost = costs, None, largest
+        return other
 
     @abstractmethod
     def _distance_columns(self, indices: Tensor) -> Tensor:
@@ -400,30 +372,22 @@ class GroundMetric(ABC):
         """Costs of shape (n, K); overridden where they come cheaper than distances."""
         return cost_of(self._distance_columns(indices), self._power, self._scale)
 
-    def _distance_rows(self, indices: Tensor) -> Tensor:
-        """Distances of shape (n, K) from checked labels to every one; overridden by ``Cost``."""
-        return self._distance_columns(indices)
-
-    def _cost_rows(self, indices: Tensor) -> Tensor:
-        """Costs of shape (n, K) from checked labels to every one."""
-        if self.is_distance:
-            return self._cost_columns(indices)
-        return cost_of(self._distance_rows(indices), self._power, self._scale)
-
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
         """Distances (n,) of checked pairs; overridden where a pair needs less than a column."""
         chosen, place = second.unique(return_inverse=True)
-        distances = [self._anchor.new_empty(0)]
-        order = place.argsort()
-        ends = torch.bincount(place, minlength=len(chosen)).cumsum(0)
-        done = start = 0
+        found = self._anchor.new_empty(len(first))
+        start = 0
         for block in blocks(chosen, self._size):
-            end = int(ends[done + len(block) - 1])
-            pairs = order[start:end]
-            columns = self._distance_columns(block)
-            distances.append(columns[place[pairs] - done, first[pairs]])
-            done, start = done + len(block), end
-        return torch.cat(distances)[order.argsort()]
+            own = (place >= start) & (place < start + len(block))
+            found[own] = self._distance_columns(block)[place[own] - start, first[own]]
+            start += len(block)
+        return found
+
+    def _costs_of_pairs(self, first: Tensor, second: Tensor) -> Tensor:
+        if self._known_costs is not None:
+            return self._known_costs[second, first]
+        flat = self._distances_between(first.reshape(-1), second.reshape(-1))
+        return cost_of(flat, self._power, self._scale).reshape(first.shape)
 
     def _pairs(self, first: int | Numbers, second: int | Numbers) -> tuple[Tensor, Tensor]:
         one = label_indices(first, self._size, self.device)
@@ -437,9 +401,9 @@ class GroundMetric(ABC):
             ) from None
         return one.expand(shape), other.expand(shape)
 
-    @abstractmethod
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
+    def _fields(self) -> Mapping[str, Any]:
         """The arrays named in ``_FIELDS``, from which ``_from_fields`` builds an equal metric."""
+        return {name: getattr(self, name) for name in self._FIELDS}
 
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
@@ -448,16 +412,31 @@ class GroundMetric(ABC):
     def _summary(self) -> str:
         return str(self._size)
 
+    @torch.no_grad()
     def _max_distance(self) -> Tensor:
         """The largest distance, a detached scalar; overridden where the structure tells."""
-        return max_distance(self)
+        every = torch.arange(self._size, device=self.device)
+        largest = [self._distance_columns(b).max() for b in blocks(every, self._size)]
+        return torch.stack(largest).max()
+
+    @torch.no_grad()
+    def _median_distance(self) -> Tensor:
+        """The lower median distance between different labels, detached; 0 for one label."""
+        if self._size == 1:
+            return self._anchor
+        chosen = every = torch.arange(self._size, device=self.device)
+        if self._size > _EXACT_MEDIAN:
+            chosen = every[:_MEDIAN_COLUMNS] * self._size // _MEDIAN_COLUMNS
+        columns = [self._distance_columns(block) for block in blocks(chosen, self._size)]
+        apart = torch.cat(columns)[every != chosen[:, None]]
+        # Some devices lack a median in half precision; float32 holds its values exactly.
+        wide = torch.promote_types(self.dtype, torch.float32)
+        return apart.to(wide).median().to(self.dtype)
 
     def _resolved(self, scale: float | Literal["max", "median"]) -> float:
         if not isinstance(scale, str):
             return scale
-        value = float(self._max_distance() if scale == "max" else median_distance(self))
-        if not math.isfinite(value):
-            raise infinite_distance(self.dtype, value)
+        value = finite_distance(self._max_distance() if scale == "max" else self._median_distance())
         if value > 0:
             return value
         advice = "pass scale='max' or a number" if scale == "median" else "pass scale=None"

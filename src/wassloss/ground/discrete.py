@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.ground._cost import Scale
+from wassloss.ground._cost import MetricKeywords
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 
 class Discrete(GroundMetric):
@@ -28,7 +26,7 @@ class Discrete(GroundMetric):
 
     Args:
         size: the number of labels, K.
-        power, scale, labels: see :class:`GroundMetric`.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Discrete(3).cost()
     tensor([[0., 1., 1.],
@@ -38,16 +36,8 @@ class Discrete(GroundMetric):
 
     _FIELDS = ("size",)
 
-    def __init__(
-        self,
-        size: SupportsIndex,
-        *,
-        power: float = 1.0,
-        scale: Scale = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        count = check_count("size", size)
-        super().__init__(count, like=torch.empty(()), power=power, scale=scale, labels=labels)
+    def __init__(self, size: SupportsIndex, **keywords: Unpack[MetricKeywords]) -> None:
+        super().__init__(check_count("size", size), like=torch.empty(()), **keywords)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         every = torch.arange(self.size, device=self.device)
@@ -58,9 +48,6 @@ class Discrete(GroundMetric):
 
     def _max_distance(self) -> Tensor:
         return self._anchor.new_full((), float(self.size > 1))
-
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
-        return {"size": np.array(self.size)}
 
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:

@@ -1,22 +1,33 @@
-"""Labels with vectors: words, products, classes described by features."""
+"""Labels with vectors: words, products, classes described by features.
+
+`|a − b|² = |a|² + |b|² − 2ab` turns distances into a matrix product, which hardware does tens to
+hundreds of times faster than differences. But what is left after the cancellation is only as exact
+as the squares it came from: near vectors come out wrong, and equal ones apart. So the product is
+taken in double precision (single is enough for single-precision costs on a GPU), and where the
+distance is a small part of the vectors' length it is computed again from their difference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground._arrays import Numbers, float_tensor
-from wassloss.ground._cost import Scale
-from wassloss.ground._euclidean import by_differences, distances, fused_costs
-from wassloss.ground._summaries import blocks
+from wassloss import _checks
+from wassloss.ground._cost import MetricKeywords, blocks
+from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground.base import GroundMetric
+from wassloss.kernels.launch import HAS_TRITON
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+# Of |a|² + |b|². Above it at most ten of the squares' roundings are left in the distance.
+NEAR, NEAR_IN_SINGLE = 1e-3, 0.05
+# Fewer multiplications than that are done sooner by differences than in several steps.
+WORTH_A_PRODUCT = 2**20
 
 
 class Embedding(GroundMetric):
@@ -33,8 +44,8 @@ class Embedding(GroundMetric):
     Args:
         vectors: one row for each label, shape (K, features).
         normalize: whether to bring the rows to length 1.
-        power, scale, labels: see :class:`GroundMetric`. ``scale="max"`` compares all pairs, in
-            time K² but not memory.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`. ``scale="max"``
+            compares all pairs, in time K² but not memory.
 
     >>> words = Embedding([[3.0, 0.0], [4.0, 3.0], [0.0, 2.0]], labels=["cat", "kitten", "car"])
     >>> words.distance_columns(words.index("cat"))
@@ -44,13 +55,7 @@ class Embedding(GroundMetric):
     _FIELDS = ("vectors",)
 
     def __init__(
-        self,
-        vectors: Numbers,
-        normalize: bool = True,
-        *,
-        power: float = 1.0,
-        scale: Scale = None,
-        labels: Sequence[str] | None = None,
+        self, vectors: Numbers, normalize: bool = True, **keywords: Unpack[MetricKeywords]
     ) -> None:
         rows = float_tensor("vectors", vectors, shape="(labels, features)", differentiable=True)
         zero = (rows.detach() == 0).all(dim=1)
@@ -63,7 +68,7 @@ class Embedding(GroundMetric):
         # A parameter changes under us, so its rows are normalized on use; others once and for all.
         self._normalize_on_use = normalize and rows.requires_grad
         self._vectors = _unit_rows(rows) if normalize and not rows.requires_grad else rows
-        super().__init__(len(rows), like=rows, power=power, scale=scale, labels=labels)
+        super().__init__(len(rows), like=rows, **keywords)
 
     @property
     def vectors(self) -> Tensor:
@@ -71,35 +76,30 @@ class Embedding(GroundMetric):
         return _unit_rows(self._vectors) if self._normalize_on_use else self._vectors
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        chosen, vectors = self._chosen_and_all(indices)
+        vectors = self._wide_vectors()
         found = by_differences if vectors.requires_grad else distances
-        return found(chosen, vectors).to(self.dtype)  # (n, K)
+        return found(vectors[indices], vectors).to(self.dtype)  # (n, K)
 
     def _cost_columns(self, indices: Tensor) -> Tensor:
-        chosen, vectors = self._chosen_and_all(indices)
-        if not vectors.requires_grad:
-            costs = fused_costs(chosen, vectors, self._power, self._scale)
-            if costs is not None:
+        if HAS_TRITON and self._vectors.is_cuda and not torch.compiler.is_compiling():
+            vectors = self._wide_vectors()
+            if vectors.dtype == torch.float32 and not vectors.requires_grad:
+                costs = _fused_costs(vectors[indices], vectors, self._power, self._scale)
                 return costs.to(self.dtype)
         return super()._cost_columns(indices)
 
-    def _chosen_and_all(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """The vectors of some labels, and of all, in single precision at least."""
-        vectors = self.vectors.to(torch.promote_types(self.dtype, torch.float32))
-        return vectors[indices], vectors
+    def _wide_vectors(self) -> Tensor:
+        """The vectors in single precision at least."""
+        return self.vectors.to(torch.promote_types(self.dtype, torch.float32))
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        wide = torch.promote_types(self.dtype, torch.float32)
-        vectors = self.vectors
+        vectors = self._wide_vectors()
         pairs = torch.stack([first, second], dim=1)
         gaps = [
-            torch.linalg.vector_norm(vectors[p[:, 0]].to(wide) - vectors[p[:, 1]].to(wide), dim=1)
+            torch.linalg.vector_norm(vectors[p[:, 0]] - vectors[p[:, 1]], dim=1)
             for p in blocks(pairs, vectors.shape[1])
         ]
         return torch.cat([vectors.new_empty(0), *gaps]).to(self.dtype)
-
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
-        return {"vectors": self.vectors}
 
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
@@ -111,7 +111,53 @@ class Embedding(GroundMetric):
 
 def _unit_rows(rows: Tensor) -> Tensor:
     wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    # The largest entry goes first, lest squares of large or tiny ones leave the float range.
+    # Divided by the largest entry first, or squares of large or tiny ones leave the float range.
     wide = wide / wide.detach().abs().amax(dim=1, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(wide, dim=1, keepdim=True)
     return (wide / norms).to(rows.dtype)
+
+
+def by_differences(chosen: Tensor, vectors: Tensor) -> Tensor:
+    """The plain way, differentiable; `chosen (n, features)`, `vectors (K, features)`."""
+    return torch.cdist(chosen, vectors, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def distances(chosen: Tensor, vectors: Tensor) -> Tensor:
+    """Euclidean distances `(n, K)`, without gradient."""
+    size = len(chosen) * vectors.numel()
+    known = vectors.device.type in ("cpu", "cuda")
+    if size < WORTH_A_PRODUCT or not known or not _checks.can_read_values():
+        return by_differences(chosen, vectors)  # how many pairs are near cannot be read
+    # Mixed precision is for networks: a product in half precision would cancel to nothing.
+    with torch.autocast(vectors.device.type, enabled=False):
+        wide = vectors.double()
+        squares, columns = wide.square().sum(1), wide.T
+        return torch.cat(
+            [
+                _by_product(part, vectors, columns, squares).to(vectors.dtype)
+                for part in blocks(chosen, len(vectors))
+            ]
+        )
+
+
+def _by_product(chosen: Tensor, vectors: Tensor, wide: Tensor, squares: Tensor) -> Tensor:
+    own = chosen.double()
+    both = own.square().sum(1, keepdim=True) + squares  # (n, K)
+    square = torch.addmm(both, own, wide, alpha=-2)
+    rows, columns = (square < NEAR * both).nonzero(as_tuple=True)
+    found = square.clamp_(min=0).sqrt_()
+    found[rows, columns] = (own[rows] - vectors[columns].double()).norm(dim=1)
+    return found
+
+
+def _fused_costs(chosen: Tensor, vectors: Tensor, power: float, scale: float) -> Tensor:
+    """Costs `(n, K)` from one product and one kernel on an NVIDIA GPU."""
+    from wassloss.kernels.triton.euclidean import launch
+
+    with torch.autocast("cuda", enabled=False):
+        # Users may have allowed products of fewer digits, which would leave none after cancelling.
+        exact = torch.get_float32_matmul_precision() == "highest"
+        wide = (lambda x: x) if exact else torch.Tensor.double
+        costs = (wide(chosen) @ wide(vectors).T).float()
+    launch(costs, chosen.contiguous(), vectors.contiguous(), power, scale, NEAR_IN_SINGLE)
+    return costs

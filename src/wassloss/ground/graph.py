@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy  # which imports scipy.sparse when it is first used: most losses have no graph
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground._arrays import Numbers, float_tensor
-from wassloss.ground._cost import Scale
-from wassloss.ground._labels import check_labels
+from wassloss.ground._cost import MetricKeywords
+from wassloss.ground._inputs import Numbers, check_labels, float_tensor
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 
 class Graph(GroundMetric):
@@ -30,7 +28,8 @@ class Graph(GroundMetric):
     Args:
         adjacency: edge lengths, shape (K, K), symmetric and not negative, 0 for no edge; an array,
             a tensor, or any ``scipy.sparse`` matrix. The graph must be connected.
-        power, scale, labels: see :class:`GroundMetric`. ``scale="max"`` searches from every label.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`. ``scale="max"``
+            searches from every label.
 
     >>> triangle_with_a_long_side = Graph([[0, 1, 9], [1, 0, 2], [9, 2, 0]])
     >>> triangle_with_a_long_side.distance_columns(0)
@@ -39,14 +38,7 @@ class Graph(GroundMetric):
 
     _FIELDS = ("indptr", "neighbours", "lengths")
 
-    def __init__(
-        self,
-        adjacency: Numbers | Any,
-        *,
-        power: float = 1.0,
-        scale: Scale = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, adjacency: Numbers | Any, **keywords: Unpack[MetricKeywords]) -> None:
         if scipy.sparse.issparse(adjacency):
             edges = scipy.sparse.csr_matrix(adjacency)
             like = float_tensor("adjacency", np.zeros(1, edges.dtype), shape="(entries)")
@@ -54,18 +46,17 @@ class Graph(GroundMetric):
             like = float_tensor("adjacency", adjacency, shape="(labels, labels)")
             edges = scipy.sparse.csr_matrix(like.double().cpu().numpy())
         self._edges = _checked_edges(edges)
-        names = check_labels(labels, self._edges.shape[0])
-        _check_connected(self._edges, names)
-        super().__init__(self._edges.shape[0], like=like, power=power, scale=scale, labels=names)
+        size = self._edges.shape[0]
+        _check_connected(self._edges, check_labels(keywords.get("labels"), size))
+        super().__init__(size, like=like, **keywords)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         sources, place = np.unique(indices.cpu().numpy(), return_inverse=True)
-        found = scipy.sparse.csgraph.dijkstra(
-            self._edges, directed=False, indices=sources
-        )  # (sources, K)
+        search = scipy.sparse.csgraph.dijkstra
+        found = search(self._edges, directed=False, indices=sources)  # (sources, K)
         return torch.from_numpy(found).to(self._anchor)[torch.from_numpy(place).to(self.device)]
 
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
+    def _fields(self) -> Mapping[str, Any]:
         edges = self._edges
         return {"indptr": edges.indptr, "neighbours": edges.indices, "lengths": edges.data}
 
@@ -88,8 +79,12 @@ def _checked_edges(adjacency: Any) -> Any:
     summed = adjacency.astype(np.float64)
     summed.sum_duplicates()
     entries = summed.tocoo()
-    _refuse("be finite", entries, ~np.isfinite(entries.data))
-    _refuse("not be negative", entries, entries.data < 0)
+    refusals = {"be finite": ~np.isfinite(entries.data), "not be negative": entries.data < 0}
+    for expected, wrong in refusals.items():
+        if wrong.any():
+            at = int(wrong.argmax())
+            got = f"adjacency[{entries.row[at]}, {entries.col[at]}] = {entries.data[at]:g}"
+            raise ValueError(f"adjacency must {expected}, got {got}")
     keep = (entries.data > 0) & (entries.row != entries.col)  # no shortest path takes a loop
     kept = (entries.data[keep], (entries.row[keep], entries.col[keep]))
     edges = scipy.sparse.csr_matrix(kept, shape=entries.shape)
@@ -101,13 +96,6 @@ def _checked_edges(adjacency: Any) -> Any:
         got = f"adjacency[{i}, {j}] = {edges[i, j]:g} and adjacency[{j}, {i}] = {edges[j, i]:g}"
         raise ValueError(f"adjacency must be symmetric, got {got}")
     return edges
-
-
-def _refuse(expected: str, entries: Any, wrong: NDArray[np.bool_]) -> None:
-    if wrong.any():
-        at = int(wrong.argmax())
-        got = f"adjacency[{entries.row[at]}, {entries.col[at]}] = {entries.data[at]:g}"
-        raise ValueError(f"adjacency must {expected}, got {got}")
 
 
 def _check_connected(edges: Any, names: tuple[str, ...] | None) -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_count
-from wassloss.ground._arrays import Numbers, float_tensor, int_array
-from wassloss.ground._cost import Scale, cost_of
+from wassloss._checks import check_choice, check_count
+from wassloss.ground._cost import MetricKeywords, cost_of
+from wassloss.ground._inputs import Numbers, float_tensor, int_array
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 
 class Grid(GroundMetric):
@@ -35,7 +34,7 @@ class Grid(GroundMetric):
             are the pixels as ``image.reshape(-1)`` lists them.
         norm: ``"euclidean"`` or ``"manhattan"``.
         spacing: the width of a cell, one number or one for each axis.
-        power, scale, labels: see :class:`GroundMetric`.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Grid((2, 3)).distance_columns(0).reshape(2, 3)
     tensor([[0.0000, 1.0000, 2.0000],
@@ -43,46 +42,29 @@ class Grid(GroundMetric):
     """
 
     _FIELDS = ("shape", "norm", "spacing")
+    shape: tuple[int, ...]
+    """The number of cells along each axis."""
+    norm: str
+    """``"euclidean"`` or ``"manhattan"``."""
+    spacing: Tensor
+    """The width of a cell along each axis, shape (axes,)."""
 
     def __init__(
         self,
         shape: Sequence[int],
         norm: Literal["euclidean", "manhattan"] = "euclidean",
         spacing: float | Numbers = 1.0,
-        *,
-        power: float = 1.0,
-        scale: Scale = None,
-        labels: Sequence[str] | None = None,
+        **keywords: Unpack[MetricKeywords],
     ) -> None:
         if isinstance(shape, int):
             raise TypeError(f"shape must be a sequence of integers such as ({shape},), got {shape}")
-        self._shape = tuple(
-            check_count(f"shape[{axis}]", cells) for axis, cells in enumerate(shape)
-        )
-        if not self._shape:
+        self.shape = tuple(check_count(f"shape[{a}]", cells) for a, cells in enumerate(shape))
+        if not self.shape:
             raise ValueError("shape must have at least one axis, got ()")
-        if norm not in ("euclidean", "manhattan"):
-            raise ValueError(f"norm must be 'euclidean' or 'manhattan', got {norm!r}")
-        self._norm = norm
-        self._spacing = _spacing(spacing, axes=len(self._shape))
-        super().__init__(
-            math.prod(self._shape), like=self._spacing, power=power, scale=scale, labels=labels
-        )
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of cells along each axis."""
-        return self._shape
-
-    @property
-    def norm(self) -> str:
-        """``"euclidean"`` or ``"manhattan"``."""
-        return self._norm
-
-    @property
-    def spacing(self) -> Tensor:
-        """The width of a cell along each axis, shape (axes,)."""
-        return self._spacing
+        check_choice("norm", norm, ("euclidean", "manhattan"))
+        self.norm = norm
+        self.spacing = _spacing(spacing, axes=len(self.shape))
+        super().__init__(math.prod(self.shape), like=self.spacing, **keywords)
 
     def axis_costs(self) -> tuple[Tensor, ...] | None:
         """Costs along each axis, for the square of the Euclidean and for the Manhattan distance.
@@ -92,56 +74,47 @@ class Grid(GroundMetric):
         >>> Grid((2, 3)).axis_costs() is None
         True
         """
-        if self._power != {"euclidean": 2, "manhattan": 1}[self._norm]:
+        if self._power != {"euclidean": 2, "manhattan": 1}[self.norm]:
             return None
-        lines = zip(self._shape, self._spacing, strict=True)
+        steps = [(i.unsqueeze(1) - i).abs() for i in map(torch.arange, self.shape)]
         return tuple(
-            cost_of(_steps(cells).to(width) * width, self._power, self._scale)
-            for cells, width in lines
+            cost_of(apart.to(width) * width, self._power, self._scale)
+            for apart, width in zip(steps, self.spacing, strict=True)
         )
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        axes = len(self._shape)
-        # Half precision cannot hold a squared index; the sum is taken in float32 at least.
-        wide = torch.promote_types(self.dtype, torch.float32)
-        spacing = self._spacing.to(wide)
-        total = torch.zeros((), dtype=wide, device=self.device)
-        stride = self.size
-        for axis, cells in enumerate(self._shape):
-            stride //= cells
-            own = indices // stride % cells  # (n,)
-            steps = (own[:, None] - torch.arange(cells, device=self.device)).abs()  # (n, cells)
-            part = steps * spacing[axis]
-            if self._norm == "euclidean":
-                part = part.square()
-            # Broadcasting the axes' parts against each other is the row-major order.
-            total = total + part.reshape(-1, *(1,) * axis, cells, *(1,) * (axes - axis - 1))
-        if self._norm == "euclidean":
-            total = total.sqrt()
-        return total.reshape(-1, self.size).to(self.dtype)  # (n, K)
+        axes = len(self.shape)
+        steps = []
+        for axis, (own, cells) in enumerate(zip(self._places(indices), self.shape, strict=True)):
+            apart = (own[:, None] - torch.arange(cells, device=self.device)).abs()  # (n, cells)
+            # Broadcasting the axes' steps against each other is the row-major order.
+            steps.append(apart.reshape(-1, *(1,) * axis, cells, *(1,) * (axes - axis - 1)))
+        return self._length(steps).reshape(-1, self.size)  # (n, K)
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        wide = torch.promote_types(self.dtype, torch.float32)
-        spacing = self._spacing.to(wide)
-        total = torch.zeros(len(first), dtype=wide, device=self.device)
-        stride = self.size
-        for axis, cells in enumerate(self._shape):
-            stride //= cells
-            steps = (first // stride % cells - second // stride % cells).abs()
-            part = steps * spacing[axis]
-            total = total + (part.square() if self._norm == "euclidean" else part)
-        return (total.sqrt() if self._norm == "euclidean" else total).to(self.dtype)
+        pairs = zip(self._places(first), self._places(second), strict=True)
+        return self._length((one - other).abs() for one, other in pairs)
+
+    def _places(self, indices: Tensor) -> list[Tensor]:
+        """The cell along each axis."""
+        strides = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+        return [
+            indices // stride % cells for stride, cells in zip(strides, self.shape, strict=True)
+        ]
+
+    def _length(self, steps: Iterable[Tensor]) -> Tensor:
+        """The norm of so many cells along each axis, which broadcast."""
+        # Half precision cannot hold a squared index; the sum is taken in float32 at least.
+        wide = self.spacing.to(torch.promote_types(self.dtype, torch.float32))
+        parts = [step * width for step, width in zip(steps, wide, strict=True)]
+        if self.norm == "euclidean":
+            parts = [part.square() for part in parts]
+        total: Tensor = reduce(torch.add, parts)
+        return (total.sqrt() if self.norm == "euclidean" else total).to(self.dtype)
 
     def _max_distance(self) -> Tensor:
         # From one corner to the opposite one.
         return self._distance_columns(torch.zeros(1, dtype=torch.long, device=self.device))[0, -1]
-
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
-        return {
-            "shape": np.array(self._shape),
-            "norm": np.array(self._norm),
-            "spacing": self._spacing,
-        }
 
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
@@ -149,13 +122,7 @@ class Grid(GroundMetric):
         return cls(shape, norm=fields["norm"].item(), spacing=fields["spacing"], **common)
 
     def _summary(self) -> str:
-        return str(self._shape) + ("" if self._norm == "euclidean" else f", norm={self._norm!r}")
-
-
-def _steps(cells: int) -> Tensor:
-    """How many cells apart the cells of an axis are, `(cells, cells)`."""
-    positions = torch.arange(cells)
-    return (positions.unsqueeze(1) - positions).abs()
+        return str(self.shape) + ("" if self.norm == "euclidean" else f", norm={self.norm!r}")
 
 
 def _spacing(spacing: float | Numbers, axes: int) -> Tensor:

@@ -1,21 +1,78 @@
-"""Labels with distances given outright."""
+"""Labels with distances or costs given outright."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground._arrays import Numbers, float_tensor, holds_integers
-from wassloss.ground._cost import Scale
-from wassloss.ground._rounding import check_distances, cleaned
+from wassloss.ground._cost import MetricKeywords, cost_of
+from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices
 from wassloss.ground.base import GroundMetric
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-class Matrix(GroundMetric):
+# Rounding. Distances are often computed by matrix products, as torch.cdist does beyond 25 rows: the
+# square |x|² + |y|² − 2xy has an error of some rounding units of |x|², so distances of nearly equal
+# points, the diagonal among them, have an error of its square root.
+_LARGEST_ERROR = 0.01  # of the largest distance, or square, however few digits the numbers have
+# Errors of squares that are forgiven, in rounding units of the largest square. Points that are
+# centred cause some 20, points ten times as far from the origin as from each other some 300.
+_ERROR_OF_SQUARES = 512
+
+
+class _Table(GroundMetric):
+    """A matrix (K, K) whose entry [i, j] is from label i to label j."""
+
+    def __init__(self, given: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
+        (name,) = self._FIELDS
+        table = float_tensor(name, given, shape="(labels, labels)", differentiable=True)
+        rows, columns = table.shape
+        if rows != columns:
+            raise ValueError(f"{name} must be square, got shape ({rows}, {columns})")
+        self._check(table.detach(), exact=holds_integers(given))
+        self._table = table if table.requires_grad else self._cleaned(table)
+        super().__init__(rows, like=table, **keywords)
+
+    def distance(self) -> Tensor:
+        """The matrix itself, before power and scale, shape (K, K)."""
+        # A parameter may leave the range: it is then at its end.
+        return self._table.clamp(min=0) if self._table.requires_grad else self._table
+
+    def _check(self, given: Tensor, exact: bool) -> None:
+        """Refuse entries below 0 by more than rounding; there is none if ``exact``."""
+        unit = _rounding_unit(given, exact)
+        least = -min(math.sqrt(unit), _LARGEST_ERROR) * float(given.abs().max())
+        self._refuse("not be negative", given, given < least)
+
+    def _cleaned(self, given: Tensor) -> Tensor:
+        return given.clamp(min=0)
+
+    def _refuse(self, expected: str, given: Tensor, wrong: Tensor, advice: str = "") -> None:
+        if wrong.any():
+            (name,), (i, j) = self._FIELDS, wrong.nonzero()[0].tolist()
+            got = f"{name}[{i}, {j}] = {float(given[i, j]):g}"
+            if expected == "be symmetric":
+                got += f" and {name}[{j}, {i}] = {float(given[j, i]):g}"
+            raise ValueError(f"{name} must {expected}, got {got}{advice}")
+
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        return self.distance()[first, second]
+
+    def _max_distance(self) -> Tensor:
+        return self.distance().detach().max()
+
+    def _fields(self) -> Mapping[str, Any]:
+        return {self._FIELDS[0]: self.distance()}
+
+
+class Matrix(_Table):
     r"""An explicit matrix of distances.
 
     .. math:: d(i, j) = D_{ij}
@@ -24,15 +81,13 @@ class Matrix(GroundMetric):
     not symmetric, or not 0 on the diagonal, see :class:`Cost`.
 
     Rounding, such as that of ``torch.cdist``, is cleaned: entries ``D[i, j]`` and ``D[j, i]`` are
-    averaged, the diagonal is set to 0, and so are entries below 0, all where they are within
-    rounding of it (√eps of the largest distance, and as much in its square). Integers have none.
-
-    To learn the distances, pass a tensor that requires grad; it is then used as it stands, and
-    keeping it symmetric is up to its owner.
+    averaged, the diagonal and entries below 0 are set to 0, all where they are within rounding of
+    it (√eps of the largest distance, and as much in its square). Integers have none. To learn the
+    distances, pass a tensor that requires grad; keeping it symmetric is then up to its owner.
 
     Args:
         distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K).
-        power, scale, labels: see :class:`GroundMetric`.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Matrix([[0, 1, 4], [1, 0, 2], [4, 2, 0]], power=0.5).cost_columns(0)
     tensor([0., 1., 2.])
@@ -40,40 +95,101 @@ class Matrix(GroundMetric):
 
     _FIELDS = ("distance",)
 
-    def __init__(
-        self,
-        distance: Numbers,
-        *,
-        power: float = 1.0,
-        scale: Scale = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        given = float_tensor("distance", distance, shape="(labels, labels)", differentiable=True)
-        rows, columns = given.shape
-        if rows != columns:
-            raise ValueError(f"distance must be square, got shape ({rows}, {columns})")
-        check_distances("distance", given.detach(), holds_integers(distance))
-        self._distance = given if given.requires_grad else cleaned(given)
-        super().__init__(len(given), like=given, power=power, scale=scale, labels=labels)
+    def __init__(self, distance: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
+        super().__init__(distance, **keywords)
 
-    def distance(self) -> Tensor:
-        """All distances, shape (K, K)."""
-        # A parameter may leave the range: it is then at its end.
-        return self._distance.clamp(min=0) if self._distance.requires_grad else self._distance
+    def _check(self, given: Tensor, exact: bool) -> None:
+        """Refuse a matrix that is further from one of distances than rounding takes it."""
+        if _is_clean(given):
+            return
+        super()._check(given, exact)
+        # In single precision at least, where squares of the largest ratio, 1, and of √eps fit.
+        wide = given.to(torch.promote_types(given.dtype, torch.float32))
+        ratio = wide / wide.abs().max()
+        unit = _rounding_unit(given, exact)
+        linear = min(math.sqrt(unit), _LARGEST_ERROR)
+        of_squares = min(_ERROR_OF_SQUARES * unit, _LARGEST_ERROR)
+        advice = "; wassloss.ground.Cost takes costs of any kind"
+        centre = "if it is rounding, the points are far from the origin: subtract their mean first"
+        diagonal = torch.diag(ratio.diagonal().square() > of_squares)
+        self._refuse("be 0 on the diagonal", given, diagonal, f"{advice}; {centre}")
+        uneven = (ratio - ratio.T).abs() > linear
+        uneven &= (ratio.square() - ratio.T.square()).abs() > of_squares
+        self._refuse("be symmetric", given, uneven, advice)
+
+    def _cleaned(self, given: Tensor) -> Tensor:
+        """The nearest symmetric matrix with a zero diagonal and no negative entry."""
+        if _is_clean(given):
+            return given
+        # Equal entries keep their bits: half of a tiny number may be rounded.
+        even = torch.where(given == given.T, given, given / 2 + given.T / 2)
+        return even.clamp_(min=0).fill_diagonal_(0)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        if self._distance.requires_grad:  # its owner may leave it asymmetric for a while
+        if self._table.requires_grad:  # its owner may leave it asymmetric for a while
             return self.distance()[:, indices].T
-        return self._distance[indices]  # rows are columns, by symmetry, and contiguous
+        return self._table[indices]  # rows are columns, by symmetry, and contiguous
 
-    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        return self.distance()[first, second]
 
-    def _max_distance(self) -> Tensor:
-        return self._distance.detach().max()
+class Cost(_Table):
+    r"""An explicit matrix of costs: of any kind, as long as none is negative.
 
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
-        return {"distance": self._distance}
+    .. math:: d(i, j) = C_{ij}, \qquad M_{ij} = (C_{ij} / \text{scale})^{\text{power}}
+
+    :math:`C_{ij}` is the cost of predicting label i when the truth is label j. It may differ from
+    :math:`C_{ji}` (to miss a disease is worse than to suspect one), and being right may cost
+    something too, :math:`C_{ii} > 0`. What other metrics call a distance is :math:`C_{ij}` here.
+
+    Only the debiased divergence needs a distance and refuses this class, so use :class:`Matrix`
+    where costs are symmetric and 0 on the diagonal. To learn the costs, pass a tensor that requires
+    grad; entries that training takes below 0 count as 0.
+
+    Args:
+        cost: finite, not negative, shape (K, K).
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`. The median of
+            ``scale="median"`` is over two different labels.
+
+    >>> illness = Cost([[0, 100], [1, 0]], labels=["healthy", "ill"])
+    >>> illness.cost_columns(illness.index("ill"))  # to be told healthy, to be told ill
+    tensor([100.,   0.])
+    """
+
+    _FIELDS = ("cost",)
+    is_distance = False
+
+    def __init__(self, cost: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
+        super().__init__(cost, **keywords)
+
+    def cost_rows(self, indices: int | Numbers) -> Tensor:
+        """Costs from a few chosen labels to every one.
+
+        >>> matrix = Cost([[0, 9], [1, 0]])
+        >>> matrix.cost_rows(0), matrix.cost_columns(0)
+        (tensor([0., 9.]), tensor([0., 1.]))
+        """
+        rows = label_indices(indices, self.size, self.device)
+        if self.known_costs is not None:
+            return self.known_costs.T[rows]
+        return cost_of(self.distance()[rows], self.power, self.scale)
+
+    def _distance_columns(self, indices: Tensor) -> Tensor:
+        return self.distance()[:, indices].T.contiguous()
+
+
+def _is_clean(given: Tensor) -> bool:
+    zero, positive = (given.diagonal() == 0).all(), (given >= 0).all()
+    return bool(zero & positive) and torch.equal(given, given.T)
+
+
+def _rounding_unit(given: Tensor, exact: bool) -> float:
+    """The relative rounding error of the numbers, by the least precision that holds them."""
+    dtype = given.dtype
+    fractions_fit = float(given.abs().max()) < 1 / torch.finfo(dtype).eps
+    if exact or (fractions_fit and torch.equal(given, given.round())):  # integers
+        return 0.0
+    if dtype == torch.float64 and torch.equal(given.float().double(), given):
+        dtype = torch.float32  # computed in single precision, converted later
+    return torch.finfo(dtype).eps
 
 
 def as_ground_metric(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:

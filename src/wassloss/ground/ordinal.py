@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.ground._arrays import Numbers, float_tensor, holds_integers
-from wassloss.ground._cost import Scale
+from wassloss.ground._cost import MetricKeywords
+from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 
 class Ordinal(GroundMetric):
@@ -31,7 +29,7 @@ class Ordinal(GroundMetric):
         positions: the number of labels K, for positions 0..K-1, or the positions, shape (K,), in
             any order. Equal positions are allowed; a tensor may require grad. Integers and lists
             take torch's default dtype, arrays and tensors keep theirs.
-        power, scale, labels: see :class:`GroundMetric`.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Ordinal(10, power=2, scale=10).cost_columns(0)[[1, 9]]
     tensor([0.0100, 0.8100])
@@ -40,32 +38,19 @@ class Ordinal(GroundMetric):
     """
 
     _FIELDS = ("positions",)
+    positions: Tensor
+    """The labels' positions on the line, shape (K,)."""
 
-    def __init__(
-        self,
-        positions: int | Numbers,
-        *,
-        power: float = 1.0,
-        scale: Scale = None,
-        labels: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, positions: int | Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         if isinstance(positions, int | np.integer):
             size = check_count("positions, as a number of labels,", positions)
-            self._positions = torch.arange(size, dtype=torch.get_default_dtype())
+            kept = torch.arange(size, dtype=torch.get_default_dtype())
         else:
-            self._positions = float_tensor(
-                "positions", positions, shape="(labels)", differentiable=True
-            )
+            kept = float_tensor("positions", positions, shape="(labels)", differentiable=True)
             if holds_integers(positions):
-                _check_apart(positions, self._positions)
-        super().__init__(
-            len(self._positions), like=self._positions, power=power, scale=scale, labels=labels
-        )
-
-    @property
-    def positions(self) -> Tensor:
-        """The labels' positions on the line, shape (K,)."""
-        return self._positions
+                _check_apart(positions, kept)
+        self.positions = kept
+        super().__init__(len(kept), like=kept, **keywords)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -73,26 +58,23 @@ class Ordinal(GroundMetric):
         """The same metric on another device or in another floating dtype; itself if neither."""
         other = super().to(device, dtype)
         if other.dtype != self.dtype:
-            before, after = self._positions.detach(), other._positions.detach()
+            before, after = self.positions.detach(), other.positions.detach()
             if len(after.unique()) < len(before.unique()):
                 raise ValueError(f"dtype {dtype} is too narrow: positions of {self!r} coincide")
         return other
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        return (self._positions[indices][:, None] - self._positions).abs()  # (n, K)
+        return (self.positions[indices][:, None] - self.positions).abs()  # (n, K)
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        return (self._positions[first] - self._positions[second]).abs()
+        return (self.positions[first] - self.positions[second]).abs()
 
     def _max_distance(self) -> Tensor:
-        low, high = self._positions.detach().aminmax()
+        low, high = self.positions.detach().aminmax()
         return high - low
 
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
-        return {"positions": self._positions}
-
     def _summary(self) -> str:
-        places = self._positions.detach().cpu()
+        places = self.positions.detach().cpu()
         if torch.equal(places, torch.arange(self.size, dtype=self.dtype)):
             return str(self.size)
         shown = [f"{p:g}" for p in places.tolist()]

@@ -6,20 +6,24 @@ import csv
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._files import read_npz
-from wassloss.ground._cost import Scale
-from wassloss.ground.cost import Cost
-from wassloss.ground.matrix import Matrix
+from wassloss.ground._cost import CostKeywords
+from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.tree import Tree
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def read_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Names in a text file, one a line; blank lines are left out."""
+PathLike = str | os.PathLike[str]
+
+
+def read_names(path: PathLike) -> tuple[str, ...]:
+    """Names in a text file, one per line; blank lines are left out."""
     names = tuple(line.strip() for line in _text(path).splitlines() if line.strip())
     if not names:
         raise ValueError(f"{os.fspath(path)} must hold names, one a line, got none")
@@ -27,130 +31,79 @@ def read_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def tree_from_file(
-    path: str | os.PathLike[str],
-    labels: Sequence[str] | None = None,
-    *,
-    power: float = 1.0,
-    scale: Scale = None,
+    path: PathLike, labels: Sequence[str] | None = None, **cost: Unpack[CostKeywords]
 ) -> Tree:
     """A taxonomy from a CSV file with columns ``name``, ``parent`` and perhaps ``length``.
 
-    A node whose parent is empty is a root; where there are several, they share one above them.
-    Parents need no line of their own.
+    A node whose parent is empty is a root; if there are several, they share one above them. Parents
+    need no line of their own.
 
     Args:
         path: the file.
         labels: which nodes are labels, in which order; by default the leaves, in the file's order.
-        power: of the cost.
-        scale: of the cost.
+        **cost: ``power`` and ``scale``.
     """
-    name = os.fspath(path)
-    header, *lines = _csv(path)
+    file = os.fspath(path)
+    header, rows = _csv(path)
     if "name" not in header or "parent" not in header:
-        raise ValueError(f"{name} must have columns 'name' and 'parent', got {', '.join(header)}")
-    columns = {column: header.index(column) for column in header}
+        raise ValueError(f"{file} must have columns 'name' and 'parent', got {', '.join(header)}")
     parent_of: dict[str, str] = {}
     length_of: dict[str, float] = {}
-    for number, row in enumerate(lines, 2):
-        if len(row) != len(header):
-            raise ValueError(
-                f"{name}, line {number}: expected {len(header)} columns, got {len(row)}"
-            )
-        node, parent = row[columns["name"]], row[columns["parent"]]
+    for line, row in enumerate(rows, 2):
+        entry = dict(zip(header, row, strict=True))
+        node = entry["name"]
         if not node or node in parent_of:
-            raise ValueError(f"{name}, line {number}: expected a new name, got {node!r}")
-        parent_of[node] = parent
-        if "length" in columns and row[columns["length"]]:
-            length_of[node] = _float(row[columns["length"]], f"{name}, line {number}")
+            raise ValueError(f"{file}, line {line}: expected a new name, got {node!r}")
+        parent_of[node] = entry["parent"]
+        if entry.get("length"):
+            length_of[node] = _float(entry["length"], f"{file}, line {line}")
     for parent in list(parent_of.values()):
-        if parent and parent not in parent_of:
-            parent_of[parent] = ""
+        if parent:
+            parent_of.setdefault(parent, "")
     nodes = list(parent_of)
-    number_of = {node: i + 1 for i, node in enumerate(nodes)}  # 0 is above the roots
-    parents = [-1, *(number_of[up] if (up := parent_of[node]) else 0 for node in nodes)]
+    number_of = {node: i for i, node in enumerate(nodes, 1)}  # 0 is above the roots
+    parents = [-1, *(number_of.get(parent, 0) for parent in parent_of.values())]
     lengths = [0.0, *(length_of.get(node, 1.0) for node in nodes)]
     inner = set(parent_of.values())
     chosen = [node for node in nodes if node not in inner] if labels is None else list(labels)
-    place = [number_of[nodes[i]] for i in _places(nodes, chosen, name)]
-    return Tree(parents, lengths, place, power=power, scale=scale, labels=chosen)
+    place = [i + 1 for i in _places(nodes, chosen, file)]
+    return Tree(parents, lengths, place, labels=chosen, **cost)
 
 
-def matrix_from_file(
-    path: str | os.PathLike[str],
+def table_from_file(
+    kind: type[Matrix] | type[Cost],
+    path: PathLike,
     labels: Sequence[str] | None = None,
-    *,
-    power: float = 1.0,
-    scale: Scale = None,
-) -> Matrix:
-    """A table of distances: ``.npy``; ``.npz`` with ``distance`` and perhaps ``labels``; or CSV.
+    **cost: Unpack[CostKeywords],
+) -> Matrix | Cost:
+    """A table of distances or costs: ``.npy``, ``.npz`` or CSV.
 
-    A CSV file has the labels in its first line, then one line of numbers for each label, which may
-    begin with the label's name.
+    A .npz file holds ``distance`` or ``cost``, and perhaps ``labels``. A CSV file has the labels in
+    its first line, then a line of numbers for each label, which may begin with the label's name. Of
+    costs, a line is for what was predicted, a column for the truth.
+
+    Args:
+        kind: what to build.
+        path: the file.
+        labels: which labels, in which order, if the file names its own; else their names.
+        **cost: ``power`` and ``scale``.
     """
-    distance, names = _table(Path(path), labels, "distance")
-    return Matrix(distance, power=power, scale=scale, labels=names)
-
-
-def cost_from_file(
-    path: str | os.PathLike[str],
-    labels: Sequence[str] | None = None,
-    *,
-    power: float = 1.0,
-    scale: Scale = None,
-) -> Cost:
-    """A table of costs, as ``matrix_from_file``, whose .npz holds ``cost``.
-
-    A line is for what was predicted, a column for the truth.
-    """
-    cost, names = _table(Path(path), labels, "cost")
-    return Cost(cost, power=power, scale=scale, labels=names)
-
-
-def _table(
-    path: Path, labels: Sequence[str] | None, member: str
-) -> tuple[NDArray[Any], Sequence[str] | None]:
-    """The table of a file, of the labels asked for if it names its own, and their names."""
-    own: tuple[str, ...] | None = None
-    if path.suffix == ".npy":
-        table = _array(path)
-    elif path.suffix == ".npz":
-        arrays = read_npz(path)
-        table = _member(arrays, (member, "matrix"), path)
-        own = _strings(arrays, ("labels", "words"))
+    where, own = Path(path), None
+    if where.suffix == ".npy":
+        table = _array(where)
+    elif where.suffix == ".npz":
+        arrays, (member,) = read_npz(path), kind._FIELDS
+        if member not in arrays:
+            raise ValueError(f"{where} must hold an array {member!r}, got {', '.join(arrays)}")
+        table = arrays[member]
+        if "labels" in arrays:
+            own = [str(name) for name in arrays["labels"].reshape(-1)]
     else:
-        own, table = _matrix_csv(path)
+        own, table = _table_csv(where)
     if labels is not None and own is not None:
         place = _places(own, labels, str(path))
         table = table[np.ix_(place, place)]
-    return table, labels or own
-
-
-def _matrix_csv(path: Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    header, *lines = _csv(path)
-    named = bool(lines) and len(lines[0]) == len(header) and header[0] == ""
-    names = tuple(header[1:] if named else header)
-    rows = []
-    for number, row in enumerate(lines, 2):
-        own = row[1:] if named else row
-        if len(own) != len(names):
-            raise ValueError(
-                f"{path}, line {number}: expected {len(names)} numbers, got {len(own)}"
-            )
-        if named and (number - 2 >= len(names) or row[0] != names[number - 2]):
-            raise ValueError(f"{path}, line {number}: lines must follow the order of the columns")
-        rows.append([_float(word, f"{path}, line {number}") for word in own])
-    return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
-
-
-def _places(names: Sequence[str], labels: Sequence[str], where: str) -> list[int]:
-    place: dict[str, int] = {}
-    for i, name in enumerate(names):
-        place.setdefault(name, i)
-    missing = [label for label in labels if label not in place]
-    if missing:
-        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise ValueError(f"{where} must have every label, but it lacks {len(missing)}: {shown}")
-    return [place[label] for label in labels]
+    return kind(table, labels=labels or own, **cost)
 
 
 def _array(path: Path) -> NDArray[Any]:
@@ -163,30 +116,44 @@ def _array(path: Path) -> NDArray[Any]:
     return array
 
 
-def _member(arrays: dict[str, NDArray[Any]], names: tuple[str, ...], path: Path) -> NDArray[Any]:
-    for name in names:
-        if name in arrays:
-            return arrays[name]
-    raise ValueError(f"{path} must hold an array {names[0]!r}, got {', '.join(sorted(arrays))}")
+def _table_csv(path: Path) -> tuple[list[str], NDArray[np.float64]]:
+    names, rows = _csv(path)
+    if names[0] == "":  # lines begin with a name
+        names = names[1:]
+        if [row[0] for row in rows] != names[: len(rows)]:
+            raise ValueError(f"{path}: lines must follow the order of the columns")
+        rows = [row[1:] for row in rows]
+    numbers = [
+        [_float(word, f"{path}, line {line}") for word in row] for line, row in enumerate(rows, 2)
+    ]
+    return names, np.array(numbers)
 
 
-def _strings(arrays: dict[str, NDArray[Any]], names: tuple[str, ...]) -> tuple[str, ...] | None:
-    found = next((arrays[name] for name in names if name in arrays), None)
-    return None if found is None else tuple(str(word) for word in found.reshape(-1))
+def _places(names: Sequence[str], labels: Sequence[str], where: str) -> list[int]:
+    place = {name: i for i, name in reversed(list(enumerate(names)))}  # the first of equals
+    missing = [label for label in labels if label not in place]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise ValueError(f"{where} must have every label, but it lacks {len(missing)}: {shown}")
+    return [place[label] for label in labels]
 
 
-def _csv(path: str | os.PathLike[str]) -> list[list[str]]:
+def _csv(path: PathLike) -> tuple[list[str], list[list[str]]]:
+    """The header, and the lines below it, of as many words each."""
     try:
-        rows = [
-            [word.strip() for word in row]
-            for row in csv.reader(_text(path).splitlines(), strict=True)
-            if row
-        ]
+        read = csv.reader(_text(path).splitlines(), strict=True)
+        rows = [[word.strip() for word in row] for row in read if row]
     except csv.Error as error:
         raise ValueError(f"{os.fspath(path)} cannot be read as CSV: {error}") from error
     if len(rows) < 2:
         raise ValueError(f"{os.fspath(path)} must have a header and lines, got {len(rows)} lines")
-    return rows
+    header, *lines = rows
+    for number, row in enumerate(lines, 2):
+        if len(row) != len(header):
+            raise ValueError(
+                f"{os.fspath(path)}, line {number}: expected {len(header)} columns, got {len(row)}"
+            )
+    return header, lines
 
 
 def _float(word: str, where: str) -> float:
@@ -196,7 +163,7 @@ def _float(word: str, where: str) -> float:
         raise ValueError(f"{where}: expected a number, got {word!r}") from None
 
 
-def _text(path: str | os.PathLike[str]) -> str:
+def _text(path: PathLike) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # which imports scipy.sparse when it is first used
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.ground._arrays import Numbers, float_tensor, int_array
-from wassloss.ground._cost import Scale
-from wassloss.ground._summaries import blocks
-from wassloss.ground._trees import (
-    Preorder,
-    minimum_table,
-    preorder,
-    range_minimum,
-    tree_of_paths,
-)
+from wassloss.ground._cost import CostKeywords, MetricKeywords, blocks
+from wassloss.ground._inputs import Numbers, first_entry, float_tensor, int_array
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+Array = NDArray[np.int64]
 
 
 class Tree(GroundMetric):
@@ -40,7 +36,7 @@ class Tree(GroundMetric):
             root's is ignored. All 1 by default.
         nodes: which nodes are the labels, in which order; by default the leaves in increasing
             order.
-        power, scale, labels: see :class:`GroundMetric`.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Tree([-1, 0, 0, 1, 1]).distance()  # leaves 2, 3, 4; 3 and 4 are children of 1
     tensor([[0., 3., 3.],
@@ -49,38 +45,39 @@ class Tree(GroundMetric):
     """
 
     _FIELDS = ("parents", "lengths", "nodes")
+    label_position: Tensor
+    """The preorder position of each label's node, shape (K,)."""
+    subtree_end: Tensor
+    """Where the subtree of the node at preorder position x ends, exclusive, shape (n,)."""
+    edge_length: Tensor
+    """The length of the edge above the node at preorder position x, 0 at the root, shape (n,)."""
 
     def __init__(
         self,
         parents: Numbers,
         lengths: Numbers | None = None,
         nodes: Numbers | None = None,
-        *,
-        power: float = 1.0,
-        scale: Scale = None,
-        labels: Sequence[str] | None = None,
+        **keywords: Unpack[MetricKeywords],
     ) -> None:
         up = int_array("parents", parents)
-        order = preorder(up)
-        edge = _edge_lengths(lengths, order)
+        position, parent, end = preorder(up)
+        edge = _edge_lengths(lengths, position)
         chosen = _label_nodes(nodes, up)
 
-        depth = [0.0]  # in double precision, for on a deep tree roundings add up
-        for parent, length in zip(order.parent.tolist()[1:], edge.tolist()[1:], strict=True):
-            depth.append(depth[parent] + length)
+        depth = [0.0]  # in double precision: roundings add up on a deep tree
+        for above, length in zip(parent.tolist()[1:], edge.tolist()[1:], strict=True):
+            depth.append(depth[above] + length)
         self._depth = torch.tensor(depth, dtype=torch.float64).to(edge)  # (n,)
-        self._parent = torch.tensor(order.parent, device=edge.device)
-        self._subtree_end = torch.tensor(order.end, device=edge.device)
-        self._label_position = torch.tensor(order.position[chosen], device=edge.device)
-        self._edge_length = edge
+        self._parents = torch.tensor(parent, device=edge.device)
+        self.subtree_end = torch.tensor(end, device=edge.device)
+        self.label_position = torch.tensor(position[chosen], device=edge.device)
+        self.edge_length = edge
         # (levels, n); the root has no parent, and no interval (u, v] holds it
-        self._table = minimum_table(self._depth[self._parent.clamp(min=0)])
-        super().__init__(len(chosen), like=edge, power=power, scale=scale, labels=labels)
+        self._table = minimum_table(self._depth[self._parents.clamp(min=0)])
+        super().__init__(len(chosen), like=edge, **keywords)
 
     @classmethod
-    def from_paths(
-        cls, paths: Sequence[Sequence[str]], *, power: float = 1.0, scale: Scale = None
-    ) -> Self:
+    def from_paths(cls, paths: Sequence[Sequence[str]], **cost: Unpack[CostKeywords]) -> Self:
         """A tree of names, each label given by its path from the top.
 
         Labels are named by the last name of their path, or by the whole path joined with ``/``
@@ -90,36 +87,39 @@ class Tree(GroundMetric):
         >>> taxonomy.nearest("dog", 2)
         [('cat', 2.0), ('rose', 4.0)]
         """
-        parents, nodes, labels = tree_of_paths(paths)
-        return cls(parents, nodes=nodes, power=power, scale=scale, labels=labels)
-
-    @property
-    def label_position(self) -> Tensor:
-        """The preorder position of each label's node, shape (K,)."""
-        return self._label_position
-
-    @property
-    def subtree_end(self) -> Tensor:
-        """Where the subtree of the node at preorder position x ends, exclusive, shape (n,)."""
-        return self._subtree_end
-
-    @property
-    def edge_length(self) -> Tensor:
-        """The length of the edge above the node at preorder position x, 0 at the root; (n,)."""
-        return self._edge_length
+        parents = [-1]
+        children: dict[tuple[int, str], int] = {}  # (parent, name) -> node
+        labelled: dict[int, int] = {}  # node -> which path ends there
+        for i, path in enumerate(paths):
+            if isinstance(path, str) or not all(isinstance(name, str) for name in path):
+                raise TypeError(f"paths[{i}] must be a sequence of names, got {path!r}")
+            node = 0
+            for name in path:
+                child = children.setdefault((node, name), len(parents))
+                if child == len(parents):
+                    parents.append(node)
+                node = child
+            if node == 0:
+                raise ValueError(f"paths[{i}] must hold at least one name, got {path!r}")
+            if node in labelled:
+                raise ValueError(f"paths must differ, got {path!r} at {labelled[node]} and at {i}")
+            labelled[node] = i
+        if not labelled:
+            raise ValueError("paths must hold at least one path, got none")
+        uses = Counter(path[-1] for path in paths)
+        labels = [path[-1] if uses[path[-1]] == 1 else "/".join(path) for path in paths]
+        return cls(parents, nodes=list(labelled), labels=labels, **cost)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        columns = self._depth.new_empty(len(indices), self.size)
-        done = 0
-        # In blocks, for the index arithmetic takes several int64 for each distance.
-        for block in blocks(indices, self.size):
-            u, v = self._label_position[block][:, None], self._label_position  # (n, 1), (K,)
-            columns[done : done + len(block)] = self._path_lengths(u, v)
-            done += len(block)
-        return columns
+        # In blocks, because the index arithmetic takes several int64 for each distance.
+        columns = [
+            self._path_lengths(self.label_position[block][:, None], self.label_position)
+            for block in blocks(indices, self.size)
+        ]
+        return torch.cat([self._depth.new_empty(0, self.size), *columns])
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        return self._path_lengths(self._label_position[first], self._label_position[second])
+        return self._path_lengths(self.label_position[first], self.label_position[second])
 
     def _path_lengths(self, u: Tensor, v: Tensor) -> Tensor:
         """Lengths of the paths between nodes at preorder positions that broadcast."""
@@ -135,34 +135,108 @@ class Tree(GroundMetric):
         end = self._distance_columns(torch.zeros(1, dtype=torch.long, device=self.device)).argmax()
         return self._distance_columns(end[None]).max()
 
-    def _fields(self) -> Mapping[str, Tensor | NDArray[Any]]:
+    def _fields(self) -> Mapping[str, Any]:
         # In preorder numbering, which preorder() maps to itself.
-        return {
-            "parents": self._parent,
-            "lengths": self._edge_length,
-            "nodes": self._label_position,
-        }
+        fields = (self._parents, self.edge_length, self.label_position)
+        return dict(zip(self._FIELDS, fields, strict=True))
 
     def _summary(self) -> str:
-        return f"{self.size} of {len(self._parent)} nodes"
+        return f"{self.size} of {len(self._parents)} nodes"
 
 
-def _edge_lengths(lengths: Numbers | None, order: Preorder) -> Tensor:
+def preorder(parents: Array) -> tuple[Array, Array, Array]:
+    """Number the nodes of a tree: parents before children, children in increasing order.
+
+    Args:
+        parents: of each node, (n,), -1 for the root.
+
+    Returns:
+        The position of each node; the position of the parent of each position, -1 for the root at
+        0; and where the subtree of each position ends, exclusive. All (n,).
+
+    >>> preorder(np.array([-1, 2, 0, 0]))[0].tolist()  # 0 has children 2 and 3, 2 has child 1
+    [0, 2, 1, 3]
+    """
+    n = len(parents)
+    outside = np.flatnonzero((parents < -1) | (parents >= n))
+    if len(outside) > 0:
+        raise ValueError(
+            f"parents must be -1 for the root or in 0..{n - 1}, "
+            f"got parents[{outside[0]}] = {parents[outside[0]]}"
+        )
+    roots = np.flatnonzero(parents == -1)
+    if len(roots) != 1:
+        got = "none" if len(roots) == 0 else f"parents[{roots[0]}] = parents[{roots[1]}] = -1"
+        raise ValueError(f"parents must have exactly one root, marked -1, got {got}")
+    others = np.flatnonzero(parents >= 0)
+    edges = (np.ones(len(others)), (parents[others], others))
+    tree = scipy.sparse.csr_matrix(edges, shape=(n, n))
+    order = scipy.sparse.csgraph.depth_first_order(tree, roots[0], return_predecessors=False)
+    position = np.full(n, -1)
+    position[order] = np.arange(len(order))
+    if len(order) < n:
+        node = int(position.argmin())
+        for _ in range(n):  # from a node that the root does not reach, up and onto the cycle
+            node = int(parents[node])
+        raise ValueError(f"parents must form a tree, got a cycle through node {node}")
+    parent = np.where(parents[order] < 0, -1, position[parents[order]])
+
+    end = list(range(1, n + 1))
+    for x, above in zip(range(n - 1, 0, -1), parent[:0:-1].tolist(), strict=True):
+        end[above] = max(end[above], end[x])
+    return position, parent, np.array(end)
+
+
+def minimum_table(values: Tensor) -> Tensor:
+    """The sparse table of ``values``, shape (n,): row r holds the minima of windows of 2**r.
+
+    The shape is (1 + floor(log2(n)), n). The last 2**r - 1 entries of row r stand for windows that
+    would run over the end, and mean nothing.
+    """
+    rows = [values]
+    width = 1
+    while 2 * width <= len(values):
+        row = rows[-1].clone()
+        row[:-width] = torch.minimum(rows[-1][:-width], rows[-1][width:])
+        rows.append(row)
+        width *= 2
+    return torch.stack(rows)
+
+
+def range_minimum(table: Tensor, start: Tensor, stop: Tensor) -> Tensor:
+    """The minima over start..stop-1, for non-empty intervals of any shape.
+
+    Two windows of the largest power of two that fits cover an interval, one from each end.
+
+    >>> table = minimum_table(torch.tensor([3, 1, 4, 1, 5, 9]))
+    >>> range_minimum(table, start=torch.tensor([0, 4, 2]), stop=torch.tensor([6, 6, 3]))
+    tensor([1, 5, 4])
+    """
+    levels, n = table.shape
+    widths = 2 ** torch.arange(levels, device=table.device)
+    level = torch.bucketize(stop - start, widths, right=True) - 1
+    offset = level * n
+    entries = table.reshape(-1)
+    return torch.minimum(entries[offset + start], entries[offset + stop - widths[level]])
+
+
+def _edge_lengths(lengths: Numbers | None, position: Array) -> Tensor:
     """Edge lengths in preorder, 0 at the root."""
-    n = len(order.parent)
+    n = len(position)
     given = torch.ones(n) if lengths is None else float_tensor("lengths", lengths, shape="(nodes)")
     if len(given) != n:
         raise ValueError(f"lengths must hold one number for each of {n} nodes, got {len(given)}")
     edge = torch.empty_like(given)
-    edge[torch.tensor(order.position, device=given.device)] = given
+    edge[torch.tensor(position, device=given.device)] = given
     edge[0] = 0
     if (edge < 0).any():
-        node = int(np.flatnonzero(order.position == int((edge < 0).nonzero()[0]))[0])
-        raise ValueError(f"lengths must not be negative, got lengths[{node}] = {given[node]:g}")
+        negative = (given < 0).cpu() & torch.from_numpy(position > 0)
+        got = first_entry("lengths", given, negative)
+        raise ValueError(f"lengths must not be negative, got {got}")
     return edge
 
 
-def _label_nodes(nodes: Numbers | None, parents: NDArray[np.int64]) -> NDArray[np.int64]:
+def _label_nodes(nodes: Numbers | None, parents: Array) -> Array:
     n = len(parents)
     if nodes is None:
         return np.setdiff1d(np.arange(n), parents)

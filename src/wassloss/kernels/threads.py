@@ -17,23 +17,13 @@ PORTIONS = 8  # per thread: examples differ in iterations, and so do portions in
 
 
 def spread(
-    work: Callable[[int, int, S], None],
-    batch: int,
-    new_scratch: Callable[[], S],
-    most_threads: int,
+    work: Callable[[int, int, S], None], batch: int, new_scratch: Callable[[], S], most_threads: int
 ) -> None:
     """Call `work(first, last, scratch)` for all examples, on as many threads as torch may use.
 
     The calling thread does its share, and does not wait for helpers that have not started: on a
-    busy machine that would take longer than the work. Without helpers it does everything.
-    Numba's own threads would come on top of torch's, and their simplest kind aborts the process
-    when two Python threads solve at once.
-
-    Args:
-        work: what to do with the examples `first` to `last − 1`.
-        batch: the number of examples.
-        new_scratch: makes the memory that one thread works in.
-        most_threads: how many the work is worth.
+    busy machine that would take longer than the work. Numba's own threads would come on top of
+    torch's, and their simplest kind aborts the process when two Python threads solve at once.
     """
     threads = min(torch.get_num_threads(), batch, most_threads)
     if threads <= 1:
@@ -59,14 +49,10 @@ def spread(
 
 
 class _Task:
-    """Work that helpers may join until it is closed; those that have joined are waited for.
-
-    Attributes:
-        failed: the last error of whoever took part.
-    """
+    """Work that helpers may join until it is closed; those that have joined are waited for."""
 
     def __init__(self, run: Callable[[], None]) -> None:
-        self.failed: BaseException | None = None
+        self.failed: BaseException | None = None  # the last error of whoever took part
         self._run: Callable[[], None] | None = run
         self._inside = 0
         self._changed = threading.Condition()
@@ -74,8 +60,7 @@ class _Task:
     def help(self) -> None:
         """Take part, unless it is too late."""
         with self._changed:
-            run = self._run
-            if run is None:
+            if (run := self._run) is None:
                 return
             self._inside += 1
         try:
@@ -98,8 +83,7 @@ class _Helpers:
     """Threads that wait for tasks.
 
     Executors of `concurrent.futures` refuse work once the main thread has ended, but threads that
-    outlive it and hooks at exit may go on training. Helpers are daemons, so nothing has to end
-    them; no task leaves one working.
+    outlive it and hooks at exit may go on training. Helpers are daemons: nothing has to end them.
     """
 
     def __init__(self) -> None:
@@ -109,22 +93,20 @@ class _Helpers:
 
     def offer(self, task: _Task, wanted: int) -> None:
         """Ask so many helpers, or as many as there are, to take part in a task."""
-        self._start(min(wanted, os.cpu_count() or 1))
+        enough = min(wanted, os.cpu_count() or 1)
+        # If another caller is starting them, go on with those there are.
+        if self._threads < enough and self._starting.acquire(blocking=False):
+            try:
+                while self._threads < enough:
+                    name = f"wassloss-{self._threads}"
+                    threading.Thread(target=self._serve, name=name, daemon=True).start()
+                    self._threads += 1
+            except RuntimeError:
+                pass  # at the end of the interpreter, or at the system's limit
+            finally:
+                self._starting.release()
         for _ in range(min(wanted, self._threads)):
             self._tasks.put(task)
-
-    def _start(self, wanted: int) -> None:
-        if self._threads >= wanted or not self._starting.acquire(blocking=False):
-            return  # another caller is starting them; go on with those there are
-        try:
-            while self._threads < wanted:
-                name = f"wassloss-{self._threads}"
-                threading.Thread(target=self._serve, name=name, daemon=True).start()
-                self._threads += 1
-        except RuntimeError:
-            pass  # at the end of the interpreter, or at the system's limit
-        finally:
-            self._starting.release()
 
     def _serve(self) -> None:
         while True:

@@ -20,7 +20,8 @@ def softened(target: SparseTarget, metric: GroundMetric, strength: float, neares
     """
     weights = target.weights
     columns = metric.unchecked_cost_columns(target.indices).detach().to(weights.dtype)
-    far = columns / -strength  # (batch or 1, support, labels)
+    # Less the least cost of each label, which changes nothing but that no quotient is all infinite.
+    far = (columns - columns.amin(2, keepdim=True)) / -strength  # (batch or 1, support, labels)
     if nearest:
         absent = (weights == 0).unsqueeze(2)
         return far.masked_fill(absent, -math.inf).amax(1).softmax(1)

@@ -40,7 +40,7 @@ class LossSpec:
         options: how hard to solve, and with what.
         debiased: subtract half of what each measure costs to itself.
         kl_weight: the paper's α.
-        softening: how far KL's labels are softened, in units of the cost; 0 leaves them as they are.
+        softening: how far the labels of KL are softened, in units of the cost.
         transport_weight: of the transport itself; 0 leaves KL alone.
         normalize_target: divide each target by its sum.
         ignore_index: the class id of examples whose loss is 0.
@@ -83,7 +83,7 @@ class LossSpec:
         """The settings from keywords as users write them; a wrong one is refused by name."""
         metric = as_ground_metric(metric)
         objective = _objective(epsilon, gamma, regularizer)
-        options = SolveOptions.checked(
+        options = SolveOptions(
             tol=tol,
             max_iterations=max_iterations,
             scaling_iterations=scaling_iterations,

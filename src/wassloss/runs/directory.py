@@ -1,8 +1,8 @@
-"""The files of a run's directory, written and read with their sums.
+"""The files of a run's directory, written and read with their SHA-256 sums.
 
-``config.json`` holds the SHA-256 sum of every other file that counts, and its own. It is written
-last and replaced as a whole: a crash leaves the old one, with the files that it lists, or the new
-one. A file that it does not list, left by a crash before it, is ignored.
+``config.json`` holds the sum of every other file that counts, and its own. It is written last and
+replaced as a whole: a crash leaves the old one, with the files that it lists, or the new one. Files
+that it does not list, left by a crash before it, are ignored.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wassloss._files import replacing
+from wassloss._files import write_file
 from wassloss._sealed import sealed, unsealed
 from wassloss.runs.settings import Settings
+from wassloss.training.checkpoints import RUN_CONFIG
 from wassloss.training.log import LOG_NAME
-from wassloss.training.run import RUN_CONFIG
 
 CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
 START, MODEL = "start.safetensors", "model.safetensors"
@@ -31,12 +31,7 @@ _REMEDY = {
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The configuration of the run in a directory.
-
-    Raises:
-        FileNotFoundError: there is no run.
-        ValueError: the file is damaged, or of another version.
-    """
+    """The configuration of the run in a directory, if there is one, whole and of this version."""
     file = path / CONFIG
     if not file.is_file():
         what = f"is not a run: it has no {CONFIG}" if path.is_dir() else "does not exist"
@@ -51,25 +46,24 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def write_config(path: Path, config: Mapping[str, Any], files: Mapping[str, str]) -> None:
-    """Write the configuration with the sums of the files that count from now on."""
-    _write(path / CONFIG, sealed({**config, "files": dict(files)}))
+def write_run(path: Path, config: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    """Write files of a run, then its configuration, which lists them too from then on.
 
-
-def write_checked(path: Path, name: str, content: bytes) -> dict[str, str]:
-    """Write a file of the run; returns its name and sum, for `write_config`."""
-    _write(path / name, content)
-    return {name: checksum(content)}
+    A model and scores that it does not list, of a run that was finished before, are removed.
+    """
+    sums = dict(config["files"])
+    for name, content in files.items():
+        write_file(path / name, content)
+        sums[name] = hashlib.sha256(content).hexdigest()
+    write_file(path / CONFIG, sealed({"format": FORMAT, **config, "files": sums}))
+    for name in {MODEL, SCORES} - sums.keys():
+        (path / name).unlink(missing_ok=True)
 
 
 def read_checked(path: Path, name: str, config: Mapping[str, Any]) -> bytes:
-    """The content of a file of the run.
-
-    Raises:
-        ValueError: it is not what was written.
-    """
+    """The content of a file of the run; ValueError if it is not what was written."""
     content = (path / name).read_bytes()
-    if checksum(content) != config["files"].get(name):
+    if hashlib.sha256(content).hexdigest() != config["files"].get(name):
         raise ValueError(
             f"{path / name} is damaged, its SHA-256 sum is not the one in {CONFIG}: "
             f"{_REMEDY.get(name, _AGAIN)}"
@@ -83,13 +77,3 @@ def clear(path: Path) -> None:
         (path / name).unlink(missing_ok=True)
     for checkpoint in path.glob("*checkpoint-*"):
         checkpoint.unlink()
-
-
-def checksum(content: bytes) -> str:
-    """The SHA-256 sum."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)

@@ -1,9 +1,14 @@
-"""The scores of a run, example by example, so that runs can be compared on the same ones."""
+"""Judging a run: the data to judge it by, and its scores, example by example.
+
+With a score for each example, runs can be compared on the same ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +17,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import scores
+from wassloss.data._inputs import part_name
+from wassloss.data.files import describe
+from wassloss.data.labels import UnknownLabelError, shown
+from wassloss.data.parquet import expanded
 from wassloss.data.streaming import Batch
 from wassloss.ground import GroundMetric
+from wassloss.runs.features import BUILT_IN, columns_for, padded_features
+from wassloss.runs.inputs import Inputs
+from wassloss.runs.metric import label_ids, named
+from wassloss.runs.reading import read_inputs
+from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
 from wassloss.scores._inputs import read_labels
-from wassloss.scores.differences import Difference, paired_difference
 
 CURVE = 20  # guesses up to which the top-k cost is computed
 
@@ -35,94 +48,74 @@ MEANING: dict[str, tuple[bool, str]] = {
 
 @dataclass(frozen=True)
 class ExampleScores:
-    """Scores of each example.
+    """Scores of each example."""
 
-    Attributes:
-        curve: top-k cost for k = 1, 2, …, `(examples, k)`.
-        values: the other scores by name, `(examples,)`; NaN if an example has none.
-    """
-
-    curve: NDArray[np.float64]
-    values: dict[str, NDArray[np.float64]]
+    curve: NDArray[np.float64]  # top-k cost for k = 1, 2, …, (examples, k)
+    values: dict[str, NDArray[np.float64]]  # the others by name, (examples,); NaN if one has none
 
     def __len__(self) -> int:
         return len(self.curve)
 
     def mean(self, name: str) -> float:
         """Over the examples that have the score; NaN if none has."""
-        own = self.values[name]
-        known = own[~np.isnan(own)]
+        known = self._known(name)
         return float(known.mean()) if len(known) else float("nan")
 
     def standard_error(self, name: str) -> float:
         """Of the mean, for independent examples."""
-        own = self.values[name]
-        known = own[~np.isnan(own)]
+        known = self._known(name)
         return float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
 
     def to_json(self) -> dict[str, Any]:
         """Means and their standard errors, or None."""
+
+        def numbers(of: Any) -> dict[str, float | None]:
+            return {name: None if np.isnan(v := of(name)) else v for name in self.values}
+
         return {
             "examples": len(self),
-            "scores": {name: _number(self.mean(name)) for name in self.values},
-            "standard_errors": {name: _number(self.standard_error(name)) for name in self.values},
-            "top_k_cost": [float(value) for value in self.curve.mean(0)],
+            "scores": numbers(self.mean),
+            "standard_errors": numbers(self.standard_error),
+            "top_k_cost": self.curve.mean(0).tolist(),
         }
 
-
-def run_difference(
-    first: Sequence[ExampleScores],
-    second: Sequence[ExampleScores],
-    name: str,
-    groups: NDArray[np.int64] | None = None,
-) -> Difference:
-    """How much two settings differ in a score on the same examples, each in several runs."""
-    pairs = zip(first, second, strict=True)
-    return paired_difference([b.values[name] - a.values[name] for a, b in pairs], groups)
+    def _known(self, name: str) -> NDArray[np.float64]:
+        return self.values[name][~np.isnan(self.values[name])]
 
 
 def evaluate(
     run: TrainedRun, batches: Iterable[Batch], metric: GroundMetric | None = None
 ) -> ExampleScores:
-    """Score a run on examples with known labels.
+    """Score a run on batches of (features, target), with labels in the run's order.
 
-    Args:
-        run: the run.
-        batches: of (features, target), with labels in the run's order.
-        metric: whose distances to charge; by default the run's own.
+    Distances are those of `metric`, by default the run's own.
     """
-    chosen = run.metric if metric is None else metric
-    pieces = [score_examples(run.logits(x), target, chosen) for x, target in batches]
+    metric = run.metric if metric is None else metric
+    pieces = [_score(run.logits(x), target, metric) for x, target in batches]
     if not pieces:
         raise ValueError("data must hold examples, got none")
-    return ExampleScores(
-        np.concatenate([piece.curve for piece in pieces]),
-        {
-            name: np.concatenate([piece.values[name] for piece in pieces])
-            for name in pieces[0].values
-        },
-    )
+    values = {
+        name: np.concatenate([piece.values[name] for piece in pieces]) for name in pieces[0].values
+    }
+    return ExampleScores(np.concatenate([piece.curve for piece in pieces]), values)
 
 
 @torch.no_grad()
-def score_examples(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
+def _score(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
     """All scores of some predictions."""
+    each: Any = {"reduction": "none"}
     ks = range(1, min(CURVE, metric.size) + 1)
-    curve = scores.top_k_cost(logits, target, metric, k=ks, reduction="none").double().numpy()
-    mass = (logits.softmax(1) * nearest_true(target, metric, logits)).sum(1)
-    values = {
-        **{f"top{k}_cost": curve[:, k - 1] for k in (1, 5, 10) if k <= metric.size},
-        "auc": scores.ranking_auc(logits, target, reduction="none").double().numpy(),
-        "accuracy": scores.accuracy(logits, target, reduction="none").double().numpy(),
-        "expected_distance": scores.expected_distance(logits, target, metric, reduction="none")
-        .double()
-        .numpy(),
-        "mass_distance": mass.double().numpy(),
+    curve = scores.top_k_cost(logits, target, metric, k=ks, **each).double().numpy()
+    found = {
+        "auc": scores.ranking_auc(logits, target, **each),
+        "accuracy": scores.accuracy(logits, target, **each),
+        "expected_distance": scores.expected_distance(logits, target, metric, **each),
+        "mass_distance": (logits.softmax(1) * nearest_true(target, metric, logits)).sum(1),
     }
     if metric.size >= 5:
-        values["recall_at_5"] = (
-            scores.recall_at_k(logits, target, 5, reduction="none").double().numpy()
-        )
+        found["recall_at_5"] = scores.recall_at_k(logits, target, 5, **each)
+    values = {name: score.double().numpy() for name, score in found.items()}
+    values |= {f"top{k}_cost": curve[:, k - 1] for k in (1, 5, 10) if k <= metric.size}
     return ExampleScores(curve, {name: values[name] for name in MEANING if name in values})
 
 
@@ -137,5 +130,72 @@ def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
     return nearest
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
+def inputs_for(
+    run: TrainedRun,
+    source: str | None = None,
+    part: str | None = None,
+    label_column: str | None = None,
+) -> tuple[Inputs, str | None]:
+    """Data to judge a run by, with its columns and labels in its order, and which part of them.
+
+    Args:
+        run: the run.
+        source: other data than the run's own, as in the settings.
+        part: by default what was held out, or None, all examples, for other data without parts.
+        label_column: of a table, if it is not that of the run's own data.
+
+    Raises:
+        ValueError: the data lack columns of the run, or have labels that it does not know.
+    """
+    trained_on = run.settings.data
+    if source is None and trained_on not in BUILT_IN and not Path(trained_on).exists():
+        raise FileNotFoundError(
+            f"{trained_on}, which the run was trained on, no longer exists: say what to judge it "
+            "on (DATA)"
+        )
+    chosen = trained_on if source is None else source
+    own = Path(chosen).resolve() == Path(trained_on).resolve()
+    inputs = _read(run, chosen, label_column, own)
+    if own and inputs.fingerprint() != run.config["data"]["fingerprint"]:
+        if source is None:
+            raise ValueError(
+                f"{chosen} has changed since {run.path} was trained on it, so what was held out "
+                "is no longer known: say what to judge it on (DATA)"
+            )
+        own, inputs = False, _read(run, chosen, label_column, own=False)
+    if part is None and (inputs.parts or source is None):
+        part = inputs.held_out()
+    return dataclasses.replace(inputs, own=own), None if part is None else part_name(part)
+
+
+def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> Inputs:
+    settings, wanted, labels = run.settings, None, run.settings.labels
+    if source not in BUILT_IN:
+        _, label_column, wanted, _ = columns_for(run, source, label_column, labelled=True)
+        if describe(expanded(source)[0]).labels == "names":
+            labels = None  # matched by name, in whatever order they are listed
+    other = Settings(
+        source,
+        labels=labels,
+        label_column=label_column,
+        seed=settings.seed,
+        validation=settings.validation if own else 0.0,  # the very examples that were held out
+        stream=settings.stream and own,
+    )
+    metric = named(run.metric, label_ids(run.metric.size))  # by value: other data have other ids
+    try:
+        inputs = read_inputs(other, metric, wanted)
+    except ValueError as error:
+        unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
+        if not isinstance(unknown, UnknownLabelError):
+            raise
+        at = f", {unknown.place}" if unknown.place else ""
+        raise ValueError(
+            f"{source}{at}: the label {unknown.label!r} is none of the {run.metric.size} that "
+            f"{run.path} was trained on: {shown(run.labels)}"
+        ) from error
+    if inputs.data is None:
+        return inputs
+    wide = padded_features(inputs.data.features, run.features, source)
+    data = dataclasses.replace(inputs.data, features=wide)
+    return dataclasses.replace(inputs, data=data, features=wide.shape[1])

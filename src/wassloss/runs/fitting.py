@@ -7,33 +7,19 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wassloss import scores
-from wassloss.estimators.model_file import FittedModel, pack
-from wassloss.estimators.standardization import fit_scaler, model_features
+from wassloss.estimators.model_file import FittedModel, fit_scaler, model_features, pack
 from wassloss.ground import GroundMetric
-from wassloss.losses import WassersteinLoss
-from wassloss.runs.directory import (
-    CONFIG,
-    FORMAT,
-    LOG,
-    MODEL,
-    SCORES,
-    START,
-    checksum,
-    read_checked,
-    read_config,
-    write_checked,
-    write_config,
-)
+from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.inputs import Inputs, check_trainable, warn_of_unused
 from wassloss.runs.reading import read_inputs
@@ -48,18 +34,12 @@ from wassloss.training.run import versions
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run.
-
-    Attributes:
-        training: of `wassloss.train`.
-        part: the part that was held out and scored, or None.
-        scores: on it.
-    """
+class RunResult:
+    """What came of a run: its training, and its scores on the part that was held out, if any."""
 
     training: TrainingResult
-    part: str | None
-    scores: ExampleScores | None
+    part: str | None = None
+    scores: ExampleScores | None = None
 
 
 def fit(
@@ -69,8 +49,7 @@ def fit(
     resume: bool = False,
     device: str = "cpu",
     progress: bool | None = None,
-    inputs: Inputs | None = None,
-) -> Outcome:
+) -> RunResult:
     """Train as the settings say, and keep everything in a directory.
 
     Args:
@@ -79,7 +58,6 @@ def fit(
         resume: continue the run that is there.
         device: such as ``"cuda"``.
         progress: show a bar; None for only on a terminal.
-        inputs: the data and metric of the settings, if they have been read already.
 
     Raises:
         ValueError: settings, data and metric do not fit together, or not the run that is there.
@@ -88,22 +66,16 @@ def fit(
 
     >>> import tempfile, wassloss as wl
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     outcome = fit(Settings("clipart", steps=20, kl_weight=0.1), f"{folder}/run")
-    >>> outcome.part, outcome.training.steps
+    ...     result = fit(Settings("clipart", steps=20, kl_weight=0.1), f"{folder}/run")
+    >>> result.part, result.training.steps
     ('test', 20)
     """
-    path = Path(directory)
-    first = is_first_process()
+    path, first = Path(directory), is_first_process()
     if first:
         _check_free(path, resume)
-    old = read_config(path) if resume and (path / CONFIG).exists() else None
-    start = None if old is None else read_model(path, START, old)
-    if inputs is None:
-        inputs = read_inputs(
-            settings,
-            None if start is None else start.metric,
-            None if start is None else start.feature_names,
-        )
+    old = files.read_config(path) if resume and (path / files.CONFIG).exists() else None
+    start = None if old is None else read_model(path, files.START, old)
+    inputs = read_inputs(settings, *(() if start is None else (start.metric, start.feature_names)))
     check_trainable(inputs.parts)
     if first:
         warn_of_unused(inputs.parts)
@@ -114,25 +86,22 @@ def fit(
         )
     fitted = _untrained(settings, inputs, start)
     loss_fn = settings.loss_fn(inputs.metric)
-    config = _config(settings, inputs, fitted)
-    if isinstance(loss_fn, WassersteinLoss):
-        config["epsilon"] = loss_fn.spec.objective.epsilon
+    config = _config(settings, inputs, fitted, loss_fn)
     if old is not None:
         config = _continued(old, config, path)
-        if LOG in old["files"] and (path / LOG).exists():
-            read_checked(path, LOG, old)  # the run's own lines follow those that are there
-    run = TrainedRun(path, settings, config, fitted, finished=False)
-    sums: dict[str, str] = {}
+        if files.LOG in old["files"] and (path / files.LOG).exists():
+            files.read_checked(path, files.LOG, old)  # the run's lines follow those that are there
+    score, higher = _score(settings.score, inputs.metric.to(device))
+    rank, size = (int(os.environ.get(name, d)) for name, d in (("RANK", 0), ("WORLD_SIZE", 1)))
     with owned(path) if first else nullcontext():
         if first:  # again, now that no other process can write
             _check_free(path, resume)
-            if old is not None and read_config(path) != old:
+            if old is not None and files.read_config(path) != old:
                 raise ValueError(f"{path} was changed by another run while this one was starting")
-        score, higher = _score(settings.score, inputs.metric.to(device))
         result = train(
             fitted.model.to(device),
             loss_fn,
-            _training_data(inputs, fitted),
+            _scaled(inputs.training(rank, size), fitted),
             settings.plan(),
             validation=None if watched is None else _scaled(inputs.in_memory(watched), fitted),
             score=score,
@@ -140,10 +109,10 @@ def fit(
             directory=path,
             resume=resume,
             progress=progress,
-            begin=lambda: sums.update(_begin(run, old)),
+            begin=lambda: _begin(path, config, None if old is not None else fitted),
         )
         fitted.model.cpu().eval()
-        return _finish(run, sums, inputs, result) if first else Outcome(result, None, None)
+        return _finish(path, settings, fitted, inputs, result) if first else RunResult(result)
 
 
 def is_first_process() -> bool:
@@ -156,16 +125,16 @@ def _check_free(path: Path, resume: bool) -> None:
 
     Without a checkpoint there is no run that could be lost.
     """
-    if (has_checkpoints(path) or (path / MODEL).exists()) and not resume:
+    if (has_checkpoints(path) or (path / files.MODEL).exists()) and not resume:
         check_not_in_use(path)  # its error says more
         raise ValueError(
             f"{path} holds a run already: pass resume (--resume) to continue it, or choose "
             "another directory"
         )
-    if has_checkpoints(path) and not (path / CONFIG).exists():
+    if has_checkpoints(path) and not (path / files.CONFIG).exists():
         raise ValueError(
-            f"{path} has checkpoints but no {CONFIG}, so nothing says what they are of: restore "
-            "it, or choose another directory"
+            f"{path} has checkpoints but no {files.CONFIG}, so nothing says what they are of: "
+            "restore it, or choose another directory"
         )
 
 
@@ -176,52 +145,45 @@ def _untrained(settings: Settings, inputs: Inputs, start: FittedModel | None) ->
         model = settings.model(inputs.features, inputs.metric.size)
     scaler = None if start is None else start.scaler
     if settings.standardize and start is None:
-        given = inputs.training()
-        if not isinstance(given, tuple):
-            raise ValueError("standardize needs data in memory: leave it out for a stream")
+        given: Any = inputs.training()  # in memory: no stream comes here to be standardised
         scaler = fit_scaler(given[0].numpy())
     return FittedModel(inputs.metric, model, scaler, inputs.feature_names)
 
 
-def _begin(run: TrainedRun, old: dict[str, Any] | None) -> dict[str, str]:
-    """Write what a run depends on, before anything else; returns the files' sums."""
-    path = run.path
-    if old is not None:
-        sums = {START: old["files"][START]}
-    else:
-        (path / CONFIG).unlink(missing_ok=True)  # of a run that failed at its beginning
-        sums = write_checked(path, START, pack(run.fitted, "run", {}))
-    write_config(path, run.config, sums)
-    for name in (MODEL, SCORES):  # of a finished run that is continued
-        (path / name).unlink(missing_ok=True)
-    return sums
+def _begin(path: Path, config: dict[str, Any], new: FittedModel | None) -> None:
+    """Write what a run depends on, before anything else; `new` is None if it is continued."""
+    if new is None:
+        files.write_run(path, {**config, "files": {files.START: config["files"][files.START]}}, {})
+        return
+    (path / files.CONFIG).unlink(missing_ok=True)  # of a run that failed at its beginning
+    files.write_run(path, config, {files.START: pack(new, "run", {})})
 
 
 def _finish(
-    run: TrainedRun, sums: dict[str, str], inputs: Inputs, result: TrainingResult
-) -> Outcome:
+    path: Path, settings: Settings, fitted: FittedModel, inputs: Inputs, result: TrainingResult
+) -> RunResult:
     """Write the trained model, and its scores on what was held out."""
-    path = run.path
-    sums |= write_checked(path, MODEL, pack(run.fitted, "run", {}))
+    config = files.read_config(path)
+    run = TrainedRun(**vars(fitted), path=path, settings=settings, config=config, finished=True)
     parts = [name for name in ("validation", "test") if name in inputs.parts]
     found = {part: evaluate(run, inputs.batches(part)) for part in parts}
     summary = {
-        "training": dataclasses.asdict(replace(result, log=[])) | {"log": LOG},
+        "training": dataclasses.asdict(dataclasses.replace(result, log=[])) | {"log": files.LOG},
         "parts": {part: own.to_json() for part, own in found.items()},
     }
-    sums |= write_checked(path, SCORES, (json.dumps(summary, indent=1) + "\n").encode())
-    sums |= {LOG: checksum((path / LOG).read_bytes())}
-    write_config(path, run.config, sums)
-    return Outcome(result, parts[-1], found[parts[-1]]) if parts else Outcome(result, None, None)
+    written = {
+        files.MODEL: pack(fitted, "run", {}),
+        files.SCORES: (json.dumps(summary, indent=1) + "\n").encode(),
+        files.LOG: (path / files.LOG).read_bytes(),
+    }
+    files.write_run(path, config, written)
+    return RunResult(result, parts[-1], found[parts[-1]]) if parts else RunResult(result)
 
 
-def _training_data(inputs: Inputs, fitted: FittedModel) -> Any:
-    rank, size = (int(os.environ.get(name, d)) for name, d in (("RANK", 0), ("WORLD_SIZE", 1)))
-    given = inputs.training(rank, size)
-    return _scaled(given, fitted) if isinstance(given, tuple) else given
-
-
-def _scaled(given: tuple[Any, ...], fitted: FittedModel) -> tuple[Any, ...]:
+def _scaled(given: Any, fitted: FittedModel) -> Any:
+    """Examples in memory, standardised; a stream as it is."""
+    if not isinstance(given, tuple):
+        return given
     features, target = given
     return model_features(features, fitted.scaler, torch.float32), target
 
@@ -230,25 +192,24 @@ def _score(name: str, metric: GroundMetric) -> tuple[Callable[[Tensor, Any], Any
     """What early stopping watches, and whether more of it is better."""
     if name == "loss":
         return None, False
-    if name == "auc":
-        return scores.ranking_auc, True
-    if name == "accuracy":
-        return scores.accuracy, True
+    if name in ("auc", "accuracy"):
+        return (scores.ranking_auc if name == "auc" else scores.accuracy), True
     k = min(metric.size, 1 if name == "top1_cost" else 5)
     return lambda logits, target: scores.top_k_cost(logits, target, metric, k=k), False
 
 
-def _config(settings: Settings, inputs: Inputs, fitted: FittedModel) -> dict[str, Any]:
+def _config(
+    settings: Settings, inputs: Inputs, fitted: FittedModel, loss_fn: nn.Module
+) -> dict[str, Any]:
     source = settings.data
     if Path(source).exists():
         source = str(Path(source).resolve())  # so that the report finds it from anywhere
     return {
-        "format": FORMAT,
         "settings": {**settings.config(), "data": source},
         "features": {"count": inputs.features, "names": inputs.feature_names},
         "labels": inputs.metric.labels or list(range(inputs.metric.size)),
         "model": fitted.model.config(),  # type: ignore[operator]
-        "epsilon": None,
+        "loss": repr(loss_fn),
         "metric": repr(inputs.metric),
         "data": {
             "name": (inputs.data.name if inputs.data is not None else "") or Path(source).name,
@@ -257,6 +218,7 @@ def _config(settings: Settings, inputs: Inputs, fitted: FittedModel) -> dict[str
         },
         "versions": versions() | {"numpy": np.__version__},
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "files": {},
     }
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
-from wassloss._precision import narrowed
 from wassloss.data import Dataset, ParquetStream
-from wassloss.data._parts import KNOWN_PARTS, part_name
+from wassloss.data._inputs import KNOWN_PARTS, part_name
 from wassloss.data.streaming import Batch
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
-from wassloss.targets import SparseTarget
+from wassloss.targets import SparseTarget, take_rows
 
 
 @dataclass(frozen=True)
@@ -27,32 +25,28 @@ class Inputs:
     Attributes:
         metric: with the labels' names, if they are known.
         data: in memory; None if they are streamed.
-        stream_paths: the folder or file to stream from; None if data are in memory.
+        stream: opens a stream of data that are not in memory, with the ``part`` and other
+            arguments of `ParquetStream` that differ from the run's own.
         parts: names of the parts of the data.
         features: how many an example has.
         feature_names: their names, if the data have any.
-        label_column: of a table that is streamed.
         own: whether these are the data that a run was trained on, unchanged since.
     """
 
     metric: GroundMetric
     data: Dataset | None
-    stream_paths: str | None
+    stream: Callable[..., ParquetStream]
     parts: tuple[str, ...]
     features: int
-    batch_size: int
-    seed: int
     feature_names: tuple[str, ...] | None = None
-    label_column: str | None = None
     own: bool = False
 
-    def training(self, rank: int = 0, world_size: int = 1) -> Batch | SinglePrecision:
+    def training(self, rank: int = 0, world_size: int = 1) -> Batch | ParquetStream:
         """The examples to train on, as `wassloss.train` takes them."""
-        part = "train" if "train" in self.parts else None
-        if self.data is not None:
-            chosen = self.data.part(part) if part else self.data
-            return chosen.features, chosen.target
-        return SinglePrecision(self._stream(part, rank=rank, world_size=world_size))
+        part = self._train_part()
+        if self.data is None:
+            return self.stream(part=part, rank=rank, world_size=world_size)
+        return self.in_memory(part)
 
     def held_out(self) -> str:
         """The part to judge a model by: ``"test"``, or else ``"validation"``."""
@@ -71,79 +65,36 @@ class Inputs:
         if part is not None and part not in self.parts:
             known = ", ".join(self.parts) or "none"
             raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
-        if self.data is None:
-            yield from SinglePrecision(self._stream(part, shuffle=False))
-            return
-        chosen = self.data.part(part) if part else self.data
         step = rows_at_once(self.metric.size)
-        for start in range(0, len(chosen), step):
-            rows = chosen.take(slice(start, start + step))
-            yield rows.features, rows.target
+        if self.data is None:
+            yield from self.stream(part=part, batch_size=step, shuffle=False, prefetch=0)
+            return
+        features, target = self.in_memory(part)
+        for rows in torch.arange(len(features)).split(step):
+            yield features[rows], take_rows(target, rows)
 
-    def in_memory(self, part: str) -> Batch:
+    def in_memory(self, part: str | None) -> Batch:
         """A part as one batch, also if data are streamed, for scores while training."""
-        if self.data is not None:
-            chosen = self.data.part(part)
-            return chosen.features, chosen.target
-        stream = self._stream(part, shuffle=False)
-        stream = self._stream(part, shuffle=False, batch_size=stream.rows)
-        return next(iter(SinglePrecision(stream)))
+        if self.data is None:
+            rows = self.stream(part=part).rows
+            return next(iter(self.stream(part=part, batch_size=rows, shuffle=False, prefetch=0)))
+        chosen = self.data if part is None else self.data.part(part)
+        return chosen.features, chosen.target
 
     def fingerprint(self) -> str:
         """What changes with the training examples; for streams, see the stream's own state."""
         if self.data is None:
             return "streamed"
-        chosen = self.data.part("train") if "train" in self.parts else self.data
-        target = chosen.target
-        columns = [chosen.features]
-        columns += (
-            [target.indices, target.weights] if isinstance(target, SparseTarget) else [target]
-        )
+        features, target = self.in_memory(self._train_part())
+        own = [target.indices, target.weights] if isinstance(target, SparseTarget) else [target]
         digest = hashlib.sha256()
-        for column in columns:
+        for column in (features, *own):
             digest.update(repr((tuple(column.shape), column.dtype)).encode())
             digest.update(np.ascontiguousarray(column.numpy()).tobytes())
         return digest.hexdigest()
 
-    def _stream(
-        self,
-        part: str | None,
-        shuffle: bool = True,
-        batch_size: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> ParquetStream:
-        return ParquetStream(
-            self.stream_paths or "",
-            batch_size or (self.batch_size if shuffle else rows_at_once(self.metric.size)),
-            part=part,
-            shuffle=shuffle,
-            seed=self.seed,
-            rank=rank,
-            world_size=world_size,
-            label_names=self.metric.labels,
-            label_count=self.metric.size,
-            label_column=self.label_column or "label",
-            feature_names=self.feature_names,
-            prefetch=2 if shuffle else 0,
-        )
-
-
-class SinglePrecision:
-    """A stream whose features come in the precision of the models, whatever that of the files."""
-
-    def __init__(self, stream: ParquetStream) -> None:
-        self.stream = stream
-
-    def __iter__(self) -> Iterator[Batch]:
-        for features, target in self.stream:
-            yield narrowed("features", features, torch.float32, shuffled=True), target
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.stream.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.stream.load_state_dict(state)
+    def _train_part(self) -> str | None:
+        return "train" if "train" in self.parts else None
 
 
 def check_trainable(parts: Iterable[str]) -> None:

@@ -11,16 +11,14 @@ from wassloss.runs.trained import TrainedRun, open_run
 
 __all__ = ["load"]
 
-_KINDS = (WassersteinClassifier, WassersteinMeasureRegressor)
-
 
 def load(
     path: str | os.PathLike[str], device: str = "cpu"
 ) -> TrainedRun | WassersteinClassifier | WassersteinMeasureRegressor:
     """Load what ``wassloss train`` or the ``save`` of an estimator wrote, ready to predict.
 
-    The result takes features as they came and returns labels: the preprocessing that was trained
-    with the model is part of it. Nothing is unpickled, and damaged files are refused.
+    The result includes the preprocessing that was trained with the model. Nothing is unpickled,
+    and damaged files are refused.
 
     Args:
         path: the directory of a run, which becomes a :class:`wassloss.runs.TrainedRun`; or the file
@@ -45,7 +43,7 @@ def load(
         return open_run(path, device)
     with one_line_errors(path, "estimator"):
         fitted, state = unpack(path.read_bytes())
-        for kind in _KINDS:
+        for kind in (WassersteinClassifier, WassersteinMeasureRegressor):
             if state["kind"] == kind.__name__:
                 return kind._restored(fitted, state, device)
         raise ValueError(f"it holds a {state['kind']}; give the directory of a run, not its file")

@@ -9,7 +9,6 @@ import numpy as np
 from wassloss.data.labels import numbers
 from wassloss.estimators.labels import metric_of_labels
 from wassloss.ground import Discrete, GroundMetric, load, storage
-from wassloss.ground._saving import to_arrays
 from wassloss.runs.settings import Settings
 
 MADE = {"ordinal": "ordinal", "discrete": None}  # metrics that the labels make by themselves
@@ -41,7 +40,7 @@ def named(metric: GroundMetric, names: Sequence[str] | None) -> GroundMetric:
     """The metric with the labels' names, if it has none of its own."""
     if metric.labels is not None or names is None:
         return metric
-    arrays = to_arrays(metric)
+    arrays = storage.to_arrays(metric)
     return storage.from_arrays({**arrays, "labels": np.array(names, dtype=np.str_)})
 
 
@@ -56,13 +55,9 @@ def no_metric(settings: Settings) -> ValueError:
 def check_order(
     settings: Settings, names: tuple[str, ...], metric: GroundMetric | None, listed: bool
 ) -> None:
-    """Refuse to match names by their order if the data only use them, and so give no order.
+    """Refuse to match names with a metric, made or yet to be made, by an order that data lack.
 
-    Args:
-        settings: for the error, and for the metric that is to be made.
-        names: of the labels.
-        metric: to match them with; None if it is yet to be made.
-        listed: whether the names come from a list, which has an order.
+    Data have an order if their names are `listed`, not only used.
     """
     made = metric is None and settings.metric == "discrete"
     any_order = made or isinstance(metric, Discrete)

@@ -11,67 +11,47 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from wassloss._precision import narrowed
 from wassloss.data._inputs import feature_tensor
-from wassloss.data.columns import DataWarning, columns, not_features
 from wassloss.data.labels import numbers, shown
-from wassloss.estimators.decisions import decide
-from wassloss.estimators.model_file import FittedModel, one_line_errors, unpack
-from wassloss.ground import GroundMetric
+from wassloss.data.table import DataWarning, columns, not_features
+from wassloss.estimators.model_file import FittedModel, decide, one_line_errors, unpack
 from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_checked, read_config
 from wassloss.runs.settings import Settings
 from wassloss.training.checkpoints import CheckpointError, has_checkpoints, newest_checkpoint
 from wassloss.training.log import Record, parse_log, read_log
-from wassloss.training.run import model_of
 
 
 @dataclass(frozen=True)
-class TrainedRun:
+class TrainedRun(FittedModel):
     """A run, ready to predict: columns, preprocessing, model, labels, metric.
 
     ``X`` is features `(n, features)`: a tensor or an array in the order of the columns that the run
     was trained on; or a data frame, whose columns are found by name, in any order.
 
     Attributes:
+        metric: the ground metric, with the labels' names if they are known.
+        model: in evaluation mode; takes standardised features.
+        scaler: standardises them, or None.
+        features: how many it takes.
+        feature_names: the columns that it was trained on, or None if they go by position.
         path: its directory.
         settings: what it was asked to do.
         config: the content of ``config.json``.
-        fitted: model, metric and standardisation.
         finished: False if the model is from a checkpoint of a run that was stopped.
     """
 
     path: Path
     settings: Settings
     config: dict[str, Any]
-    fitted: FittedModel
     finished: bool
 
     @property
     def name(self) -> str:
         """The name of its directory."""
         return self.path.resolve().name
-
-    @property
-    def metric(self) -> GroundMetric:
-        """Its ground metric, with the labels' names if they are known."""
-        return self.fitted.metric
-
-    @property
-    def model(self) -> nn.Module:
-        """In evaluation mode; takes standardised features."""
-        return self.fitted.model
-
-    @property
-    def features(self) -> int:
-        """How many features it takes."""
-        return self.fitted.features
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """The columns that it was trained on, or None if they go by position."""
-        return self.fitted.feature_names
 
     @property
     def labels(self) -> tuple[str | int | float, ...]:
@@ -95,7 +75,7 @@ class TrainedRun:
 
     def logits(self, X: Any) -> Tensor:
         """The model's outputs, `(n, labels)`, in the order of `labels`."""
-        return self.fitted.outputs(self._features(X))
+        return self.outputs(self._features(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities `(n, labels)`, in the order of `labels`; a tensor if `X` is one."""
@@ -117,12 +97,7 @@ class TrainedRun:
         return found
 
     def check_columns(self, found: tuple[str, ...], source: str) -> None:
-        """Refuse data that lack columns, and warn about columns that are not used.
-
-        Args:
-            found: the names of the columns that may be features.
-            source: what to call the data.
-        """
+        """Refuse data, called `source`, without the run's columns; warn about those not used."""
         wanted = self.feature_names or ()
         lacking = [name for name in wanted if name not in set(found)]
         if lacking:
@@ -161,11 +136,7 @@ class TrainedRun:
 
 
 def open_run(directory: str | os.PathLike[str], device: str = "cpu") -> TrainedRun:
-    """Read a run; all its files are checked against their sums.
-
-    Args:
-        directory: of the run.
-        device: where to predict.
+    """Read a run, to predict on `device`; all its files are checked against their sums.
 
     Raises:
         FileNotFoundError: there is none in the directory.
@@ -185,7 +156,10 @@ def open_run(directory: str | os.PathLike[str], device: str = "cpu") -> TrainedR
     finished = MODEL in config["files"] and (path / MODEL).exists()
     fitted = read_model(path, MODEL, config) if finished else _newest(path, start)
     fitted.model.to(device)
-    return TrainedRun(path, Settings.from_config(config["settings"]), config, fitted, finished)
+    settings = Settings.from_config(config["settings"])
+    return TrainedRun(
+        **vars(fitted), path=path, settings=settings, config=config, finished=finished
+    )
 
 
 def read_model(path: Path, name: str, config: dict[str, Any]) -> FittedModel:
@@ -201,4 +175,4 @@ def _newest(path: Path, start: FittedModel) -> FittedModel:
         raise CheckpointError(
             f"{path} holds a run that was stopped before its first checkpoint: train again"
         )
-    return replace(start, model=model_of(checkpoint, path))
+    return replace(start, model=checkpoint.model(path))

@@ -12,6 +12,9 @@ an indicator, or weights    `(batch, labels)`: 0 and 1 as booleans, integers or 
 SparseTarget                a few labels each, padded with zero weights
 ==========================  ==================================================================
 
+``sample_weight`` is a weight for each example in the mean, `(batch,)`. ``reduction`` is ``"mean"``
+over examples, or ``"none"``: an answer for each, `(batch,)`, or `(batch, ks)` for several `k`.
+
 Versions that accumulate over batches and processes are in :mod:`wassloss.scores.accumulators`.
 
 >>> import numpy as np, wassloss as wl
@@ -25,8 +28,7 @@ Versions that accumulate over batches and processes are in :mod:`wassloss.scores
 from wassloss.scores.cost import expected_distance, mean_wasserstein, top_k_cost
 from wassloss.scores.decoding import least_cost_label, least_cost_labels, top_labels
 from wassloss.scores.differences import paired_difference
-from wassloss.scores.hits import accuracy, precision_at_k, recall_at_k
-from wassloss.scores.ranking import ranking_auc
+from wassloss.scores.ranking import accuracy, precision_at_k, ranking_auc, recall_at_k
 
 __all__ = [
     "accuracy",

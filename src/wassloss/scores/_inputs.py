@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
 import torch
@@ -26,20 +26,25 @@ from wassloss.targets import SparseTarget, Target, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a scipy.sparse matrix
+AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
 Charge: TypeAlias = Literal["distance", "cost"]
 Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
 
 _LARGEST_TABLE = 2048  # labels up to which all costs are tabulated, if they will be looked up
 
 
-def read_scores(name: str, scores: Numbers, metric: GroundMetric | None = None) -> Tensor:
+class Mean(TypedDict, total=False):
+    """What becomes of the examples' values; see :mod:`wassloss.scores`."""
+
+    sample_weight: Numbers | None
+    reduction: Literal["mean", "none"]
+
+
+def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = "scores") -> Tensor:
     """Predictions `(batch, labels)` without NaN, detached, in single precision or double."""
-    if isinstance(scores, Tensor):
-        x = scores.detach()
-        if metric is not None:
-            check_device(name, x, metric.device)
-    else:
-        x = from_array(name, scores, None if metric is None else metric.device)
+    x = _as_tensor(name, given, None if metric is None else metric.device)
+    if metric is not None:
+        check_device(name, x, metric.device)
     if x.is_complex() or x.layout != torch.strided:
         raise TypeError(f"{name} must be dense real numbers, got {x.dtype}, {x.layout}")
     if x.dim() != 2 or x.shape[1] == 0:
@@ -57,21 +62,21 @@ def read_scores(name: str, scores: Numbers, metric: GroundMetric | None = None) 
     return x
 
 
-def read_probabilities(
-    name: str, probabilities: Numbers, metric: GroundMetric | None = None
-) -> Tensor:
+def read_probabilities(probabilities: Numbers, metric: GroundMetric) -> Tensor:
     """The same, and each row finite, not negative, and of some mass."""
-    p = read_scores(name, probabilities, metric)
-    check_masses(p, name)
+    p = read_scores(probabilities, metric, "probabilities")
+    check_masses(p, "probabilities")
     return p
 
 
-def from_array(name: str, values: Any, device: torch.device | None) -> Tensor:
-    """An array or nested list as a tensor."""
-    array = real_array(name, values)
+def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
+    """A tensor detached, or an array or nested list on the device, in a type that torch has."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    array = real_array(name, value)
     wide = "f8" if array.dtype.itemsize > 4 else "f4"
     native = {"f": wide, "i": "i8", "u": "i8", "b": "?"}[array.dtype.kind]
-    # Copied, for torch wants native byte order, positive strides and an array that may be written.
+    # Copied: torch needs native byte order, positive strides and an array that may be written.
     return torch.from_numpy(np.array(array, dtype=native, order="C")).to(device)
 
 
@@ -83,61 +88,56 @@ def read_labels(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False)
     return SparseTarget(read.indices.expand_as(read.weights), read.weights)
 
 
-def as_target(target: AnyTarget, scores: Tensor) -> Target:
-    """A target of any form as one of those of :mod:`wassloss.targets`."""
-    if isinstance(target, SparseTarget):
-        return SparseTarget(
-            _as_tensor("target.indices", target.indices, scores.device),
-            _as_tensor("target.weights", target.weights, scores.device),
-        )
-    if sparse.issparse(target):
-        return _from_scipy(target, scores.device)
-    form = _as_tensor("target", target, scores.device)
-    # A matrix is weights, whatever 0 and 1 are stored as: class ids have one dimension.
-    return form.to(scores.dtype) if form.dim() == 2 and not form.is_floating_point() else form
-
-
-def _as_tensor(name: str, value: Any, device: torch.device) -> Tensor:
-    return value.detach() if isinstance(value, Tensor) else from_array(name, value, device)
-
-
-def _from_scipy(matrix: Any, device: torch.device) -> Tensor:
-    coo = matrix.tocoo()
-    if coo.ndim != 2:
-        raise ValueError(f"target must be a sparse matrix (batch, labels), got {coo.ndim} axes")
-    where = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
-    values = from_array("target", coo.data, None)
-    weights = values if values.is_floating_point() else values.double()
-    return torch.sparse_coo_tensor(where, weights, coo.shape, check_invariants=True).to(device)
+def read_weights(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False) -> Tensor:
+    """The target's weights as a matrix `(batch, labels)`."""
+    return dense_weights(read_labels(target, scores, allow_empty=allow_empty), scores.shape[1])
 
 
 def dense_weights(target: SparseTarget, labels: int) -> Tensor:
-    """The weights as a matrix `(batch, labels)`."""
+    """Labels and their weights as a matrix `(batch, labels)`."""
     zeros = target.weights.new_zeros(len(target.weights), labels)
     return zeros.scatter_add_(1, target.indices, target.weights)
 
 
-def read_ks(k: Ks, labels: int | None = None) -> tuple[list[int], bool]:
-    """The numbers of labels asked for, and whether it was one number."""
-    one = np.ndim(k) == 0
-    ks = [check_count("k", each) for each in cast(Sequence[int], [k] if one else k)]
+def as_target(target: AnyTarget, scores: Tensor) -> Target:
+    """A target of any form as one of those of :mod:`wassloss.targets`."""
+    device = scores.device
+    if isinstance(target, SparseTarget):
+        return SparseTarget(
+            _as_tensor("target.indices", target.indices, device),
+            _as_tensor("target.weights", target.weights, device),
+        )
+    if sparse.issparse(target):
+        coo = target.tocoo()
+        if coo.ndim != 2:
+            raise ValueError(f"target must be a sparse matrix (batch, labels), got {coo.ndim} axes")
+        where = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
+        values = _as_tensor("target", coo.data, None)
+        weights = values if values.is_floating_point() else values.double()
+        return torch.sparse_coo_tensor(where, weights, coo.shape, check_invariants=True).to(device)
+    form = _as_tensor("target", target, device)
+    # A matrix is weights, whatever 0 and 1 are stored as: class ids have one dimension.
+    return form.to(scores.dtype) if form.dim() == 2 and not form.is_floating_point() else form
+
+
+def read_ks(k: Ks, labels: int | None = None) -> list[int]:
+    """The numbers of labels asked for."""
+    ks = [check_count("k", each) for each in cast(Sequence[int], k if np.ndim(k) else [k])]
     if not ks:
         raise ValueError("k must hold at least one number of labels, got none")
     if labels is not None and max(ks) > labels:
         raise ValueError(f"k must be at most the number of labels, {labels}, got {max(ks)}")
-    return ks, one
+    return ks
 
 
-def check_charge(charge: str) -> None:
-    """One of the two things that a mistake may be charged."""
-    check_choice("charge", charge, ("distance", "cost"))
+def at_k(curve: Tensor, k: Ks) -> Tensor:
+    """The points of curves `(batch, largest k)` for each `k` asked for, or for the one."""
+    return curve[:, torch.as_tensor(k) - 1]
 
 
-def charged(
-    metric: GroundMetric | Tensor | NDArray[Any], charge: Charge, pairs: int = 0
-) -> GroundMetric:
+def charged(metric: AnyMetric, charge: Charge, pairs: float = 0) -> GroundMetric:
     """The metric whose cost is what is charged, tabulated where `pairs` look-ups are worth it."""
-    check_charge(charge)
+    check_choice("charge", charge, ("distance", "cost"))
     metric = as_ground_metric(metric)
     if charge == "distance" and (metric.power, metric.scale) != (1.0, 1.0):
         metric = metric.with_cost(power=1.0, scale=None)
@@ -146,42 +146,33 @@ def charged(
     return metric
 
 
-def common_dtype(x: Tensor, metric: GroundMetric) -> torch.dtype:
-    """The wider of the two precisions."""
-    return torch.promote_types(x.dtype, metric.dtype)
-
-
 def read_sample_weight(sample_weight: Numbers | None, values: Tensor) -> Tensor:
     """One finite, non-negative weight for each row of `values`; all 1 where none are given."""
     batch = len(values)
     if sample_weight is None:
         return values.new_ones(batch)
     weight = _as_tensor("sample_weight", sample_weight, values.device)
-    if weight.shape != (batch,):
+    if weight.shape != (batch,) or weight.device != values.device:
         raise ValueError(
-            f"sample_weight must have shape ({batch},), one weight an example, got "
-            f"{tuple(weight.shape)}"
-        )
-    if weight.device != values.device:
-        raise ValueError(
-            f"sample_weight must be on the scores' device ({values.device}), got {weight.device}"
+            f"sample_weight must have shape ({batch},), one weight per example, on the scores' "
+            f"device ({values.device}), got {tuple(weight.shape)} on {weight.device}"
         )
     weight = weight.to(values.dtype)
     check_weights(weight, "sample_weight")
     return weight
 
 
-def check_reduction(reduction: str) -> None:
-    """A word for what becomes of the examples' values."""
+def finished(
+    values: Tensor,
+    given: Numbers,
+    sample_weight: Numbers | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """What a score returns: the weighted mean of `values (batch, …)`, or for ``"none"`` all."""
     check_choice("reduction", reduction, ("mean", "none"))
-
-
-def reduced(values: Tensor, sample_weight: Numbers | None, reduction: str) -> Tensor:
-    """The weighted mean over examples, the first dimension; or, for ``"none"``, the values."""
-    check_reduction(reduction)
     weight = read_sample_weight(sample_weight, values)
     if reduction == "none":
-        return values
+        return given_back(values, given)
     total = weight.sum()
     if not total > 0:
         raise ValueError(
@@ -189,11 +180,11 @@ def reduced(values: Tensor, sample_weight: Numbers | None, reduction: str) -> Te
             f"examples of weight {float(total):g}"
         )
     share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
-    return (share * values).sum(0)
+    return given_back((share * values).sum(0), given)
 
 
 def given_back(answer: Tensor, given: Numbers) -> Any:
-    """A tensor to who gave a tensor; else a float, or an array."""
+    """A tensor for who gave a tensor; else a float, or an array."""
     if isinstance(given, Tensor):
         return answer
     return answer.item() if answer.dim() == 0 else answer.cpu().numpy()

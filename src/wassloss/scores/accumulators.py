@@ -5,35 +5,34 @@ processes where `torch.distributed` runs; in a `MetricCollection`, or logged by 
 up what the functions of :mod:`wassloss.scores` give for each example, so that the answer is that of
 the function on all data at once, however it was cut into batches.
 
-`update(scores, target, sample_weight=None)` takes tensors and targets as the functions do. The
-ground metric follows `.to(device)`.
+Constructors take the arguments of the function but the data; `update(scores, target,
+sample_weight=None)` takes tensors, and targets as the functions do. The ground metric follows
+`.to(device)`.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, get_args
 
+import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import scores as functions
-from wassloss.ground import GroundMetric
-from wassloss.ground.matrix import as_ground_metric
+from wassloss._checks import check_choice
 from wassloss.scores._inputs import (
     AnyTarget,
-    Charge,
-    Ks,
     Numbers,
     charged,
-    dense_weights,
     read_ks,
-    read_labels,
     read_sample_weight,
     read_scores,
+    read_weights,
 )
-from wassloss.scores.ranking import Per, auc, check_per
+from wassloss.scores.ranking import Per, auc
 
 try:
     from torchmetrics import Metric
@@ -41,11 +40,6 @@ except ImportError as error:
     raise ImportError(
         "wassloss.scores.accumulators needs torchmetrics: pip install 'wassloss[torchmetrics]'"
     ) from error
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from wassloss.losses.spec import TransportKeywords
 
 __all__ = [
     "ExpectedDistance",
@@ -57,8 +51,8 @@ __all__ = [
 ]
 
 
-class _MeanScore(Metric):
-    """A weighted mean over examples of what `_values` gives for each."""
+class _Mean(Metric):
+    """A weighted mean over examples."""
 
     is_differentiable = False
     full_state_update = False
@@ -72,46 +66,67 @@ class _MeanScore(Metric):
         self.add_state("total", zeros, dist_reduce_fx="sum")
         self.add_state("weight", zeros.sum(), dist_reduce_fx="sum")
 
-    def update(
-        self, scores: Tensor, target: AnyTarget, sample_weight: Numbers | None = None
-    ) -> None:
-        """Add a batch."""
-        values = self._values(scores, target)
-        weight = read_sample_weight(sample_weight, values).double()
+    def _add(self, values: Tensor, weight: Tensor) -> None:
         # Not in place: a state that was reset in inference mode, as by Lightning's `validate`, may
         # not be written to outside of it.
-        self.total = self.total + torch.tensordot(weight, values.double(), dims=1)
-        self.weight = self.weight + weight.sum()
+        self.total = self.total + torch.tensordot(weight.double(), values.double(), dims=1)
+        self.weight = self.weight + weight.double().sum()
 
     def compute(self) -> Tensor:
         """The mean so far; NaN of nothing."""
         return self.total / self.weight
 
-    def _values(self, scores: Tensor, target: AnyTarget) -> Tensor:
-        """One value, or several, for each example."""
-        raise NotImplementedError
 
+class _MeanOf(_Mean):
+    """The mean over examples of a function of :mod:`wassloss.scores`.
 
-class _GroundScore(_MeanScore):
-    """A mean score under a ground metric."""
+    `class Name(_MeanOf, function=…)` is all that a score needs.
+    """
 
-    def __init__(
-        self,
-        metric: GroundMetric | Tensor | NDArray[Any],
-        charge: Charge,
-        shape: tuple[int, ...] = (),
+    _function: ClassVar[Callable[..., Any]]
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls, function: Callable[..., Any] | None = None) -> None:
+        if function is not None:
+            cls._function = staticmethod(function)
+            _, _, *own = inspect.signature(function).parameters.values()
+            cls.__signature__ = inspect.Signature(
+                [p for p in own if p.name not in ("sample_weight", "reduction", "mean")]
+            )
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        bound = self.__signature__.bind(*arguments, **keywords)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        given |= given.pop("keywords", {})
+        super().__init__(np.shape(given.get("k", 1)))
+        self.metric = None
+        if "metric" in given:
+            # Many batches will ask: a table, where there are few enough labels for one.
+            self.metric = charged(given.pop("metric"), given["charge"], pairs=math.inf)
+            given["charge"] = "cost"
+        if "k" in given:
+            read_ks(given["k"], self.metric.size if self.metric else None)
+        self.keywords = given
+
+    def update(
+        self, scores: Tensor, target: AnyTarget, sample_weight: Numbers | None = None
     ) -> None:
-        super().__init__(shape)
-        # Many batches will ask: a table, where there are few enough labels for one.
-        self.metric = charged(metric, charge, pairs=as_ground_metric(metric).size ** 2)
+        """Add a batch."""
+        if not isinstance(scores, Tensor):
+            raise TypeError(f"scores must be a tensor, got {type(scores).__name__}")
+        data = (scores, target) if self.metric is None else (scores, target, self.metric)
+        values = self._function(*data, reduction="none", **self.keywords)
+        self._add(values, read_sample_weight(sample_weight, values))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **keywords: Any) -> Any:
-        device = fn(torch.empty(0, device=self.metric.device)).device
-        self.metric = self.metric.to(device=device)
+        if self.metric is not None:
+            device = fn(torch.empty(0, device=self.metric.device)).device
+            self.metric = self.metric.to(device=device)
         return super()._apply(fn, *arguments, **keywords)
 
 
-class TopKCost(_GroundScore):
+class TopKCost(_MeanOf, function=functions.top_k_cost):
     """:func:`wassloss.scores.top_k_cost`; with several `k`, a vector.
 
     >>> import torch, wassloss as wl
@@ -122,85 +137,24 @@ class TopKCost(_GroundScore):
     tensor([1.5000, 1.5000], dtype=torch.float64)
     """
 
-    def __init__(
-        self,
-        metric: GroundMetric | Tensor | NDArray[Any],
-        k: Ks = 1,
-        *,
-        charge: Charge = "distance",
-    ) -> None:
-        ks, one = read_ks(k, as_ground_metric(metric).size)
-        super().__init__(metric, charge, () if one else (len(ks),))
-        self.k: Ks = ks[0] if one else ks
 
-    def _values(self, scores: Tensor, target: AnyTarget) -> Tensor:
-        return _each(functions.top_k_cost, scores, target, self.metric, self.k, charge="cost")
-
-
-class ExpectedDistance(_GroundScore):
+class ExpectedDistance(_MeanOf, function=functions.expected_distance):
     """:func:`wassloss.scores.expected_distance`."""
 
-    def __init__(
-        self, metric: GroundMetric | Tensor | NDArray[Any], *, charge: Charge = "distance"
-    ) -> None:
-        super().__init__(metric, charge)
 
-    def _values(self, scores: Tensor, target: AnyTarget) -> Tensor:
-        return _each(functions.expected_distance, scores, target, self.metric, charge="cost")
-
-
-class MeanWasserstein(_GroundScore):
+class MeanWasserstein(_MeanOf, function=functions.mean_wasserstein):
     """:func:`wassloss.scores.mean_wasserstein`, of probabilities."""
 
-    def __init__(
-        self,
-        metric: GroundMetric | Tensor | NDArray[Any],
-        *,
-        epsilon: float = 0.0,
-        charge: Charge = "distance",
-        normalize_target: bool = False,
-        **keywords: Unpack[TransportKeywords],
-    ) -> None:
-        super().__init__(metric, charge)
-        self.epsilon = epsilon
-        self.normalize_target = normalize_target
-        self.keywords = keywords
 
-    def _values(self, scores: Tensor, target: AnyTarget) -> Tensor:
-        return _each(
-            functions.mean_wasserstein,
-            scores,
-            target,
-            self.metric,
-            epsilon=self.epsilon,
-            charge="cost",
-            normalize_target=self.normalize_target,
-            **self.keywords,
-        )
-
-
-class _HitsAtK(_MeanScore):
-    def __init__(self, k: Ks = 1) -> None:
-        ks, one = read_ks(k)
-        super().__init__(() if one else (len(ks),))
-        self.k: Ks = ks[0] if one else ks
-
-
-class PrecisionAtK(_HitsAtK):
+class PrecisionAtK(_MeanOf, function=functions.precision_at_k):
     """:func:`wassloss.scores.precision_at_k`; with several `k`, a vector."""
 
-    def _values(self, scores: Tensor, target: AnyTarget) -> Tensor:
-        return _each(functions.precision_at_k, scores, target, self.k)
 
-
-class RecallAtK(_HitsAtK):
+class RecallAtK(_MeanOf, function=functions.recall_at_k):
     """:func:`wassloss.scores.recall_at_k`; with several `k`, a vector."""
 
-    def _values(self, scores: Tensor, target: AnyTarget) -> Tensor:
-        return _each(functions.recall_at_k, scores, target, self.k)
 
-
-class RankingAUC(Metric):
+class RankingAUC(_Mean):
     """:func:`wassloss.scores.ranking_auc`; NaN where no AUC is defined.
 
     Per example it adds up. Per label, and pooled, the AUC depends on all examples at once, so the
@@ -220,49 +174,38 @@ class RankingAUC(Metric):
     # that saw no batch can take part in the gathering with nothing.
     _KEPT: ClassVar = {"scores": torch.float64, "true": torch.uint8, "weights": torch.float64}
 
-    is_differentiable = False
-    full_state_update = False
-    total: Tensor
-    weight: Tensor
     undefined: Tensor
-    scores: list[Tensor] | Tensor
-    true: list[Tensor] | Tensor
-    weights: list[Tensor] | Tensor
 
     def __init__(self, per: Per = "example") -> None:
         super().__init__()
-        check_per(per)
+        check_choice("per", per, get_args(Per))
         self.per: Per = per
         self.left_out = 0
-        if per == "example":
-            for name in ("total", "weight", "undefined"):
-                self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-        else:
-            for name in self._KEPT:
-                self.add_state(name, [], dist_reduce_fx="cat")
+        self.add_state("undefined", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        for name in self._KEPT:
+            self.add_state(name, [], dist_reduce_fx="cat")
 
     def update(
         self, scores: Tensor, target: AnyTarget, sample_weight: Numbers | None = None
     ) -> None:
         """Add a batch."""
-        x = read_scores("scores", scores)
+        x = read_scores(scores)
         weight = read_sample_weight(sample_weight, x).double()
-        true = dense_weights(read_labels(target, x, allow_empty=True), x.shape[1]) > 0
+        true = read_weights(target, x, allow_empty=True) > 0
         if self.per == "example":
             values = auc(x, true, weight, "example")
             defined = ~values.isnan()
-            self.total = self.total + (values[defined] * weight[defined]).sum()
-            self.weight = self.weight + weight[defined].sum()
+            self._add(values[defined], weight[defined])
             self.undefined = self.undefined + (~defined).sum()
             return
-        for name, kept in zip(self._KEPT, (x, true, weight), strict=True):
-            getattr(self, name).append(kept.reshape(-1).to(self._KEPT[name]))
+        for (name, dtype), kept in zip(self._KEPT.items(), (x, true, weight), strict=True):
+            getattr(self, name).append(kept.reshape(-1).to(dtype))
 
     def compute(self) -> Tensor:
         """The mean AUC so far."""
         if self.per == "example":
             self.left_out = int(self.undefined)
-            return self.total / self.weight
+            return super().compute()
         kept = [getattr(self, name) for name in self._KEPT]
         x, true, weight = (torch.cat(k) if isinstance(k, list) else k for k in kept)
         rows = len(weight)
@@ -272,13 +215,6 @@ class RankingAUC(Metric):
 
     def _sync_dist(self, *arguments: Any, **keywords: Any) -> None:
         for name, dtype in self._KEPT.items():
-            if self.per != "example" and len(getattr(self, name)) == 0:
+            if len(getattr(self, name)) == 0:
                 setattr(self, name, [torch.empty(0, dtype=dtype, device=self.device)])
         super()._sync_dist(*arguments, **keywords)
-
-
-def _each(function: Callable[..., Any], scores: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
-    if not isinstance(scores, Tensor):
-        raise TypeError(f"scores must be a tensor, got {type(scores).__name__}")
-    values: Tensor = function(scores, *arguments, reduction="none", **keywords)
-    return values

@@ -1,38 +1,37 @@
 r"""How bad the mistakes are, in units of the ground metric.
 
 Scores charge the *distance* :math:`d` by default, as the paper does, and not the cost
-:math:`(d / \text{scale})^{\text{power}}`: so models that were trained under different powers and
-scales compare. ``charge="cost"`` charges what training does.
+:math:`(d / \text{scale})^{\text{power}}`, so that models trained under different powers and scales
+can be compared. ``charge="cost"`` charges what training does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.ground import GroundMetric
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses import wasserstein
 from wassloss.scores._inputs import (
+    AnyMetric,
     AnyTarget,
     Charge,
     Ks,
+    Mean,
     Numbers,
     as_target,
+    at_k,
     charged,
-    check_reduction,
-    common_dtype,
     dense_weights,
-    given_back,
+    finished,
     read_ks,
     read_labels,
     read_probabilities,
     read_scores,
-    reduced,
 )
 from wassloss.scores.decoding import top
 from wassloss.targets import SparseTarget, Target
@@ -47,60 +46,52 @@ if TYPE_CHECKING:
 def top_k_cost(
     scores: Numbers,
     target: AnyTarget,
-    metric: GroundMetric | Tensor | NDArray[Any],
+    metric: AnyMetric,
     k: Ks = 1,
     *,
     charge: Charge = "distance",
-    sample_weight: Numbers | None = None,
-    reduction: str = "mean",
+    **mean: Unpack[Mean],
 ) -> Any:
     r"""The paper's top-k cost: how far the `k` best guesses are from the truth.
 
     .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
 
     with the labels of highest score :math:`\hat\kappa_1, \hat\kappa_2, \ldots` and the true labels
-    :math:`\kappa_j`, those of positive weight. A sequence such as ``k=range(1, 21)`` gives the
-    whole curve for the price of its last point: `batch × k × s` distances for s true labels.
+    :math:`\kappa_j`. A sequence such as ``k=range(1, 21)`` gives the whole curve for the price of
+    its last point: `batch × k × s` distances for s true labels.
 
     Args:
-        scores: probabilities, logits, or anything to rank by, `(batch, labels)`.
-        target: the true labels in any form; see :mod:`wassloss.scores`.
+        scores: anything to rank by, `(batch, labels)`.
+        target: the true labels, in any form.
         metric: the ground metric, or a matrix of distances.
         k: how many guesses; one number or several.
         charge: ``"distance"``, or the metric's ``"cost"``.
-        sample_weight: a weight for each example in the mean, `(batch,)`.
-        reduction: ``"mean"`` over examples, or ``"none"``.
-
-    Returns:
-        One number, or one for each of several `k`; with a first dimension `batch` for ``"none"``.
+        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
 
     >>> import numpy as np, wassloss as wl
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3]])  # 1, then 3, 0, 2
     >>> top_k_cost(scores, [[1, 0, 1, 0]], wl.ground.Ordinal(4), k=[1, 2, 3, 4])
     array([1.    , 1.    , 0.6667, 0.5   ])
     """
-    check_reduction(reduction)
     metric = as_ground_metric(metric)
-    x = read_scores("scores", scores, metric)
-    ks, one = read_ks(k, metric.size)
+    x = read_scores(scores, metric)
+    largest = max(read_ks(k, metric.size))
     truth = read_labels(target, x)
-    metric = charged(metric, charge, pairs=truth.indices.numel() * max(ks))
-    nearest = _nearest_true(top(x, max(ks)), truth, metric).to(common_dtype(x, metric))
-    ranks = torch.arange(1, max(ks) + 1, device=x.device)
-    costs = nearest.cumsum(1) / ranks  # (batch, k), all k at once
-    values = costs[:, ks[0] - 1] if one else costs[:, [each - 1 for each in ks]]
-    return given_back(reduced(values, sample_weight, reduction), scores)
+    metric = charged(metric, charge, pairs=truth.indices.numel() * largest)
+    nearest = _nearest_true(top(x, largest), truth, metric)
+    wide = nearest.to(torch.promote_types(x.dtype, metric.dtype))
+    ranks = torch.arange(1, largest + 1, device=x.device)
+    return finished(at_k(wide.cumsum(1) / ranks, k), scores, **mean)
 
 
 @torch.no_grad()
 def expected_distance(
     scores: Numbers,
     target: AnyTarget,
-    metric: GroundMetric | Tensor | NDArray[Any],
+    metric: AnyMetric,
     *,
     charge: Charge = "distance",
-    sample_weight: Numbers | None = None,
-    reduction: str = "mean",
+    **mean: Unpack[Mean],
 ) -> Any:
     r"""The distance from the label of highest score to the truth, expected over the target.
 
@@ -111,41 +102,36 @@ def expected_distance(
     one-hot scores.
 
     Args:
-        scores: probabilities, logits, or anything to rank by, `(batch, labels)`.
-        target: the true labels in any form; see :mod:`wassloss.scores`.
+        scores: anything to rank by, `(batch, labels)`.
+        target: the true labels, in any form.
         metric: the ground metric, or a matrix of distances.
         charge: ``"distance"``, or the metric's ``"cost"``.
-        sample_weight: a weight for each example in the mean, `(batch,)`.
-        reduction: ``"mean"`` over examples, or ``"none"``.
+        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
 
     >>> import numpy as np, wassloss as wl
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
     >>> expected_distance(scores, [3, 3], wl.ground.Ordinal(4))
     1.0
     """
-    check_reduction(reduction)
     metric = as_ground_metric(metric)
-    x = read_scores("scores", scores, metric)
+    x = read_scores(scores, metric)
     truth = read_labels(target, x)
     metric = charged(metric, charge, pairs=truth.indices.numel())
-    costs = metric.cost_between(top(x, 1), truth.indices).to(
-        common_dtype(x, metric)
-    )  # (batch, support)
-    values = (costs * truth.normalized().weights).sum(1)
-    return given_back(reduced(values, sample_weight, reduction), scores)
+    costs = metric.cost_between(top(x, 1), truth.indices)  # (batch, support)
+    return finished((costs * truth.normalized().weights).sum(1), scores, **mean)
 
 
 @torch.no_grad()
 def mean_wasserstein(
     probabilities: Numbers,
     target: AnyTarget,
-    metric: GroundMetric | Tensor | NDArray[Any],
+    metric: AnyMetric,
     *,
     epsilon: float = 0.0,
     charge: Charge = "distance",
     normalize_target: bool = False,
     sample_weight: Numbers | None = None,
-    reduction: str = "mean",
+    reduction: Literal["mean", "none"] = "mean",
     **keywords: Unpack[TransportKeywords],
 ) -> Any:
     """The Wasserstein distance from prediction to target, exact by default.
@@ -155,7 +141,7 @@ def mean_wasserstein(
 
     Args:
         probabilities: masses, `(batch, labels)`.
-        target: in any form (see :mod:`wassloss.scores`), of the same mass as the prediction.
+        target: in any form, of the same mass as the prediction.
         metric: the ground metric, or a matrix of distances.
         epsilon: entropic strength; 0 is exact.
         charge: ``"distance"``, or the metric's ``"cost"``.
@@ -169,14 +155,13 @@ def mean_wasserstein(
     >>> mean_wasserstein(h, [2, 1], wl.ground.Ordinal(3, power=2), reduction="none")
     array([1.5, 1. ])
     """
-    check_reduction(reduction)
     metric = charged(metric, charge)
-    h = read_probabilities("probabilities", probabilities, metric)
+    h = read_probabilities(probabilities, metric)
     form = _normalized(target, h) if normalize_target else as_target(target, h)
     if isinstance(probabilities, Tensor):
         h = probabilities.detach()  # whose precision says how much rounding to forgive
     values = wasserstein(h, form, metric, epsilon=epsilon, **keywords)
-    return given_back(reduced(values, sample_weight, reduction), probabilities)
+    return finished(values, probabilities, sample_weight, reduction)
 
 
 def _normalized(target: AnyTarget, h: Tensor) -> Target:

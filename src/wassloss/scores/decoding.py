@@ -7,20 +7,20 @@ They charge the metric's *cost*, as training does, unless told ``charge="distanc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_count
 from wassloss.ground import GroundMetric, Ordinal
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.scores._inputs import (
+    AnyMetric,
     Charge,
     Numbers,
     charged,
-    common_dtype,
     given_back,
     read_ks,
     read_probabilities,
@@ -33,7 +33,7 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
     """The `k` labels of highest score, best first; equal scores go to the smaller label.
 
     Args:
-        scores: probabilities, logits, or anything to rank by, `(batch, labels)`.
+        scores: anything to rank by, `(batch, labels)`.
         k: how many.
 
     Returns:
@@ -44,9 +44,9 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
     array([[1, 2],
            [0, 2]])
     """
-    x = read_scores("scores", scores)
-    ks, _ = read_ks(check_count("k", k), x.shape[1])
-    return given_back(top(x, ks[0]), scores)
+    x = read_scores(scores)
+    (count,) = read_ks(check_count("k", k), x.shape[1])
+    return given_back(top(x, count), scores)
 
 
 def top(x: Tensor, k: int) -> Tensor:
@@ -66,27 +66,20 @@ def top(x: Tensor, k: int) -> Tensor:
 
 
 @torch.no_grad()
-def least_cost_label(
-    probabilities: Numbers,
-    metric: GroundMetric | Tensor | NDArray[Any],
-    *,
-    charge: Charge = "cost",
-) -> Any:
+def least_cost_label(probabilities: Numbers, metric: AnyMetric, *, charge: Charge = "cost") -> Any:
     r"""The label of least expected cost, the Bayes decision under the ground metric.
 
     .. math:: \hat\kappa = \arg\min_i \sum_j p_j M_{ij}
 
     Under the 0-1 metric it is the most probable label; on a line it is the median for ``power=1``
     and the label nearest to the mean for ``power=2``. Among labels of equal expected cost (up to
-    rounding) any may be returned.
-
-    Costs are computed a block of rows at a time, in memory of the order of `probabilities` and
-    time `batch × labels²`; on a line with ``power=1``, in time `batch × labels`.
+    rounding) any may be returned. Time is `batch × labels²`; on a line with ``power=1``,
+    `batch × labels`.
 
     Args:
-        probabilities: non-negative, `(batch, labels)`; they need not sum to 1.
+        probabilities: `(batch, labels)`; they need not sum to 1.
         metric: the ground metric, or a matrix of distances.
-        charge: minimise the metric's ``"cost"`` or its ``"distance"``.
+        charge: ``"distance"``, or the metric's ``"cost"``.
 
     Returns:
         Integers `(batch,)`.
@@ -97,37 +90,32 @@ def least_cost_label(
     (array([2]), array([0]))
     """
     metric = charged(metric, charge)
-    p = read_probabilities("probabilities", probabilities, metric)
+    p = read_probabilities(probabilities, metric)
     if isinstance(metric, Ordinal) and metric.power == 1:
         return given_back(_median(p, metric.positions), probabilities)
-    return given_back(_first_label(p.to(common_dtype(p, metric)), metric), probabilities)
+    p = p.to(torch.promote_types(p.dtype, metric.dtype))
+    return given_back(_first_label(p, metric), probabilities)
 
 
 @torch.no_grad()
 def least_cost_labels(
-    probabilities: Numbers,
-    metric: GroundMetric | Tensor | NDArray[Any],
-    k: SupportsIndex,
-    *,
-    charge: Charge = "cost",
+    probabilities: Numbers, metric: AnyMetric, k: SupportsIndex, *, charge: Charge = "cost"
 ) -> Any:
     r"""A set of `k` labels with a small expected cost to the nearest of them.
 
     .. math:: E(S) = \sum_j p_j \min_{i \in S} M_{ij}
 
-    Labels are chosen greedily, each the one that lowers :math:`E` the most. Finding the best set is
-    hard (k-medoids); the saving :math:`\max M - E(S)`, for probabilities that sum to 1, is monotone
-    and submodular, so the greedy set saves at least :math:`1 - 1/e`, 63 %, of what the best set
-    does. Unlike the most probable labels the set spreads out: near-synonyms of a label chosen
-    already save nothing.
-
-    Time is of the order `k × batch × labels²`.
+    Labels are chosen greedily, each the one that lowers :math:`E` the most, in time
+    `k × batch × labels²`. Finding the best set is hard (k-medoids); the saving
+    :math:`\max M - E(S)` is monotone and submodular, so the greedy set saves at least
+    :math:`1 - 1/e`, 63 %, of what the best set does. Unlike the most probable labels the set
+    spreads out: near-synonyms of a label chosen already save nothing.
 
     Args:
-        probabilities: non-negative, `(batch, labels)`; they need not sum to 1.
+        probabilities: `(batch, labels)`; they need not sum to 1.
         metric: the ground metric, or a matrix of distances.
         k: how many labels.
-        charge: minimise the metric's ``"cost"`` or its ``"distance"``.
+        charge: ``"distance"``, or the metric's ``"cost"``.
 
     Returns:
         Integers `(batch, k)`, in the order of choice.
@@ -138,15 +126,14 @@ def least_cost_labels(
     (array([[1, 5]]), array([[0, 1]]))
     """
     metric = charged(metric, charge)
-    p = read_probabilities("probabilities", probabilities, metric)
-    (count, *_), _ = read_ks(check_count("k", k), metric.size)
+    p = read_probabilities(probabilities, metric)
+    (count,) = read_ks(check_count("k", k), metric.size)
     metric = charged(metric, "cost", pairs=count * metric.size**2)  # each step reads every cost
-    p = p.to(common_dtype(p, metric))
+    p = p.to(torch.promote_types(p.dtype, metric.dtype))
     chosen = [_first_label(p, metric)]
     nearest = metric.cost_rows(chosen[0]).to(p.dtype)  # (batch, labels)
     while len(chosen) < count:
-        taken = torch.stack(chosen, dim=1)
-        chosen.append(_next_label(p, nearest, taken, metric))
+        chosen.append(_next_label(p, nearest, torch.stack(chosen, dim=1), metric))
         nearest = torch.minimum(nearest, metric.cost_rows(chosen[-1]).to(p.dtype))
     return given_back(torch.stack(chosen, dim=1), probabilities)
 
@@ -159,35 +146,30 @@ def _median(p: Tensor, positions: Tensor) -> Tensor:
 
 def _first_label(p: Tensor, metric: GroundMetric) -> Tensor:
     """The label of least expected cost, `(batch,)`."""
-    least = p.new_full((len(p),), torch.inf)
-    label = torch.zeros(len(p), dtype=torch.long, device=p.device)
-    for block in blocks(torch.arange(metric.size, device=p.device), metric.size):
-        expected = p @ metric.cost_rows(block).to(p.dtype).T  # (batch, block)
-        least, label = _better(least, label, expected, block)
-    return label
+    return _least(p, metric, lambda _, costs: p @ costs.T)
 
 
 def _next_label(p: Tensor, nearest: Tensor, taken: Tensor, metric: GroundMetric) -> Tensor:
     """The label that lowers the expected cost the most, given the `nearest` cost so far."""
+    every = torch.arange(len(p), device=p.device)
+
+    def expected(block: Tensor, costs: Tensor) -> Tensor:
+        parts = [
+            torch.minimum(nearest[rows, None], costs).matmul(p[rows, :, None]).squeeze(2)
+            for rows in blocks(every, costs.numel())
+        ]
+        held = (taken[:, :, None] == block).any(1)
+        return torch.cat([p.new_empty(0, len(block)), *parts]).masked_fill(held, torch.inf)
+
+    return _least(p, metric, expected)
+
+
+def _least(p: Tensor, metric: GroundMetric, expected: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """The label of least `expected(block, costs)`, `(batch, block)` for `costs (block, labels)`."""
     least = p.new_full((len(p),), torch.inf)
     label = torch.zeros(len(p), dtype=torch.long, device=p.device)
     for block in blocks(torch.arange(metric.size, device=p.device), metric.size):
-        costs = metric.cost_rows(block).to(p.dtype)  # (block, labels)
-        expected = torch.cat(
-            [
-                p.new_empty(0, len(block)),
-                *(
-                    torch.minimum(nearest[rows, None], costs).matmul(p[rows, :, None]).squeeze(2)
-                    for rows in blocks(torch.arange(len(p), device=p.device), costs.numel())
-                ),
-            ]
-        )  # (batch, block)
-        held = (taken[:, :, None] == block).any(1)
-        least, label = _better(least, label, expected.masked_fill(held, torch.inf), block)
+        value, place = expected(block, metric.cost_rows(block).to(p.dtype)).min(1)
+        label = torch.where(value < least, block[place], label)
+        least = torch.minimum(least, value)
     return label
-
-
-def _better(least: Tensor, label: Tensor, expected: Tensor, block: Tensor) -> tuple[Tensor, Tensor]:
-    value, place = expected.min(1)
-    better = value < least
-    return torch.where(better, value, least), torch.where(better, block[place], label)

@@ -1,26 +1,103 @@
-"""Ranking: does a true label score higher than a false one?"""
+"""How often guesses are right, and how well labels are ranked: all mistakes are equally bad."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
 from wassloss._checks import check_choice
-from wassloss.ground._summaries import blocks
+from wassloss.ground._cost import blocks
 from wassloss.scores._inputs import (
     AnyTarget,
+    Ks,
+    Mean,
     Numbers,
-    check_reduction,
-    dense_weights,
+    at_k,
+    finished,
     given_back,
-    read_labels,
+    read_ks,
     read_sample_weight,
     read_scores,
+    read_weights,
 )
+from wassloss.scores.decoding import top
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Per: TypeAlias = Literal["example", "label", "pooled"]
+
+
+@torch.no_grad()
+def accuracy(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""Whether the label of highest score is a label of largest weight in the target.
+
+    .. math:: [\, y_{\hat\kappa} = \max_j y_j \,], \qquad \hat\kappa = \arg\max_j \text{scores}_j
+
+    For class ids: whether it is the class. For several labels of weight 1: whether it is one of
+    them.
+
+    Args:
+        scores: anything to rank by, `(batch, labels)`.
+        target: the true labels, in any form.
+        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+
+    >>> import numpy as np
+    >>> accuracy(np.array([[0.1, 0.9], [0.8, 0.2]]), [1, 1])
+    0.5
+    """
+    x = read_scores(scores)
+    weights = read_weights(target, x)
+    right = weights.gather(1, top(x, 1)).squeeze(1) == weights.amax(1)
+    return finished(right.to(x.dtype), scores, **mean)
+
+
+@torch.no_grad()
+def precision_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
+    r"""The share of the `k` best guesses that are right.
+
+    .. math:: \frac1k \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
+
+    Args:
+        scores: anything to rank by, `(batch, labels)`.
+        target: the true labels, in any form.
+        k: how many guesses; one number or several.
+        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+
+    >>> import numpy as np
+    >>> precision_at_k(np.array([[0.1, 0.6, 0.0, 0.3]]), [[1, 1, 0, 0]], k=[1, 2, 3])
+    array([1.    , 0.5   , 0.6667])
+    """
+    hits, _ = _hits(scores, target, k)
+    ranks = torch.arange(1, hits.shape[1] + 1, device=hits.device)
+    return finished(at_k(hits / ranks, k), scores, **mean)
+
+
+@torch.no_grad()
+def recall_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
+    r"""The share of the true labels that are among the `k` best guesses.
+
+    .. math:: \frac{1}{|\{\kappa_j\}|} \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
+
+    With a single true label it is the top-k accuracy. Arguments are those of
+    :func:`precision_at_k`.
+
+    >>> import numpy as np
+    >>> recall_at_k(np.array([[0.1, 0.6, 0.0, 0.3]]), [[1, 1, 0, 0]], k=[1, 2, 3])
+    array([0.5, 0.5, 1. ])
+    """
+    hits, true = _hits(scores, target, k)
+    return finished(at_k(hits / true.sum(1, keepdim=True), k), scores, **mean)
+
+
+def _hits(scores: Numbers, target: AnyTarget, k: Ks) -> tuple[Tensor, Tensor]:
+    """How many of the first guesses are right `(batch, largest k)`; which labels are true."""
+    x = read_scores(scores)
+    largest = max(read_ks(k, x.shape[1]))
+    true = read_weights(target, x) > 0
+    return true.gather(1, top(x, largest)).to(x.dtype).cumsum(1), true
 
 
 @torch.no_grad()
@@ -30,7 +107,7 @@ def ranking_auc(
     *,
     per: Per = "example",
     sample_weight: Numbers | None = None,
-    reduction: str = "mean",
+    reduction: Literal["mean", "none"] = "mean",
 ) -> Any:
     r"""The area under the ROC curve: how likely a true label is to outscore a false one.
 
@@ -43,13 +120,12 @@ def ranking_auc(
     (``per="pooled"``, ``"micro"``). Equal to ``sklearn.metrics.roc_auc_score``, ties included.
 
     An example (or label) without a true or without a false side has no AUC: it is left out of the
-    mean, and NaN where ``reduction="none"`` lists them, so that it can be counted.
+    mean, and NaN under ``reduction="none"``.
 
     Args:
-        scores: probabilities, logits, or anything to rank by, `(batch, labels)`.
-        target: the true labels in any form (see :mod:`wassloss.scores`); an example may have none.
-        per: what is ranked: labels in each ``"example"``, examples for each ``"label"``, or all
-            ``"pooled"``.
+        scores: anything to rank by, `(batch, labels)`.
+        target: the true labels, in any form; an example may have none.
+        per: ``"example"``, ``"label"`` or ``"pooled"``.
         sample_weight: a weight for each example, `(batch,)`: in the mean over examples, or in the
             pairs that a label's or the pooled AUC counts.
         reduction: ``"mean"``, or ``"none"``: `(batch,)`, `(labels,)`, or for ``"pooled"`` a scalar
@@ -62,25 +138,22 @@ def ranking_auc(
     >>> ranking_auc(scores, [[1, 1, 0, 0], [0, 0, 0, 0]])
     0.75
     """
-    check_reduction(reduction)
-    check_per(per)
-    x = read_scores("scores", scores)
+    check_choice("reduction", reduction, ("mean", "none"))
+    check_choice("per", per, get_args(Per))
+    x = read_scores(scores)
     weight = read_sample_weight(sample_weight, x)
-    true = dense_weights(read_labels(target, x, allow_empty=True), x.shape[1]) > 0
-    values = auc(x, true, weight, per)
-    if reduction == "mean" and per != "pooled":
-        values = _mean_of_defined(values, weight if per == "example" else torch.ones_like(values))
-    if reduction == "mean" and values.isnan():
+    values = auc(x, read_weights(target, x, allow_empty=True) > 0, weight, per)
+    if reduction == "none":
+        return given_back(values, scores)
+    defined = ~values.isnan()
+    share = defined * (weight.double() if per == "example" else 1.0)
+    mean = (values.nan_to_num() * share).sum() / share.sum()
+    if mean.isnan():
         raise ValueError(
             f"target must leave some {per} AUC defined, with a true and a false side of positive "
             f"weight, got none among {x.shape[0]} examples and {x.shape[1]} labels"
         )
-    return given_back(values, scores)
-
-
-def check_per(per: str) -> None:
-    """One of the three ways to rank."""
-    check_choice("per", per, ("example", "label", "pooled"))
+    return given_back(mean, scores)
 
 
 def auc(x: Tensor, true: Tensor, weight: Tensor, per: Per) -> Tensor:
@@ -95,10 +168,9 @@ def auc(x: Tensor, true: Tensor, weight: Tensor, per: Per) -> Tensor:
 
 def _row_auc(x: Tensor, true: Tensor, weight: Tensor) -> Tensor:
     """The AUC of each row of `(rows, n)`, where entries weigh `(1, n)`."""
-    rows = torch.arange(len(x), device=x.device)
     found = [
-        _block_auc(x[block].contiguous(), true[block], weight.double())
-        for block in blocks(rows, max(1, x.shape[1]))
+        _block_auc(x[rows].contiguous(), true[rows], weight.double())
+        for rows in blocks(torch.arange(len(x), device=x.device), max(1, x.shape[1]))
     ]
     return torch.cat([x.new_empty(0, dtype=torch.float64), *found])
 
@@ -117,9 +189,3 @@ def _block_auc(x: Tensor, true: Tensor, weight: Tensor) -> Tensor:
     not_above = upto.gather(1, torch.searchsorted(ordered, own, right=True))
     won = (true_weight * (below + not_above) / 2).sum(1)
     return won / (true_weight.sum(1) * upto[:, -1])  # 0 / 0 is NaN, as promised
-
-
-def _mean_of_defined(values: Tensor, weight: Tensor) -> Tensor:
-    defined = ~values.isnan()
-    share = weight.double()[defined]
-    return (values[defined] * share).sum() / share.sum()

@@ -7,14 +7,13 @@
 Lightning Fabric, safetensors and tqdm, the extra `wassloss[train]`, are imported when first used.
 """
 
-from wassloss.training.checkpoints import CheckpointError, load_checkpoint
+from wassloss.training.checkpoints import CheckpointError, load_checkpoint, load_model
 from wassloss.training.directory_lock import DirectoryInUseError
 from wassloss.training.lbfgs import train_full_batch
 from wassloss.training.log import read_log
 from wassloss.training.loop import train
-from wassloss.training.meter import DivergedError
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.run import load_model
+from wassloss.training.run import DivergedError
 
 __all__ = [
     "CheckpointError",

@@ -1,9 +1,8 @@
 """Checkpoints: one file each, written completely or not at all.
 
 ``checkpoint-00001000.safetensors``, after 1000 steps, holds the tensors (weights, optimiser,
-random-number generators, loss meter), everything else as JSON, and the SHA-256 sum of it all. It is
-written under a temporary name, flushed to the disk and renamed, so whatever happens meanwhile, the
-checkpoint before it stays intact.
+random-number generators, loss meter), everything else as JSON, and the SHA-256 sum of it all.
+Whatever happens while it is written, the checkpoint before it stays intact.
 """
 
 from __future__ import annotations
@@ -12,16 +11,20 @@ import os
 import re
 import secrets
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from wassloss._files import remove_leftovers, replacing
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
+from wassloss.models import build
 from wassloss.training.directory_lock import check_not_in_use
 
+RUN_CONFIG = "config.json"  # in the directories of wassloss.runs
 _FORMAT = 3
 _NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
 
@@ -36,48 +39,42 @@ class CheckpointWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a run needs to continue.
+    """Everything a run needs to continue."""
 
-    Attributes:
-        step: steps taken.
-        tensors: by name, on the CPU.
-        state: the rest, as JSON holds it.
-    """
-
-    step: int
-    tensors: dict[str, Tensor]
-    state: dict[str, Any]
+    step: int  # steps taken
+    tensors: dict[str, Tensor]  # by name, on the CPU
+    state: dict[str, Any]  # the rest, as JSON holds it
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names begin with `prefix` and a dot, without it."""
-        start = f"{prefix}."
-        return {
-            name.removeprefix(start): tensor
-            for name, tensor in self.tensors.items()
-            if name.startswith(start)
-        }
+        names = [name for name in self.tensors if name.startswith(f"{prefix}.")]
+        return {name.removeprefix(f"{prefix}."): self.tensors[name] for name in names}
+
+    def model(self, where: object) -> nn.Module:
+        """The model, in evaluation mode, with its best weights if the run kept them.
+
+        `where` the checkpoint is, is for the error if the model is not of :mod:`wassloss.models`.
+        """
+        if self.state["model"] is None:
+            raise CheckpointError(f"{where} has a model that is not of wassloss.models")
+        with weights_that_fit():
+            return build(self.state["model"], self.part("best") or self.part("model"))
 
 
-def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Write a checkpoint, then remove the oldest beyond `keep`.
-
-    Raises:
-        OSError: the disk is full, for example; earlier checkpoints are as they were.
-    """
+def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int) -> None:
+    """Write a checkpoint, then remove the oldest beyond `keep`."""
     state = {"format": _FORMAT, "step": checkpoint.step, **checkpoint.state}
     content = sealed_tensors(checkpoint.tensors, state)
-    target = directory / f"checkpoint-{checkpoint.step:08d}.safetensors"
     try:
-        with replacing(target) as temporary:
+        with replacing(directory / f"checkpoint-{checkpoint.step:08d}.safetensors") as temporary:
             temporary.write_bytes(content)
     except OSError as error:
         raise OSError(
             f"cannot write the checkpoint of step {checkpoint.step} to {directory}: {error}; "
             "earlier ones are intact: free some space, then resume"
         ) from error
-    for old in _paths(directory)[:-keep]:
+    for old in list(_paths(directory).values())[:-keep]:
         old.unlink(missing_ok=True)
-    return target
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
@@ -87,7 +84,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         CheckpointError: it is cut short, was changed, or is something else; or there is none.
     """
     path = Path(path)
-    if path.is_dir():
+    if not path.is_file():
         newest = newest_checkpoint(path)
         if newest is None:
             raise CheckpointError(f"{path} holds no checkpoint")
@@ -105,28 +102,52 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 def newest_checkpoint(directory: Path) -> Checkpoint | None:
     """The newest intact checkpoint of a run, or None if it has none at all.
 
-    Damaged ones are skipped with a warning.
-
-    Raises:
-        CheckpointError: there are checkpoints, but all are damaged.
+    Damaged ones are skipped with a warning; it is an error if all are damaged.
     """
     damaged: list[str] = []
-    for path in reversed(_paths(directory)):
+    for path in reversed(_paths(directory).values()):
         try:
             checkpoint = load_checkpoint(path)
         except CheckpointError as error:
             damaged.append(str(error))
             continue
         if damaged:
-            warnings.warn(
-                f"{'; '.join(damaged)}; continuing from {path.name}",
-                CheckpointWarning,
-                stacklevel=2,
-            )
+            message = f"{'; '.join(damaged)}; continuing from {path.name}"
+            warnings.warn(message, CheckpointWarning, stacklevel=2)
         return checkpoint
     if damaged:
         raise CheckpointError("; ".join(damaged))
     return None
+
+
+def load_model(directory: str | os.PathLike[str]) -> nn.Module:
+    """The model that :func:`~wassloss.training.train` left in `directory`, in evaluation mode.
+
+    It has the weights of the newest checkpoint: the best ones if the plan has `patience`, otherwise
+    the last ones. Only models of :mod:`wassloss.models` can be rebuilt; for others, build the model
+    and load the weights from :func:`~wassloss.training.load_checkpoint`.
+
+    Raises:
+        CheckpointError: there is no intact checkpoint, or the model is not of `wassloss.models`.
+        ValueError: the directory was written by ``wassloss train``: see :func:`wassloss.load`.
+    """
+    path = Path(directory)
+    if (path / RUN_CONFIG).exists():
+        raise ValueError(
+            f"{path} was written by `wassloss train`, whose model needs its features preprocessed: "
+            "use wassloss.load, which does that; its attribute model is the model alone"
+        )
+    return load_checkpoint(path).model(path)
+
+
+@contextmanager
+def weights_that_fit() -> Iterator[None]:
+    """Say in one line why weights that are loaded inside do not fit their model."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"the checkpoint is of another model: {reason}") from error
 
 
 def discard_after(directory: Path, step: int) -> None:
@@ -135,8 +156,8 @@ def discard_after(directory: Path, step: int) -> None:
     Later checkpoints are damaged, or one of them would have been chosen: they are renamed, not
     removed. Files that were being written when a run was killed are removed.
     """
-    for path in _paths(directory):
-        if _step(path) > step:
+    for taken, path in _paths(directory).items():
+        if taken > step:
             path.rename(path.with_name(f"damaged-{secrets.token_hex(4)}-{path.name}"))
     remove_leftovers(directory)
 
@@ -151,16 +172,11 @@ def check_new(directory: Path, resume: bool) -> None:
     if has_checkpoints(directory) and not resume:
         check_not_in_use(directory)  # its error says more
         raise ValueError(
-            f"directory must be new, or resume=True, got {directory} with checkpoints of a run in "
-            "it"
+            f"directory must be new, or resume=True, got {directory}, with checkpoints of a run"
         )
 
 
-def _paths(directory: Path) -> list[Path]:
-    """All checkpoints, intact or not, oldest first."""
-    found = [path for path in directory.glob("checkpoint-*") if _NAME.fullmatch(path.name)]
-    return sorted(found, key=_step)
-
-
-def _step(path: Path) -> int:
-    return int(path.name.removeprefix("checkpoint-").removesuffix(".safetensors"))
+def _paths(directory: Path) -> dict[int, Path]:
+    """All checkpoints by their steps, intact or not, oldest first."""
+    found = [(_NAME.fullmatch(path.name), path) for path in directory.glob("checkpoint-*")]
+    return dict(sorted((int(name[1]), path) for name, path in found if name))

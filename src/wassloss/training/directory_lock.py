@@ -32,9 +32,6 @@ def owned(directory: Path) -> Iterator[None]:
     The lock is the operating system's and ends with its process, however that ends, so a dead
     process leaves nothing to clean up. Blocks can be nested. The empty file ``.lock`` stays:
     removing it could let two processes lock two files of the same name.
-
-    Raises:
-        DirectoryInUseError: the directory has an owner; the message says who.
     """
     place = directory.resolve()
     if place in _held.get():
@@ -57,32 +54,27 @@ def owned(directory: Path) -> Iterator[None]:
 
 def check_not_in_use(directory: Path) -> None:
     """Raise the error of `owned` if another process owns a directory; nothing is written."""
-    place = directory.resolve()
-    if place not in _held.get() and (place / LOCK).exists():
+    if directory.resolve() not in _held.get() and (directory / LOCK).exists():
         _locked(directory).release()
 
 
 def _locked(directory: Path) -> Any:
+    """The lock of a directory, acquired; the error of `owned` waits for its owner's name."""
     from filelock import FileLock, Timeout
 
-    place = directory.resolve()
-    lock = FileLock(place / LOCK, timeout=0, thread_local=False)
+    lock, path = FileLock(directory.resolve() / LOCK, thread_local=False), directory / OWNER
     try:
-        lock.acquire()
+        lock.acquire(timeout=0)
+        return lock
     except Timeout:
-        raise DirectoryInUseError(
-            f"{directory} is in use by {_owner(place)}: wait until it ends, or choose another "
-            "directory"
-        ) from None
-    return lock
-
-
-def _owner(place: Path) -> str:
-    deadline = time.monotonic() + _PATIENCE
-    while not (place / OWNER).exists() and time.monotonic() < deadline:
+        deadline = time.monotonic() + _PATIENCE
+    while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     try:
-        owner = json.loads((place / OWNER).read_text())
-        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+        owner = json.loads(path.read_text())
+        who = f"process {owner['pid']} on {owner['host']} since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it has just ended, or is not ours
-        return "another process"
+        who = "another process"
+    raise DirectoryInUseError(
+        f"{directory} is in use by {who}: wait until it ends, or choose another directory"
+    )

@@ -14,32 +14,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import check_count, check_strength
-from wassloss.training.batches import Data, is_in_memory
-from wassloss.training.examples import Batch, Examples
-from wassloss.training.meter import DivergedError
-from wassloss.training.plan import decays
+from wassloss.training.batches import Data, Examples
+from wassloss.training.plan import decays, trainable
+from wassloss.training.run import DivergedError
+from wassloss.training.session import counting_unconverged
 from wassloss.training.steps import Loss
-from wassloss.training.unconverged import counting_unconverged
 from wassloss.transport import ConvergenceWarning
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """How a full-batch run ended; as a string, with advice if it did not converge.
+    """How a full-batch run ended; as a string, with advice if it did not converge."""
 
-    Attributes:
-        converged: whether the gradient, or the progress, fell below `tol`.
-        iterations: of L-BFGS.
-        objective: the final mean loss plus `½ weight_decay Σ‖θ‖²`.
-        gradient: the largest component of its gradient.
-        message: the optimiser's own words.
-    """
-
-    converged: bool
+    converged: bool  # whether the gradient, or the progress, fell below `tol`
     iterations: int
-    objective: float
-    gradient: float
-    message: str
+    objective: float  # the final mean loss plus `½ weight_decay Σ‖θ‖²`
+    gradient: float  # the largest component of its gradient
+    message: str  # the optimiser's own words
 
     def __str__(self) -> str:
         ended = (
@@ -63,15 +54,13 @@ def train_full_batch(
     tol: float = 1e-5,
     max_iterations: int = 1000,
 ) -> Convergence:
-    r"""Minimise the mean loss plus `½ weight_decay Σ‖θ‖²` over all examples at once.
+    """Minimise the mean loss plus `½ weight_decay Σ‖θ‖²` over all examples at once.
 
-    The same data and starting weights give the same result. With a convex loss (cross-entropy) and
-    a linear model, it is the optimum; W of a softmax is not convex in the weights, so the result is
-    a stationary point.
+    The same data and starting weights give the same result: the optimum if the loss is convex in
+    the weights, as cross-entropy is for a linear model; for W of a softmax, a stationary point.
 
     Args:
-        model: trained in place, without dropout or other randomness; preferably in float64 if `tol`
-            is small.
+        model: trained in place, without dropout; preferably in float64 if `tol` is small.
         loss_fn: as for :func:`~wassloss.training.train`.
         data: `(features, target)`, in memory.
         weight_decay: as in :class:`~wassloss.training.TrainingPlan`; not on biases.
@@ -90,19 +79,15 @@ def train_full_batch(
     check_strength("weight_decay", weight_decay)
     check_strength("tol", tol)
     check_count("max_iterations", max_iterations)
-    if not is_in_memory(data):
-        raise TypeError(f"data must be (features, target), got {type(data).__name__}")
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if not parameters:
-        raise ValueError("model must have parameters to train, got none that requires grad")
-    device, dtype = parameters[0].device, parameters[0].dtype
+    parameters = trainable(model.parameters())
+    device = parameters[0].device
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
-    batch: Batch = Examples(data).to(device).columns  # type: ignore[arg-type]
+    features, *rest = Examples(data).to(device).columns
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         _unflatten(flat, parameters)
-        loss = loss_fn(model(batch[0]), *batch[1:])
+        loss = loss_fn(model(features), *rest)
         for parameter in parameters:
             if weight_decay and decays(parameter):
                 loss = loss + weight_decay / 2 * parameter.square().sum()
@@ -115,27 +100,15 @@ def train_full_batch(
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return value, _flatten(gradients)
 
+    rounding = 4 * torch.finfo(parameters[0].dtype).eps  # of the loss
+    limits = {"maxiter": max_iterations, "maxfun": 20 * max_iterations}
+    options = {**limits, "gtol": tol, "ftol": rounding}
     with counting_unconverged():
-        found: Any = minimize(
-            objective,
-            _flatten(parameters),
-            jac=True,
-            method="L-BFGS-B",
-            options={
-                "maxiter": max_iterations,
-                "maxfun": 20 * max_iterations,
-                "gtol": tol,
-                "ftol": 4 * torch.finfo(dtype).eps,  # smaller changes of the loss are rounding
-            },
-        )
+        start = _flatten(parameters)
+        found: Any = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     _unflatten(found.x, parameters)
-    report = Convergence(
-        converged=bool(found.success),
-        iterations=int(found.nit),
-        objective=float(found.fun),
-        gradient=float(np.abs(found.jac).max()),
-        message=str(found.message),
-    )
+    gradient, message = float(np.abs(found.jac).max()), str(found.message)
+    report = Convergence(bool(found.success), found.nit, float(found.fun), gradient, message)
     if not report.converged:
         warnings.warn(str(report), ConvergenceWarning, stacklevel=2)
     return report

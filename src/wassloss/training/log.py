@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
 
 from wassloss._files import replacing
 
@@ -15,23 +14,17 @@ LOG_NAME = "log.jsonl"
 
 @dataclass(frozen=True)
 class Record:
-    """One line of the log.
+    """One line of the log."""
 
-    Attributes:
-        step: steps taken so far.
-        loss: mean since the last line, without weight decay.
-        score: on the validation data, where it was computed.
-        learning_rate: of the last step.
-        seconds: spent training so far, over all resumptions.
-        unconverged: solves since the last line that the loss warned about.
-    """
+    step: int  # steps taken so far
+    loss: float  # mean since the last line, without weight decay
+    score: float | None  # on the validation data, where it was computed
+    learning_rate: float  # of the last step
+    seconds: float  # spent training so far, over all resumptions
+    unconverged: int = 0  # solves since the last line that the loss warned about
 
-    step: int
-    loss: float
-    score: float | None
-    learning_rate: float
-    seconds: float
-    unconverged: int = 0
+    def line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
 
 
 class RunLog:
@@ -41,29 +34,19 @@ class RunLog:
     """
 
     def __init__(self, path: Path | None, step: int = 0) -> None:
-        self.records: list[Record] = []
-        self._file: TextIO | None = None
-        if path is None:
-            return
-        if path.exists():
+        self.path, self.records = path, list[Record]()
+        if path is not None:
+            path.touch()
             self.records = [record for record in read_log(path) if record.step <= step]
             with replacing(path) as temporary:
-                lines = [json.dumps(asdict(record)) + "\n" for record in self.records]
-                temporary.write_text("".join(lines), encoding="utf-8")
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+                lines = "".join(record.line() for record in self.records)
+                temporary.write_text(lines, encoding="utf-8")
 
     def add(self, record: Record) -> None:
         self.records.append(record)
-        if self._file is not None:
-            self._file.write(json.dumps(asdict(record)) + "\n")
-            self._file.flush()
-
-    def __enter__(self) -> RunLog:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(record.line())
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Record]:
@@ -75,8 +58,7 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
         ValueError: another line is not a record; the message says which.
     """
     path = Path(path)
-    if path.is_dir():
-        path = path / LOG_NAME
+    path = path / LOG_NAME if path.is_dir() else path
     return parse_log(path.read_bytes(), path)
 
 

@@ -4,65 +4,51 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import nn
 
-from wassloss.training.batches import Batches, Data, MemoryBatches, StreamBatches, is_in_memory
+from wassloss.training.batches import Data, Examples, batches_of
 from wassloss.training.checkpoints import (
     check_new,
     discard_after,
     newest_checkpoint,
     save_checkpoint,
 )
-from wassloss.training.cuda_graph import GraphSteps, check_graph
 from wassloss.training.directory_lock import owned
-from wassloss.training.examples import Examples
-from wassloss.training.interrupt import waiting_for_interrupt
 from wassloss.training.log import LOG_NAME, Record, RunLog
-from wassloss.training.meter import DivergedError, LossMeter
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.processes import default_fabric, own_random_numbers
-from wassloss.training.progress import progress_bar, show
-from wassloss.training.run import Run
-from wassloss.training.sampler import Sampler
-from wassloss.training.steps import EagerSteps, Loss
-from wassloss.training.unconverged import counting_unconverged
-from wassloss.training.validation import Score, Validation
+from wassloss.training.run import Best, DivergedError, LossMeter, Run
+from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
+from wassloss.training.steps import EagerSteps, GraphSteps, Loss, check_graph
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+Score: TypeAlias = Callable[..., Any]  # of (outputs, target, …), like a loss
+
+ROWS_AT_ONCE = 4096  # of the validation data that go through the model together
+
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a run.
+    """The outcome of a run."""
 
-    Attributes:
-        steps: steps taken.
-        loss: mean of the last interval of the log.
-        score: the last on the validation data; None without them.
-        best_score: the best of them.
-        best_step: when it was; the model has these weights if the plan has `patience`.
-        stopped_early: whether `patience` ran out.
-        seconds: spent training, over all resumptions.
-        log: the records, including those before a resumption.
-    """
-
-    steps: int
-    loss: float
-    score: float | None
-    best_score: float | None
-    best_step: int | None
-    stopped_early: bool
-    seconds: float
-    log: list[Record]
+    steps: int  # taken
+    loss: float  # mean of the last interval of the log
+    score: float | None  # the last on the validation data; None without them
+    best_score: float | None  # the best of them
+    best_step: int | None  # when it was; with `patience`, the model has the weights of then
+    stopped_early: bool  # whether `patience` ran out
+    seconds: float  # spent training, over all resumptions
+    log: list[Record]  # including the records before a resumption
 
 
 def train(
@@ -86,9 +72,9 @@ def train(
     Args:
         model: any module; it is trained on the device that it is on.
         loss_fn: called as `loss_fn(model(features), target, …)`, returns a mean over the batch.
-        data: `(features, target)`, tensors in memory and targets in any form of
-            :mod:`wassloss.targets`, and further arguments of the loss, such as sample weights; or
-            a stream of such batches, see :mod:`wassloss.training.batches`.
+        data: `(features, target)`, tensors in memory, the target in any form that losses take, and
+            further arguments of the loss, such as sample weights; or a stream of such batches, see
+            :mod:`wassloss.training.batches`.
         plan: how; by default the paper's Algorithm 2.
         validation: data in memory to compute the score on.
         score: `score(outputs, target, …)`, a number; by default the loss.
@@ -99,8 +85,8 @@ def train(
         fabric: a launched Lightning Fabric, to choose devices, precision and strategy.
         cuda_graph: replay each step as one CUDA graph, for small models that wait for launches.
         progress: show a bar; None for only on a terminal.
-        begin: called once in the process that writes to `directory`, when everything has been
-            checked and the directory is this run's: nothing has been written by then.
+        begin: called in the process that writes to `directory`, once everything has been checked
+            and the directory is this run's, and before anything is written.
 
     Raises:
         DivergedError: the loss or the score is not finite.
@@ -123,65 +109,111 @@ def train(
         raise ValueError("directory must be given where resume=True, got None")
     fabric = default_fabric(model) if fabric is None else fabric
     device = fabric.device
-    _check_loss(loss_fn, fabric.world_size)
+    if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
+        raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
+    # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
+    reduction = getattr(loss_fn, "reduction", "mean")
+    if fabric.world_size > 1 and reduction != "mean":
+        raise ValueError(f'loss_fn must have reduction="mean", got {reduction!r}')
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
     model.to(device).train()
     watch = None
     if validation is not None:
-        watch = _validation(validation, score or loss_fn, higher_is_better, device)
+        examples = Examples(validation, "validation").to(device)
+        watch = Watch(examples, score or loss_fn, higher_is_better)
 
-    with own_random_numbers(device, plan.seed, fabric.global_rank), ExitStack() as stack:
-        batches, meter = _batches(data, plan, fabric), LossMeter(device)
+    generators = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=generators), ExitStack() as stack:
+        torch.manual_seed(plan.seed + fabric.global_rank)
+        batches = batches_of(data, plan, fabric)
         optimizer = plan.build_optimizer(model.parameters(), cuda_graph)
-        run = Run(plan, fabric, model, optimizer, batches, meter)
+        run = Run(plan, fabric, model, optimizer, batches, LossMeter(device))
         steps: GraphSteps | EagerSteps
         if cuda_graph:
             memory = check_graph(batches, fabric)
-            steps = GraphSteps(model, optimizer, loss_fn, memory, plan, meter)
+            steps = GraphSteps(model, optimizer, loss_fn, memory, plan, run.meter)
         else:
-            steps = EagerSteps(fabric, model, optimizer, loss_fn, batches, plan, meter)
+            steps = EagerSteps(run, loss_fn)
         if folder is not None:
             batches.state_dict()  # refuses a stream that cannot be resumed now rather than later
             check_new(folder, resume)
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
-            _open(folder, run, resume, begin)
+            check_new(folder, resume)  # again: another run may have ended there meanwhile
+            checkpoint = newest_checkpoint(folder) if resume else None
+            if checkpoint is not None:
+                run.restore(checkpoint)
+            fabric.barrier()
+            if fabric.is_global_zero:
+                if begin is not None:
+                    begin()
+                discard_after(folder, run.step)
         log = _follow(run, steps, watch, folder, progress)
 
     if plan.patience is not None and run.best.weights:
         model.load_state_dict(run.best.weights)
-    return TrainingResult(
-        steps=run.step,
-        loss=log[-1].loss if log else math.nan,
-        score=run.score,
-        best_score=None if run.best.step is None else run.best.score,
-        best_step=run.best.step,
-        stopped_early=run.stopped_early,
-        seconds=run.seconds,
-        log=log,
-    )
+    loss, scores = log[-1].loss if log else math.nan, (run.score, run.best.score, run.best.step)
+    return TrainingResult(run.step, loss, *scores, run.stopped_early, run.seconds, log)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Validation data and how to judge a model by them."""
+
+    examples: Examples
+    score: Score
+    higher_is_better: bool
+
+    @torch.no_grad()
+    def update(self, run: Run, model: nn.Module) -> None:
+        """Score the model of a run in evaluation mode, and note whether it is the best so far."""
+        starts = range(0, len(self.examples), ROWS_AT_ONCE)
+        was_training = model.training
+        model.eval()
+        try:
+            pieces = [model(self.examples.take(slice(i, i + ROWS_AT_ONCE))[0]) for i in starts]
+        finally:
+            model.train(was_training)
+        # Of all at once, because a ranking within a label cannot be computed from pieces.
+        score = float(self.score(torch.cat(pieces), *self.examples.columns[1:]))
+        # The first process decides for all, or some might stop while others wait for them.
+        score = run.score = run.fabric.broadcast(score)
+        if not math.isfinite(score):
+            raise DivergedError.at(run.step, "the score", run.plan)
+        best = run.best.score
+        if best is None or (score > best if self.higher_is_better else score < best):
+            weights = {} if run.plan.patience is None else run.model.state_dict()
+            copies = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            run.best = Best(score, run.step, weights=copies)
+        else:
+            run.best.waited += 1
 
 
 def _follow(
     run: Run,
     steps: GraphSteps | EagerSteps,
-    watch: Validation | None,
+    watch: Watch | None,
     folder: Path | None,
     progress: bool | None,
 ) -> list[Record]:
     """Take the steps, pausing when something is due: a line of the log, a score, a checkpoint."""
+    from tqdm import tqdm
+
     plan, fabric, first = run.plan, run.fabric, run.fabric.is_global_zero
     intervals = [plan.log_every]
     intervals += [plan.evaluate_every] if watch is not None else []
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
+    shown = first and (sys.stderr.isatty() if progress is None else progress)
+    log, logged = RunLog(path, run.step), 0  # logged: of the solves that did not converge
     with (
         # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
-        counting_unconverged([steps.loss_fn]) as unconverged,
-        RunLog(path, run.step) as log,
-        progress_bar(plan.steps, run.step, progress if first else False) as bar,
+        counting_unconverged(steps.loss_fn) as unconverged,
+        tqdm(
+            total=plan.steps, initial=run.step, unit="step", dynamic_ncols=True, disable=not shown
+        ) as bar,
     ):
         while not run.finished:
             began = time.perf_counter()
@@ -189,80 +221,27 @@ def _follow(
             for taken in steps.advance(run.step, stop):
                 run.step += taken
                 bar.update(taken)
-                if interrupt.asked:
+                if interrupt.is_set():
                     break
-            diverged_at = run.meter.diverged_at()
-            if diverged_at is not None:
-                raise DivergedError.at(diverged_at, "the loss", plan)
-            scored = watch is not None and _due(plan.evaluate_every, run)
+            run.meter.check(plan)
+            scored = watch is not None and run.due(plan.evaluate_every)
             if watch is not None and scored:
-                _score(run, watch, steps.model)
+                watch.update(run, steps.model)
             run.seconds += time.perf_counter() - began
 
-            if scored or _due(plan.log_every, run):
+            if scored or run.due(plan.log_every):
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
                 loss, score = float(mean), run.score if scored else None
-                rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged.since_last()
-                log.add(Record(run.step, loss, score, rate, run.seconds, unsolved))
-                show(bar, loss, run.score)
-            if folder is not None and (interrupt.asked or _due(plan.checkpoint_every, run)):
+                rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged()
+                log.add(Record(run.step, loss, score, rate, run.seconds, unsolved - logged))
+                logged = unsolved
+                figures = {"loss": loss} | ({} if run.score is None else {"score": run.score})
+                bar.set_postfix({name: f"{figure:.4g}" for name, figure in figures.items()})
+            if folder is not None and (interrupt.is_set() or run.due(plan.checkpoint_every)):
                 checkpoint = run.checkpoint()
                 if first:
                     save_checkpoint(folder, checkpoint, plan.keep_checkpoints)
                 fabric.barrier()
-            if interrupt.asked:
+            if interrupt.is_set():
                 raise KeyboardInterrupt
     return log.records
-
-
-def _due(every: int, run: Run) -> bool:
-    return run.step % every == 0 or run.finished
-
-
-def _score(run: Run, watch: Validation, model: nn.Module) -> None:
-    # The first process decides for all, or some might stop while others wait for them.
-    run.score = run.fabric.broadcast(watch(model))
-    if not math.isfinite(run.score):
-        raise DivergedError.at(run.step, "the score", run.plan)
-    weights = {} if run.plan.patience is None else run.model.state_dict()
-    run.best.update(run.score, run.step, watch.higher_is_better, weights)
-
-
-def _open(folder: Path, run: Run, resume: bool, begin: Callable[[], None] | None) -> None:
-    """Begin a run in a directory, or resume the one that is there."""
-    check_new(folder, resume)  # again: another run may have ended there before this one owned it
-    checkpoint = newest_checkpoint(folder) if resume else None
-    if checkpoint is not None:
-        run.restore(checkpoint)
-    run.fabric.barrier()
-    if run.fabric.is_global_zero:
-        if begin is not None:
-            begin()
-        discard_after(folder, run.step)
-
-
-def _batches(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
-    if not is_in_memory(data):
-        return StreamBatches(data, fabric.device)  # type: ignore[arg-type]
-    examples = Examples(data)  # type: ignore[arg-type]
-    sampler = Sampler(
-        len(examples), plan.batch_size, plan.seed, fabric.global_rank, fabric.world_size
-    )
-    return MemoryBatches(examples, sampler, fabric.device)
-
-
-def _validation(
-    data: Data, score: Score, higher_is_better: bool, device: torch.device
-) -> Validation:
-    if not is_in_memory(data):
-        raise TypeError(f"validation must be (features, target), got {type(data).__name__}")
-    examples = Examples(data, "validation")  # type: ignore[arg-type]
-    return Validation(examples, score, higher_is_better, device)
-
-
-def _check_loss(loss_fn: Loss, world_size: int) -> None:
-    if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
-        raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
-    if world_size > 1 and getattr(loss_fn, "reduction", "mean") != "mean":
-        # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
-        raise ValueError(f'loss_fn must have reduction="mean", got {loss_fn.reduction!r}')  # type: ignore[attr-defined]

@@ -10,17 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wassloss._checks import (
-    check_choice,
-    check_count,
-    check_number,
-    check_seed,
-    check_strength,
-)
+from wassloss._checks import check_choice, check_count, check_number, check_seed, check_strength
 
-# Optimisers with the learning rates they have unless told otherwise.
-OPTIMIZERS = {"sgd": 0.1, "adam": 0.01, "adamw": 0.01}
 SCHEDULES = ("constant", "cosine")
+OPTIMIZERS = {"sgd": 0.1, "adam": 0.01, "adamw": 0.01}  # with their default learning rates
 
 # What may differ when a run is resumed; a change of anything else would make it another run.
 FREE_ON_RESUME = frozenset(
@@ -37,22 +30,18 @@ class TrainingPlan:
         batch_size: examples per step, in each process.
         optimizer: ``"sgd"``, ``"adam"`` or ``"adamw"``, those of `torch.optim`.
         learning_rate: by default 0.1 for SGD and 0.01 for Adam and AdamW.
-        momentum, nesterov: of SGD.
-        betas: of Adam and AdamW.
-        weight_decay: as in `torch.optim`, but not applied to biases and other vectors. For SGD and
-            Adam it minimises the mean loss plus `½ weight_decay Σ‖θ‖²`, so the paper's penalty of
-            0.0005 Σ‖θ‖² is a weight decay of 0.001; AdamW decays the weights separately from the
-            gradient.
-        schedule: of the learning rate: ``"constant"``, or ``"cosine"``, half a cosine from the full
-            learning rate down to 0 at the last step.
-        warmup_steps: steps over which the learning rate rises linearly before the schedule begins.
+        momentum, nesterov: of SGD; betas: of Adam and AdamW.
+        weight_decay: as in `torch.optim`, but not on biases and other vectors. SGD and Adam
+            minimise the mean loss plus `½ weight_decay Σ‖θ‖²`, so the paper's 0.0005 Σ‖θ‖² is
+            0.001; AdamW decays the weights separately from the gradient.
+        schedule: ``"constant"``, or ``"cosine"``: the learning rate falls to 0 at the last step.
+        warmup_steps: over which the learning rate rises linearly before the schedule begins.
         seed: of the order of the examples and of the model's own randomness, such as dropout.
-        log_every: steps between lines of the log.
-        evaluate_every: steps between scores on the validation data.
+        log_every, evaluate_every: steps between lines of the log, and between scores.
         patience: stop after this many scores in a row that do not improve on the best, and keep the
             best weights; None to take all steps and keep the last weights.
-        checkpoint_every: steps between checkpoints; there is always one at the end.
-        keep_checkpoints: how many checkpoints to keep.
+        checkpoint_every: steps between checkpoints, of which there is always one at the end.
+        keep_checkpoints: how many of them to keep.
 
     >>> plan = TrainingPlan(steps=100, optimizer="adamw", schedule="cosine", warmup_steps=10)
     >>> [round(plan.learning_rate_at(step), 4) for step in (0, 9, 10, 55, 99)]
@@ -77,13 +66,10 @@ class TrainingPlan:
     keep_checkpoints: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "log_every", "evaluate_every", "checkpoint_every"):
-            check_count(name, getattr(self, name))
-        check_count("keep_checkpoints", self.keep_checkpoints)
-        if self.patience is not None:
-            check_count("patience", self.patience)
-        if self.warmup_steps:
-            check_count("warmup_steps", self.warmup_steps)
+        for name in ("batch_size", *sorted(FREE_ON_RESUME), "warmup_steps"):
+            value = getattr(self, name)
+            if (name, value) not in (("patience", None), ("warmup_steps", 0)):
+                check_count(name, value)
         check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
         check_choice("schedule", self.schedule, SCHEDULES)
         rate = self.learning_rate
@@ -101,52 +87,49 @@ class TrainingPlan:
 
     @property
     def base_learning_rate(self) -> float:
-        """The learning rate that the schedule multiplies."""
+        """What the schedule multiplies."""
         return OPTIMIZERS[self.optimizer] if self.learning_rate is None else self.learning_rate
 
-    def schedule_factor(self, step: int) -> float:
-        """What the schedule multiplies the learning rate with, after `step` steps.
+    def learning_rate_at(self, step: int) -> float:
+        """The learning rate of the step that follows `step` steps.
 
         A function of the step alone: a resumed run needs no state of a scheduler, and a CUDA graph
         never waits for one to read a learning rate back from the device.
         """
+        factor = 1.0
         if step < self.warmup_steps:
-            return (step + 1) / self.warmup_steps
-        if self.schedule == "constant":
-            return 1.0
-        done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
-        return (1 + math.cos(math.pi * min(1.0, done))) / 2
-
-    def learning_rate_at(self, step: int) -> float:
-        """The learning rate of the step that follows `step` steps."""
-        return self.base_learning_rate * self.schedule_factor(step)
+            factor = (step + 1) / self.warmup_steps
+        elif self.schedule == "cosine":
+            done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
+            factor = (1 + math.cos(math.pi * min(1.0, done))) / 2
+        return self.base_learning_rate * factor
 
     def build_optimizer(
         self, parameters: Iterable[nn.Parameter], capturable: bool = False
     ) -> torch.optim.Optimizer:
         """The torch optimiser; `capturable` for one whose step a CUDA graph can record."""
-        groups = _parameter_groups(parameters, self.weight_decay)
-        # A CUDA graph reads the learning rate from the device.
-        device = groups[0]["params"][0].device
-        rate = self.base_learning_rate
-        lr: float | Tensor = torch.tensor(rate, device=device) if capturable else rate
+        trained = trainable(parameters)
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in trained if decays(p)], "weight_decay": self.weight_decay},
+            {"params": [p for p in trained if not decays(p)], "weight_decay": 0.0},
+        ]
+        groups = [group for group in groups if group["params"]]
+        lr: float | Tensor = self.base_learning_rate
+        if capturable:  # a CUDA graph reads the learning rate from the device
+            lr = torch.tensor(lr, device=trained[0].device)
         if self.optimizer == "sgd":
+            # A fused optimiser reads such a learning rate without waiting for it.
+            fused, nesterov = capturable or None, self.nesterov
             return torch.optim.SGD(
-                groups,
-                lr=lr,
-                momentum=self.momentum,
-                nesterov=self.nesterov,
-                fused=capturable or None,  # reads such a learning rate without waiting for it
+                groups, lr=lr, momentum=self.momentum, nesterov=nesterov, fused=fused
             )
         kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
         return kind(groups, lr=lr, betas=self.betas, capturable=capturable)
 
     def config(self) -> dict[str, Any]:
         """The plan as a dictionary that JSON can hold."""
-        return asdict(self) | {
-            "learning_rate": self.base_learning_rate,
-            "betas": list(self.betas),
-        }
+        own = {"learning_rate": self.base_learning_rate, "betas": list(self.betas)}
+        return asdict(self) | own
 
     def check_continues(self, config: dict[str, Any]) -> None:
         """Refuse to continue a run that was made by a plan with another outcome."""
@@ -172,14 +155,9 @@ def decays(parameter: Tensor) -> bool:
     return parameter.dim() >= 2
 
 
-def _parameter_groups(
-    parameters: Iterable[nn.Parameter], weight_decay: float
-) -> list[dict[str, Any]]:
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    if not trained:
+def trainable(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    """The parameters to train, of which there must be some."""
+    found = [parameter for parameter in parameters if parameter.requires_grad]
+    if not found:
         raise ValueError("model must have parameters to train, got none that requires grad")
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in trained if decays(p)], "weight_decay": weight_decay},
-        {"params": [p for p in trained if not decays(p)], "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
+    return found

@@ -2,28 +2,86 @@
 
 from __future__ import annotations
 
-import math
-import os
 import platform
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from wassloss.models.config import build
+from wassloss.models import describe
 from wassloss.training.batches import Batches
-from wassloss.training.checkpoints import Checkpoint, CheckpointError, newest_checkpoint
-from wassloss.training.meter import LossMeter
+from wassloss.training.checkpoints import Checkpoint, weights_that_fit
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.processes import gather, random_state, set_random_state
-from wassloss.training.validation import Best
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-RUN_CONFIG = "config.json"  # in the directories of wassloss.runs
+
+class DivergedError(ArithmeticError):
+    """Training left the finite numbers; the message says at which step."""
+
+    @classmethod
+    def at(cls, step: int, what: str, plan: TrainingPlan) -> DivergedError:
+        """The error for a step of a plan."""
+        lr = plan.learning_rate_at(step - 1)
+        return cls(
+            f"{what} is not finite at step {step}: lower the learning rate ({lr:g} there), or look "
+            "for extreme values in the data; checkpoints are from before it"
+        )
+
+
+class LossMeter:
+    """Sum and number of the losses since the last reading, and the first that was not finite.
+
+    Everything is a tensor on the device that changes in place, so that no step waits for a GPU and
+    a CUDA graph can record it.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        wide = torch.float32 if device.type == "mps" else torch.float64
+        self.total = torch.zeros((), dtype=wide, device=device)
+        self.count = torch.zeros((), dtype=torch.int64, device=device)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self.first_bad = torch.full((), -1, dtype=torch.int64, device=device)
+
+    def add(self, loss: Tensor) -> None:
+        """Count one step."""
+        loss = loss.detach()
+        self.step += 1
+        first = ~loss.isfinite() & (self.first_bad < 0)
+        self.first_bad.copy_(torch.where(first, self.step, self.first_bad))
+        self.total += loss
+        self.count += 1
+
+    def check(self, plan: TrainingPlan) -> None:
+        """Raise if a loss was not finite, naming the first such step."""
+        if (first := int(self.first_bad)) >= 0:
+            raise DivergedError.at(first, "the loss", plan)
+
+    def read(self) -> Tensor:
+        """The mean since the last reading, a scalar tensor; starts a new one."""
+        mean = self.total / self.count
+        self.total.zero_()
+        self.count.zero_()
+        return mean
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return dict(vars(self))
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        for name, tensor in self.state_dict().items():
+            tensor.copy_(state[name])
+
+
+@dataclass
+class Best:
+    """The best score so far, with its weights if they may be needed."""
+
+    score: float | None = None
+    step: int | None = None
+    waited: int = 0  # scores since then
+    weights: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass
@@ -49,45 +107,50 @@ class Run:
     def finished(self) -> bool:
         return self.step >= self.plan.steps or self.stopped_early
 
+    def due(self, every: int) -> bool:
+        """Whether something that happens every few steps, and at the end, happens now."""
+        return self.step % every == 0 or self.finished
+
     def checkpoint(self) -> Checkpoint:
         """The run as it is; every process has to ask, though one is enough to write it."""
-        processes = gather(
-            self.fabric,
-            {
-                "data": self.batches.state_dict(),
-                "random": random_state(self.fabric.device),
-                "meter": {name: t.cpu() for name, t in self.meter.state_dict().items()},
-            },
-        )
-        tensors = _named("model", _tensors_of(self.model)) | _named("best", self.best.weights)
+        random = {"cpu": torch.get_rng_state()}
+        if self.fabric.device.type == "cuda":
+            random["cuda"] = torch.cuda.get_rng_state(self.fabric.device)
+        meter = {name: tensor.cpu() for name, tensor in self.meter.state_dict().items()}
+        processes: list[Any] = [(self.batches.state_dict(), random, meter)]
+        if self.fabric.world_size > 1:
+            own, processes = processes[0], [None] * self.fabric.world_size
+            torch.distributed.all_gather_object(processes, own)
+        parts: dict[str, dict[str, Any]] = {"model": self.model.state_dict()}
+        others = [name for name, t in parts["model"].items() if not isinstance(t, Tensor)]
+        if others:
+            raise TypeError(f"model must hold its state in tensors to be saved, got {others}")
+        parts["best"] = self.best.weights
         for index, values in self.optimizer.state_dict()["state"].items():
-            found = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-            tensors |= _named(f"optimizer.{index}", found)
-        for rank, process in enumerate(processes):
-            for part in ("random", "meter"):
-                tensors |= _named(f"{part}.{rank}", process[part])
+            parts[f"optimizer.{index}"] = values
+        for rank, (_, random, meter) in enumerate(processes):
+            parts |= {f"random.{rank}": random, f"meter.{rank}": meter}
+        tensors = {
+            f"{part}.{name}": value
+            for part, values in parts.items()
+            for name, value in values.items()
+            if isinstance(value, Tensor)  # optimisers also have None
+        }
+        best = self.best
         state = {
             "plan": self.plan.config(),
             "model": describe(self.model),
-            "data": [process["data"] for process in processes],
+            "data": [data for data, _, _ in processes],
             "precision": self.fabric.strategy.precision.state_dict(),
             "seconds": self.seconds,
             "score": self.score,
-            "best": {
-                "score": None if self.best.step is None else self.best.score,
-                "step": self.best.step,
-                "waited": self.best.waited,
-            },
+            "best": {"score": best.score, "step": best.step, "waited": best.waited},
             "versions": versions(),
         }
         return Checkpoint(self.step, tensors, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint.
-
-        Raises:
-            ValueError: the plan, the model, the data or the processes are not the run's own.
-        """
+        """Continue from a checkpoint, if plan, model, data and processes are the run's own."""
         state, rank = checkpoint.state, self.fabric.global_rank
         self.plan.check_continues(state["plan"])
         if len(state["data"]) != self.fabric.world_size:
@@ -95,86 +158,21 @@ class Run:
                 f"a run of {len(state['data'])} processes must be resumed with as many, got "
                 f"{self.fabric.world_size}"
             )
-        load_weights(self.model, checkpoint.part("model"))
-        self._restore_optimizer(checkpoint.part("optimizer"))
+        with weights_that_fit():
+            self.model.load_state_dict(checkpoint.part("model"))
+        groups = self.optimizer.state_dict()["param_groups"]
+        parts = {i: checkpoint.part(f"optimizer.{i}") for group in groups for i in group["params"]}
+        values = {index: tensors for index, tensors in parts.items() if tensors}
+        self.optimizer.load_state_dict({"state": values, "param_groups": groups})
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         self.batches.load_state_dict(state["data"][rank])
         self.meter.load_state_dict(checkpoint.part(f"meter.{rank}"))
         self.step, self.seconds, self.score = checkpoint.step, state["seconds"], state["score"]
-        best = state["best"]
-        self.best = Best(
-            score=math.nan if best["score"] is None else best["score"],
-            step=best["step"],
-            weights=checkpoint.part("best"),
-            waited=best["waited"],
-        )
-        set_random_state(checkpoint.part(f"random.{rank}"), self.fabric.device)
-
-    def _restore_optimizer(self, tensors: dict[str, Tensor]) -> None:
-        values: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            index, key = name.split(".", 1)
-            values.setdefault(int(index), {})[key] = tensor
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": values, "param_groups": groups})
-
-
-def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Load weights into a model, or say in one line why they do not fit."""
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"the checkpoint is of another model: {reason}") from error
-
-
-def build_model(config: dict[str, Any], weights: dict[str, Tensor]) -> nn.Module:
-    """A model of :mod:`wassloss.models` with given weights, in evaluation mode."""
-    model = build(config)
-    model.to(next(iter(weights.values())).dtype)
-    load_weights(model, weights)
-    return model.eval()
-
-
-def load_model(directory: str | os.PathLike[str]) -> nn.Module:
-    """The model that :func:`~wassloss.training.train` left in `directory`, in evaluation mode.
-
-    It has the weights of the newest checkpoint: the best ones if the plan has `patience`, otherwise
-    the last ones. Only models of :mod:`wassloss.models` can be rebuilt; for others, build the model
-    and load the weights from :func:`~wassloss.training.load_checkpoint`.
-
-    Directories of ``wassloss train`` are refused, because their model is only usable together with
-    the order and the standardisation of its features: see :func:`wassloss.load`.
-
-    Raises:
-        CheckpointError: there is no intact checkpoint, or the model is not of `wassloss.models`.
-        ValueError: the directory was written by ``wassloss train``.
-    """
-    if (Path(directory) / RUN_CONFIG).exists():
-        raise ValueError(
-            f"{os.fspath(directory)} was written by `wassloss train`, whose model needs its "
-            "features preprocessed: use wassloss.load, which does that; its attribute model is the "
-            "model alone"
-        )
-    checkpoint = newest_checkpoint(Path(directory))
-    if checkpoint is None:
-        raise CheckpointError(f"{os.fspath(directory)} holds no checkpoint")
-    return model_of(checkpoint, directory)
-
-
-def model_of(checkpoint: Checkpoint, directory: str | os.PathLike[str]) -> nn.Module:
-    """The model of a checkpoint in `directory`."""
-    config = checkpoint.state["model"]
-    if config is None:
-        raise CheckpointError(f"{os.fspath(directory)} has a model that is not of wassloss.models")
-    return build_model(config, checkpoint.part("best") or checkpoint.part("model"))
-
-
-def describe(model: nn.Module) -> dict[str, Any] | None:
-    """What `models.config.build` makes the model from, if it says so itself."""
-    config = getattr(model, "config", None)
-    described = config() if callable(config) else None
-    return described if isinstance(described, dict) and "kind" in described else None
+        self.best = Best(**state["best"], weights=checkpoint.part("best"))
+        random = checkpoint.part(f"random.{rank}")
+        torch.set_rng_state(random["cpu"])
+        if self.fabric.device.type == "cuda" and "cuda" in random:  # it may have been on a CPU
+            torch.cuda.set_rng_state(random["cuda"], self.fabric.device)
 
 
 def versions() -> dict[str, str]:
@@ -187,15 +185,3 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": platform.platform(),
     }
-
-
-def _tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    tensors = model.state_dict()
-    others = [name for name, value in tensors.items() if not isinstance(value, Tensor)]
-    if others:
-        raise TypeError(f"model must hold its state in tensors to be saved, got {others}")
-    return dict(tensors)
-
-
-def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}

@@ -1,11 +1,10 @@
 """The mathematics: a problem says what is asked, a solver how, a solution what came out."""
 
 from wassloss.transport.newton import Newton
-from wassloss.transport.options import SolveOptions
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
-from wassloss.transport.solver import Solver
+from wassloss.transport.solver import SolveOptions, Solver
 
 __all__ = [
     "ConvergenceWarning",

@@ -9,12 +9,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from wassloss.transport.conditions import initial_potential
-from wassloss.transport.kernel_conditions import KernelConditions
-from wassloss.transport.options import SolveOptions
+from wassloss.transport.conditions import Conditions
+from wassloss.transport.kernel_sums import kernel_sums_of
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
-from wassloss.transport.solver import Solver
+from wassloss.transport.solver import SolveOptions, Solver
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,14 @@ class AlgorithmOne(Solver):
         return cls(options.scaling_iterations or 1)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        conditions, objective = KernelConditions.of(problem), problem.objective
-        g = initial_potential(conditions, start)
+        conditions, objective = Conditions.of(problem, kernel_sums_of(problem)), problem.objective
+        g = conditions.initial_potential(start)
         f = torch.zeros_like(conditions.log_h) if start is None else conditions.f_of(g)
         for _ in range(self.iterations):
             g = conditions.g_of(conditions.column_log_sum(f))
             f = conditions.f_of(g)
         log_sum = conditions.column_log_sum(f)
-        error = conditions.error(conditions.column_mass(log_sum, g), g)
+        error = conditions.error(conditions.column_mass(log_sum, g), conditions.wanted(g))
 
         slope_f = None
         if not objective.balanced:
@@ -62,14 +61,7 @@ class AlgorithmOne(Solver):
             best = conditions.f_of(g)
             slope_f = best - objective.gamma[0] * ((f - best) / objective.epsilon)
 
-        return Solution(
-            problem,
-            value=conditions.dual(f, g, conditions.column_mass(log_sum, g).sum(1)),
-            f=f,
-            g=g,
-            n_iterations=torch.full_like(error, self.iterations, dtype=torch.long),
-            error=error,
-            converged=torch.zeros_like(error, dtype=torch.bool),
-            status=Status.FIXED_ITERATIONS,
-            slope_f=slope_f,
-        ).centred()
+        value = conditions.dual(f, g, conditions.column_mass(log_sum, g).sum(1))
+        n_iterations = torch.full_like(error, self.iterations, dtype=torch.long)
+        parts = value, f, g, n_iterations, error, torch.zeros_like(error, dtype=torch.bool)
+        return Solution(problem, *parts, Status.FIXED_ITERATIONS, slope_f).centred()

@@ -11,29 +11,19 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.closed_forms import (
-    LineArea,
-    LineQuantiles,
-    Nearest,
-    NearestCPU,
-    OneHot,
-    TreeFlow,
-    ZeroOne,
-)
+from wassloss.transport.closed_forms import CLOSED_FORMS, Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton, NewtonCPU, NewtonGPU
-from wassloss.transport.options import SolveOptions
 from wassloss.transport.precision import strengths_need_double
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
-from wassloss.transport.solver import Solver
+from wassloss.transport.solver import SolveOptions, Solver
 
 # In the order in which they are asked: the paper's where its iterations are asked for, closed
 # forms, then the cheapest that converges.
 SOLVERS: list[type[Solver]] = [
-    NearestCPU, Nearest, AlgorithmOne, OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow,
-    NetworkSimplex, NewtonGPU, NewtonCPU, Newton, Sinkhorn,
+    Nearest, AlgorithmOne, *CLOSED_FORMS, NetworkSimplex, NewtonGPU, NewtonCPU, Newton, Sinkhorn,
 ]  # fmt: skip
 
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
@@ -55,19 +45,12 @@ def choose_solver(problem: Problem, options: SolveOptions = _DEFAULTS) -> Solver
 
 @torch.no_grad()
 def solve_problem(
-    problem: Problem,
-    solver: Solver,
-    start: Tensor | None = None,
-    unsolved: Tensor | None = None,
+    problem: Problem, solver: Solver, start: Tensor | None = None, unsolved: Tensor | None = None
 ) -> Solution:
     """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`.
 
-    Args:
-        problem: what is asked.
-        solver: how to answer it.
-        start: target potentials to start from.
-        unsolved: an integer to which a CUDA graph adds, at each replay, the examples that went
-            wrong. Without it their value is NaN.
+    `start` holds target potentials to start from. To `unsolved` a CUDA graph adds, at each replay,
+    the number of examples that went wrong; without it their value is NaN.
     """
     if not solver.fits(problem):
         raise ValueError(
@@ -79,9 +62,9 @@ def solve_problem(
     for strength in gamma:
         _checks.check_fits("gamma", strength, dtype)
     if strengths_need_double((epsilon, *gamma), dtype):
-        wide = None if start is None else start.double()
-        fine = solve_problem(problem.to(torch.float64), solver, wide, unsolved)
-        return replace(fine.to(problem), fine=fine)
+        start = None if start is None else start.double()
+        wide = solve_problem(problem.to(torch.float64), solver, start, unsolved)
+        return replace(wide.to(problem), wide=wide)
     if not problem.batch:
         value = problem.log_h.sum(1)
         plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])
@@ -140,8 +123,7 @@ def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
 
 def _accounted_for(solution: Solution, unsolved: Tensor | None) -> Solution:
     """A CUDA graph can neither raise nor warn: count the examples that went wrong, or mark them."""
-    value = solution.value
-    wrong = value.isnan()
+    value, wrong = solution.value, solution.value.isnan()
     if solution.status is not Status.FIXED_ITERATIONS:  # which do not ask for convergence
         wrong = wrong | ~solution.converged
     if unsolved is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.kernels.threads import spread
-from wassloss.transport.options import SolveOptions
 from wassloss.transport.problem import Problem
-from wassloss.transport.solution import Solution
-from wassloss.transport.solver import Solver
+from wassloss.transport.solution import Solution, Status
+from wassloss.transport.solver import SolveOptions, Solver
 
 # Labels with a smaller share of the mass are left out: double precision cannot tell the difference.
 SMALLEST_SHARE = 1e-15
 
 Array = NDArray[np.float64]
-Answer = tuple[Array, float, Array, NDArray[np.bool_], bool]  # plan, cost, g, support, optimal?
 
 
 @dataclass(frozen=True)
@@ -41,54 +39,51 @@ class NetworkSimplex(Solver):
 
     @classmethod
     def from_options(cls, options: SolveOptions) -> NetworkSimplex:
-        given = options.max_iterations
-        return cls() if given is None else cls(given)
+        return cls(options.max_iterations or cls.max_iterations)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         cost = problem.cost()
         given = (problem.log_h.exp(), problem.log_y.exp(), cost)
-        examples = list(zip(*(x.to("cpu", torch.float64).numpy() for x in given), strict=True))
-        found: list[Answer] = [None] * len(examples)  # type: ignore[list-item]
+        h, y, costs = (x.to("cpu", torch.float64).numpy() for x in given)
+        plans, potentials, paid = np.zeros_like(costs), np.zeros_like(y), np.zeros(len(y))
+        rows, columns = (x > SMALLEST_SHARE * x.sum(1, keepdims=True) for x in (h, y))
+        optimal = np.ones(len(y), dtype=bool)
 
         def work(first: int, last: int, scratch: None) -> None:
-            found[first:last] = [self._solve_one(example) for example in examples[first:last]]
+            for b in range(first, last):
+                among, places = np.ix_(columns[b], rows[b]), columns[b]
+                active = np.ascontiguousarray(costs[b][among].T)
+                part, g, optimal[b] = self._solve_one(h[b, rows[b]], y[b, places], active)
+                plans[b][among], potentials[b, places] = part.T, g
+                paid[b] = (part * active).sum()
 
         with warnings.catch_warnings():
             # Ours says more, and which examples it is about.
             warnings.filterwarnings("ignore", "numItermax reached before optimality")
-            spread(work, len(examples), lambda: None, len(examples))
-        plans, paid, potentials, supports, optimal = zip(*found, strict=True)
+            spread(work, len(y), lambda: None, len(y))
 
-        plan = torch.from_numpy(np.stack(plans)).to(problem.log_h)
-        g = torch.from_numpy(np.stack(potentials)).to(problem.log_h)
-        used = torch.from_numpy(np.stack(supports)).to(g.device)
+        # What the plan costs, in double precision: potentials would cancel to it, and lose digits.
+        plan, g, value = (torch.from_numpy(x).to(problem.log_h) for x in (plans, potentials, paid))
+        used, converged = (torch.from_numpy(x).to(g.device) for x in (columns, optimal))
         f = (cost - g.unsqueeze(2)).masked_fill(~used.unsqueeze(2), torch.inf).amin(1)
         g = torch.where(used, g, (cost - f.unsqueeze(1)).amin(2))
-        # What the plan costs, in double precision: potentials would cancel to it, and lose digits.
-        value = torch.tensor(paid, dtype=torch.float64).to(problem.log_h)
         solution = Solution.exact(problem, value, f, g, plan)
-        if not all(optimal):
-            solution = solution.unfinished(torch.tensor(optimal, device=g.device))
-        return solution
+        if optimal.all():
+            return solution
+        error, status = solution.error.where(converged, torch.inf), Status.ITERATIONS_EXHAUSTED
+        return replace(solution, converged=converged, error=error, status=status)
 
-    def _solve_one(self, example: tuple[Array, Array, Array]) -> Answer:
+    def _solve_one(self, source: Array, sink: Array, cost: Array) -> tuple[Array, Array, bool]:
+        """The plan, the potentials of the sink, and whether they are optimal."""
         import ot  # slow to import, and only exact problems without a closed form need it
 
-        h, y, cost = example
-        rows, columns = h > SMALLEST_SHARE * h.sum(), y > SMALLEST_SHARE * y.sum()
-        source, sink = h[rows], y[columns]
         sink = sink * (source.sum() / sink.sum())
-        active = np.ascontiguousarray(cost[np.ix_(columns, rows)].T)
         # The solver's tolerances are absolute: hand it masses and costs of about 1.
-        mass, unit = _power_of_two(source.sum()), _power_of_two(active.max())
-        part, log = ot.lp.emd(
-            source / mass, sink / mass, active / unit, numItermax=self.max_iterations, log=True
+        mass, unit = _power_of_two(source.sum()), _power_of_two(cost.max())
+        plan, log = ot.lp.emd(
+            source / mass, sink / mass, cost / unit, numItermax=self.max_iterations, log=True
         )
-        part = part * mass
-        plan, g = np.zeros_like(cost), np.zeros_like(y)
-        plan[np.ix_(columns, rows)] = part.T
-        g[columns] = log["v"] * unit
-        return plan, float((part * active).sum()), g, columns, log["warning"] is None
+        return plan * mass, log["v"] * unit, log["warning"] is None
 
 
 def simplex_plan(problem: Problem) -> Tensor:

@@ -72,14 +72,10 @@ class Objective:
         """`(α, β)` with `R = exp(α_i + β_j)`; `β = −inf` on the padding of the target."""
         if self.regularizer is Regularizer.PRODUCT:
             return log_h, log_y
-        present = log_y > -math.inf
-        return torch.zeros_like(log_h), torch.where(present, -1.0, log_y)
+        return torch.zeros_like(log_h), torch.where(log_y > -math.inf, -1.0, log_y)
 
     def mass_term(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
-        """The dual's summand `γ m (1 − e^{−p/γ})`, or `m p` where the marginal is a constraint.
-
-        It is also the derivative of `D` with respect to `log m`: no division by a vanished mass.
-        """
+        """The dual's summand `γ m (1 − e^{−p/γ})`, or `m p` if constrained; also `∂D/∂ log m`."""
         gamma, mass = self.gamma[side], log_mass.exp()
         if math.isinf(gamma):
             return mass * potential
@@ -126,10 +122,9 @@ class Objective:
 
     @property
     def price_of_unequal_masses(self) -> float:
-        """By how much potentials move for each factor of e between the two masses.
+        """`γ_a γ_b / (γ_a + γ_b)`: times the log of the masses' ratio, it moves the potentials.
 
-        That part of `f` and `g` pays for mass that has to be made or destroyed rather than moved:
-        `γ_a γ_b / (γ_a + γ_b)` times the logarithm of their ratio.
+        That part of `f` and `g` pays for mass that is made or destroyed rather than moved.
         """
         prices = [gamma for gamma in self.gamma if not math.isinf(gamma)]
         if 0 in prices or not prices:
@@ -139,18 +134,15 @@ class Objective:
     def log_of_no_mass(self, smallest: float, side: int) -> float:
         """What stands for the log of a mass of zero, given the `smallest` mass of the dtype.
 
-        A relaxed plan depends on a mass through `m^ρ` (Proposition 4.2), times what the potentials
-        of the other side ask for. That factor can be huge where costs are many times `γ`: creating
-        mass from a label that has a trace of it is then cheaper than moving it from elsewhere. So
-        `m^ρ` has to be smaller than any trace.
+        A relaxed plan depends on a mass through `m^ρ` (Proposition 4.2), times a factor that is
+        huge where costs are many times `γ`: creating mass from a trace of it is then cheaper than
+        moving it from elsewhere. So `m^ρ` has to be smaller than any trace.
         """
         damping = float(self.damping(self.epsilon, side))
         return NO_LOG_MASS / damping if 0 < damping < 1 else math.log(smallest)
 
-    def gradient(
-        self, log_mass: Tensor, potential: Tensor, other_mass: Tensor, side: int
-    ) -> Tensor:
-        """The derivative of `D` with respect to the masses of one side; finite at zero mass."""
+    def gradient(self, log_mass: Tensor, potential: Tensor, other: Tensor, side: int) -> Tensor:
+        """`∂D/∂m` on one side, finite at zero mass, given the `other` side's total mass."""
         gamma = self.gamma[side]
         if math.isinf(gamma):
             slope, exponent = potential, torch.zeros_like(potential)
@@ -161,20 +153,17 @@ class Objective:
                 -gamma * torch.expm1(exponent.clamp(max=1)),
                 gamma - _times_exponential(gamma, exponent),
             )
-        if self._reference_moves:
-            ratio = _times_exponential(self.epsilon, exponent)
-            slope = slope - (ratio - self.epsilon * other_mass)
-        return slope
+        if not self._reference_moves:
+            return slope
+        return slope - (_times_exponential(self.epsilon, exponent) - self.epsilon * other)
 
-    def log_gradient(
-        self, log_mass: Tensor, potential: Tensor, other_mass: Tensor, side: int
-    ) -> Tensor:
-        """The derivative of `D` with respect to the log-masses of one side."""
+    def log_gradient(self, log_mass: Tensor, potential: Tensor, other: Tensor, side: int) -> Tensor:
+        """`∂D/∂ log m` on one side, given the `other` side's total mass."""
         slope = self.mass_term(log_mass, potential, side)
-        if self._reference_moves:
-            marginal = self.marginal(log_mass, potential, side)
-            slope = slope - self.epsilon * (marginal - log_mass.exp() * other_mass)
-        return slope
+        if not self._reference_moves:
+            return slope
+        marginal = self.marginal(log_mass, potential, side)
+        return slope - self.epsilon * (marginal - log_mass.exp() * other)
 
     @property
     def _reference_moves(self) -> bool:

@@ -1,8 +1,4 @@
-"""The precision policy: how many digits a solve has, how many it needs, and when to take more.
-
-Everything that depends on the floating-point format is decided here. Compiled kernels are handed
-the numbers that they need.
-"""
+"""The precision policy: how many digits a solve has, how many it needs, and when to take more."""
 
 from __future__ import annotations
 
@@ -33,11 +29,7 @@ def default_tolerance(dtype: torch.dtype) -> float:
 
 
 def smallest_mass(dtype: torch.dtype) -> float:
-    """What a mass of zero is raised to where its label has to stay in the problem.
-
-    Around the smallest normal number a mass is zero to every sum it enters, while the logarithm of
-    a true zero would only bring infinities.
-    """
+    """What a mass of zero is raised to: zero to every sum it enters, but its log is finite."""
     return math.e * torch.finfo(dtype).tiny
 
 
@@ -50,8 +42,7 @@ def lowest_log_mass(dtype: torch.dtype) -> float:
 def negligible_exponent(dtype: torch.dtype) -> float:
     """The logarithm of a term that adds nothing to a sum whose largest term is 1.
 
-    A denormal operand costs a CPU tens of cycles. A term of sqrt(tiny) stays a normal number when
-    multiplied by a mass: smaller ones are raised to that.
+    Smaller terms are raised to it: times a mass, they would be denormal numbers, which are slow.
     """
     return 0.5 * math.log(torch.finfo(dtype).tiny)
 
@@ -59,10 +50,7 @@ def negligible_exponent(dtype: torch.dtype) -> float:
 def rounding_error(reach: float, epsilon: float, dtype: torch.dtype) -> float:
     """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`.
 
-    Args:
-        reach: the size of the potentials, which are rounded too; see `Problem.reach`.
-        epsilon: the entropic strength.
-        dtype: the format.
+    Potentials are rounded too, hence `reach`: see `Problem.reach`.
     """
     if epsilon * torch.finfo(dtype).max < 1:  # 1/ε overflows
         return math.inf
@@ -83,10 +71,9 @@ def strengths_need_double(strengths: tuple[float, ...], dtype: torch.dtype) -> b
 def products_fit_single(reach: float, epsilon: float, tol: float) -> bool:
     """Whether products in single precision have the range and the digits for a problem.
 
-    Potentials are of size `reach/ε` in their own unit, and rounding them, their sum and the two
-    logarithms of an iteration changes masses by that times the unit roundoff each. Half the
-    tolerance is left for what is not rounding. Users may have allowed products of even less
-    precision, for networks; then the answer is no.
+    Rounding the potentials, of size `reach/ε` in their unit, their sum and the two logarithms of an
+    iteration changes masses by that times the unit roundoff each. Half the tolerance is left for
+    the rest. Where users have allowed products of even less precision, the answer is no.
     """
     exponent = reach / epsilon
     rounding = 4 * torch.finfo(torch.float32).eps / 2 * exponent

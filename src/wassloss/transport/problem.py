@@ -2,16 +2,105 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from wassloss import _checks
 from wassloss.ground import GroundMetric
-from wassloss.transport.costs import Costs
+from wassloss.ground._cost import overflow
 from wassloss.transport.objective import Objective
 from wassloss.transport.precision import smallest_mass
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs between the labels of each target and all labels.
+
+    They are kept in one of three ways: a table of all pairs of labels, which a metric may have
+    (`table`), one block for the whole batch (`shared`), or a block per example. Blocks are computed
+    from the metric whenever they are asked for, until `gathered` keeps them.
+    """
+
+    metric: GroundMetric
+    support: Tensor  # (batch, support), the labels of each target, or (1, support) when shared
+    dtype: torch.dtype  # what costs are asked for in
+    kept: Tensor | None = None  # the block (batch or 1, support, labels), once gathered
+
+    @property
+    def shared(self) -> bool:
+        """Whether one block serves all examples."""
+        return (self.support if self.kept is None else self.kept).shape[0] == 1
+
+    @property
+    def table(self) -> Tensor | None:
+        """All costs `(labels, labels)` by target as the metric keeps them, if it does."""
+        return self.metric.known_costs if self.kept is None else None
+
+    def block(self) -> Tensor:
+        """Costs `(batch or 1, support, labels)`."""
+        return self.of_labels(self.support) if self.kept is None else self.kept
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Costs `(n, labels)`, and which row belongs to each target, `(batch or 1, support)`."""
+        table = self.metric.known_costs_in(self.dtype) if self.kept is None else None
+        if table is not None:
+            return table, self.support
+        block = self.block()
+        count, support, _ = block.shape
+        return block.flatten(0, 1), torch.arange(count * support).view(count, support)
+
+    def of_labels(self, labels: Tensor) -> Tensor:
+        """Costs `(*labels.shape, all labels)` between some labels and every one."""
+        costs = self.metric.cost_columns(labels).detach().to(self.dtype)
+        # A table's largest cost is found once; other costs are checked each time.
+        known = self.metric.largest_known_cost if _checks.can_read_values() else None
+        finite = known is not None and known <= torch.finfo(costs.dtype).max
+        return costs if finite else self.checked(costs)
+
+    def checked(self, costs: Tensor) -> Tensor:
+        """The same costs; raises a ValueError if they overflow."""
+        if _checks.can_read_values() and costs.numel() and not costs.amax() < math.inf:
+            raise overflow(costs.dtype, self.metric.power, self.metric.scale)
+        return costs
+
+    @cached_property
+    def axes(self) -> tuple[Tensor, ...] | None:
+        """Costs along each axis of a grid in double precision, where summing by axes pays."""
+        axes = self.metric.axis_costs() if self.kept is None else None
+        if axes is None or self.support.shape[1] <= sum(len(axis) for axis in axes):
+            return None  # the target's own columns are less work
+        return tuple(self.checked(axis.detach().double()) for axis in axes)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest cost, for which the host waits unless the metric knows it."""
+        known = self.metric.largest_known_cost if self.kept is None else None
+        if known is not None and known <= torch.finfo(self.dtype).max:
+            return known
+        if self.axes is not None:
+            return sum(float(axis.max()) for axis in self.axes)
+        return float(self.block().max())  # which refuses costs that overflow
+
+    def gathered(self) -> Costs:
+        """The same costs with their block computed once and for all."""
+        return self if self.kept is not None else replace(self, kept=self.block())
+
+    def to(self, dtype: torch.dtype) -> Costs:
+        """The same costs in another dtype."""
+        return replace(self, dtype=dtype, kept=None if self.kept is None else self.kept.to(dtype))
+
+    def __getitem__(self, rows: slice | Tensor) -> Costs:
+        """The costs of some examples; a shared block stays shared."""
+
+        def some(x: Tensor) -> Tensor:
+            return x if len(x) == 1 else x[rows]
+
+        kept = None if self.kept is None else some(self.kept)
+        return replace(self, support=some(self.support), kept=kept)
 
 
 @dataclass(frozen=True)
@@ -131,7 +220,5 @@ class Problem:
 
     def to(self, dtype: torch.dtype) -> Problem:
         """The same problem in another dtype."""
-        log_h, log_y = self.log_h.to(dtype), self.log_y.to(dtype)
-        return replace(
-            self, log_h=log_h, log_y=log_y, costs=self.costs.to(dtype)
-        )._with_equal_masses()
+        log_h, log_y, costs = self.log_h.to(dtype), self.log_y.to(dtype), self.costs.to(dtype)
+        return Problem(log_h, log_y, costs, self.objective)._with_equal_masses()

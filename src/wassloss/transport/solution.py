@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -67,14 +67,6 @@ class Solution:
             relative to the mass moved, `(batch,)`. The prediction's marginal is met exactly.
         converged: whether `error` is within the tolerance, `(batch,)`.
         status: how the solve ended; `status.value` is advice.
-        slope_f: the potential gradients are taken from. `f` itself, except after a fixed number
-            of relaxed iterations, where the paper takes it from the plan's marginal.
-        exact_plan: the plan on the support `(batch, support, labels)` of an exact solver, or a
-            function that finds it where the value does not need it.
-        fine_f, fine_g: the potentials as they were found, where that took a wider dtype than the
-            problem's: a plan is `exp` of them over `epsilon`, and feels what they lose by rounding.
-        fine: all of it in a wider dtype, where the problem's cannot divide by `epsilon` or `gamma`:
-            then gradients are taken from there.
     """
 
     problem: Problem
@@ -85,26 +77,22 @@ class Solution:
     error: Tensor
     converged: Tensor
     status: Status
+    # What gradients are taken from, if not f: in the paper's iterations, from the plan's marginal.
     slope_f: Tensor | None = None
     exact_plan: Plan | None = None
-    fine_f: Tensor | None = None
-    fine_g: Tensor | None = None
-    fine: Solution | None = None
+    # f and g in the wider dtype they were found in: a plan feels what they lose by rounding.
+    finest: tuple[Tensor, Tensor] | None = None
+    # All of it in a wider dtype, where this one cannot divide by epsilon or gamma.
+    wide: Solution | None = None
 
     @classmethod
     def exact(
         cls, problem: Problem, value: Tensor, f: Tensor, g: Tensor, plan: Plan | None = None
     ) -> Solution:
         """A solution that needed no iterations."""
-        zero = torch.zeros_like(value)
-        count, done = zero.to(torch.long), torch.ones_like(value, dtype=torch.bool)
-        solution = cls(problem, value, f, g, count, zero, done, Status.EXACT, exact_plan=plan)
-        return solution.centred()
-
-    def unfinished(self, converged: Tensor) -> Solution:
-        """The same, with the examples that ran out of iterations marked so."""
-        error = torch.where(converged, self.error, torch.inf)
-        return replace(self, converged=converged, error=error, status=Status.ITERATIONS_EXHAUSTED)
+        zero, done = torch.zeros_like(value), torch.ones_like(value, dtype=torch.bool)
+        parts = value, f, g, zero.to(torch.long), zero, done
+        return cls(problem, *parts, Status.EXACT, exact_plan=plan).centred()
 
     @property
     def support(self) -> Tensor:
@@ -117,12 +105,12 @@ class Solution:
         if self.exact_plan is not None:
             found = self.exact_plan
             return found if isinstance(found, Tensor) else found(problem)
-        dtype, (f, g) = problem.dtype, self._finest()
-        problem = problem.to(f.dtype)
-        alpha, beta = objective.log_reference(problem.log_h, problem.log_y)
-        exponent = g.unsqueeze(2) + f.unsqueeze(1) - problem.costs.block()
+        f, g = self.finest or (self.f, self.g)
+        wide = problem.to(f.dtype)
+        alpha, beta = objective.log_reference(wide.log_h, wide.log_y)
+        exponent = g.unsqueeze(2) + f.unsqueeze(1) - wide.costs.block()
         plan = (exponent / objective.epsilon + alpha.unsqueeze(1) + beta.unsqueeze(2)).exp()
-        return plan.to(dtype)
+        return plan.to(problem.dtype)
 
     def plan(self) -> Tensor:
         """The plan `T` as a matrix, `(batch, labels, labels)`: from prediction to target."""
@@ -134,8 +122,8 @@ class Solution:
 
     def gradient(self, side: int = 0) -> Tensor:
         """Derivative of the value in the prediction (side 0) or the target's weights (side 1)."""
-        if self.fine is not None:
-            return self.fine.gradient(side).to(self.f.dtype)
+        if self.wide is not None:
+            return self.wide.gradient(side).to(self.f.dtype)
         if side == 1 and self.problem.objective.free_target:
             return self._gradient_in_free_target()
         log_mass, potential, other = self._side(side)
@@ -144,8 +132,8 @@ class Solution:
 
     def log_gradient(self) -> Tensor:
         """Derivative of the value in the log of the prediction, `(batch, labels)`."""
-        if self.fine is not None:
-            return self.fine.log_gradient().to(self.f.dtype)
+        if self.wide is not None:
+            return self.wide.log_gradient().to(self.f.dtype)
         log_mass, potential, other = self._side(0)
         return self.problem.objective.log_gradient(log_mass, potential, other, 0)
 
@@ -170,26 +158,19 @@ class Solution:
         At none at all the derivative of a relaxed plan's entropy is infinite.
         """
         problem, objective = self.problem, self.problem.objective
-        priced = 0 < objective.damping(objective.epsilon, side) < 1
-        if (
-            not priced
-            or objective.regularizer is not Regularizer.PLAN
-            or not _checks.can_read_values()
-        ):
+        epsilon, damping = objective.epsilon, objective.damping(objective.epsilon, side)
+        unbounded = 0 < damping < 1 and objective.regularizer is Regularizer.PLAN
+        if not unbounded or not _checks.can_read_values():
             return potential
         empty = (log_mass <= NO_LOG_MASS) & (log_mass > -torch.inf)  # padding has no potential
         if not bool(empty.any()):
             return potential
-        epsilon, (f, g) = objective.epsilon, (self.f, self.g)
-        alpha, beta = objective.log_reference(problem.log_h, problem.log_y)
-        other = (
-            (g / epsilon + beta).unsqueeze(2) if side == 0 else (f / epsilon + alpha).unsqueeze(1)
-        )
-        log_sum = (other - problem.costs.block() / epsilon).logsumexp(1 + side)
-        own = (alpha, beta)[side]
+        own, others = objective.log_reference(problem.log_h, problem.log_y), (self.f, self.g)
+        log_scaling = others[1 - side] / epsilon + own[1 - side]
+        terms = log_scaling.unsqueeze(2 - side) - problem.costs.block() / epsilon
         least = math.log(smallest_mass(log_mass.dtype))
-        strength = objective.damping(epsilon, side) * epsilon
-        return torch.where(empty, strength * (least - own - log_sum), potential)
+        best = damping * epsilon * (least - own[side] - terms.logsumexp(1 + side))
+        return torch.where(empty, best, potential)
 
     def centred(self) -> Solution:
         """Fix the constant that balanced potentials leave open, as the paper does: `mean f = 0`."""
@@ -198,43 +179,30 @@ class Solution:
         shift = (self.f / self.f.shape[1]).sum(1, keepdim=True)  # no sum leaves the range
         return replace(self, f=self.f - shift, g=self.g + shift)
 
-    def _finest(self) -> tuple[Tensor, Tensor]:
-        """Both potentials in the widest dtype they are known in."""
-        if self.fine_f is None or self.fine_g is None:
-            return self.f, self.g
-        return self.fine_f, self.fine_g
-
     def to(self, problem: Problem) -> Solution:
         """The same solution in the dtype of `problem`."""
         dtype = problem.dtype
         cast: dict[str, Any] = {
-            field.name: part.to(dtype)
-            for field in fields(self)
-            if isinstance(part := getattr(self, field.name), Tensor)
-            and part.is_floating_point()
-            and not field.name.startswith("fine_")
+            name: part.to(dtype)
+            for name, part in vars(self).items()
+            if isinstance(part, Tensor) and part.is_floating_point()
         }
         if torch.finfo(self.f.dtype).eps < torch.finfo(dtype).eps:
-            cast["fine_f"], cast["fine_g"] = self.f, self.g
+            cast["finest"] = self.f, self.g
         return replace(self, problem=problem, **cast)
 
     @staticmethod
     def concatenate(problem: Problem, parts: list[Solution]) -> Solution:
         """Join the solutions of consecutive slices of `problem`."""
-        joined: dict[str, Any] = {}
-        if any(part.fine_f is not None for part in parts):
-            finest = [part._finest() for part in parts]
-            wide = max((f.dtype for f, _ in finest), key=lambda dtype: -torch.finfo(dtype).eps)
-            parts = [
-                replace(part, fine_f=f.to(wide), fine_g=g.to(wide))
-                for part, (f, g) in zip(parts, finest, strict=True)
-            ]
-        for field in fields(Solution):
-            pieces = [getattr(part, field.name) for part in parts]
-            if isinstance(pieces[0], Tensor):
-                joined[field.name] = torch.cat(pieces)
-        statuses = [part.status for part in parts]
-        worst = max(statuses, key=list(Status).index)
+        joined: dict[str, Any] = {
+            name: torch.cat([getattr(part, name) for part in parts])
+            for name, first in vars(parts[0]).items()
+            if isinstance(first, Tensor)
+        }
+        if any(part.finest for part in parts):  # in the widest dtype of any
+            both = zip(*(part.finest or (part.f, part.g) for part in parts), strict=True)
+            joined["finest"] = tuple(torch.cat(potentials) for potentials in both)
+        worst = max((part.status for part in parts), key=list(Status).index)
         return replace(parts[0], problem=problem, status=worst, **joined)
 
     def __str__(self) -> str:

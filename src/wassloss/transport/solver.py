@@ -4,16 +4,73 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.transport.options import SolveOptions
+from wassloss.transport.objective import Objective
 from wassloss.transport.precision import can_widen, default_tolerance, rounding_error
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """How hard to solve, and with what; checked when built, and in plain numbers from then on.
+
+    Attributes:
+        tol: marginal error to solve to; None for the dtype's default.
+        max_iterations: iterations after which to give up (and warn); None for the solver's own.
+        scaling_iterations: run the paper's Algorithm 1 for exactly this many iterations instead.
+        solver: answer with this solver instead of the automatic choice.
+    """
+
+    tol: float | None = None
+    max_iterations: int | None = None
+    scaling_iterations: int | None = None
+    solver: Solver | None = None
+
+    def __post_init__(self) -> None:
+        limits = ("tol", "max_iterations", "scaling_iterations")
+        names = [name for name in limits if getattr(self, name) is not None]
+        for name in names:
+            object.__setattr__(self, name, _checked_limit(name, getattr(self, name)))
+        solver = self.solver
+        if solver is not None and (isinstance(solver, type) or not hasattr(solver, "solve")):
+            raise TypeError(
+                f"solver must be a solver of wassloss.transport, such as Newton(), got {solver!r}"
+            )
+        if solver is not None and names:
+            raise ValueError(f"solver has its own budget: leave out {', '.join(names)}")
+        if self.scaling_iterations is not None and len(names) > 1:
+            raise ValueError(
+                f"scaling_iterations is the whole budget: leave out {', '.join(names[:-1])}"
+            )
+
+    def check_objective(self, objective: Objective) -> None:
+        """Raise a ValueError for an objective for which Algorithm 1 is not defined."""
+        count = self.scaling_iterations
+        if count is not None and objective.free_target:
+            raise ValueError(
+                "scaling_iterations must be left out where gamma is 0 for the target, got "
+                f"{count}: the answer is a closed form"
+            )
+        if count is not None and objective.exact:
+            raise ValueError(f"epsilon must be positive where scaling_iterations={count}, got 0")
+
+
+def _checked_limit(name: str, limit: Any) -> float:
+    if name != "tol":
+        count = _checks.check_count(name, limit)
+        if count >= 2**63:
+            raise ValueError(f"{name} must be less than 2**63, got {count}")
+        return count
+    tol = _checks.check_number(name, limit)
+    if not tol > 0:
+        raise ValueError(f"tol must be positive, got {limit}")
+    return tol
 
 
 class Solver(ABC):
@@ -92,29 +149,19 @@ class IterativeSolver(Solver):
         return default_tolerance(problem.dtype) if self.tol is None else self.tol
 
     def answer(self, problem: Problem, start: Tensor | None) -> Solution:
-        solver = replace(self, tol=self.tolerance(problem))
-        given = self.with_costs(problem)
-        if not _needs_double(given, solver.tolerance(problem)):
+        tol = self.tolerance(problem)
+        solver, given = replace(self, tol=tol), self.with_costs(problem)
+        widens, epsilon = can_widen(problem.log_h), problem.objective.epsilon
+        if not (widens and rounding_error(given.reach(), epsilon, problem.dtype) > tol):
             solution = solver.solve(given, start)
-            if not _left_the_range(solution):
+            if not (widens and _left_the_range(solution)):
                 return solution.to(problem)
         wide = problem.to(torch.float64)  # and its costs as the metric has them
         return solver.solve(self.with_costs(wide), start).to(problem)
 
 
-def _needs_double(problem: Problem, tol: float) -> bool:
-    """Whether rounding alone would keep the error above `tol` in the problem's own dtype."""
-    if not can_widen(problem.log_h):
-        return False
-    return rounding_error(problem.reach(), problem.objective.epsilon, problem.dtype) > tol
-
-
 def _left_the_range(solution: Solution) -> bool:
     """Whether single precision failed to hold a mass on the way, `h e^{−f/γ}` with a small `γ`."""
-    if (
-        solution.status is Status.CONVERGED
-        or not can_widen(solution.f)
-        or not _checks.can_read_values()
-    ):
+    if solution.status is Status.CONVERGED or not _checks.can_read_values():
         return False
     return not bool(solution.value.isfinite().all())

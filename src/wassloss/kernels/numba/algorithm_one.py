@@ -2,9 +2,6 @@
 
 With `f` the best for `g`, the shares computed for `f` are also those of the plan, so the column
 sums of the next iteration need no exponentials of their own.
-
-Numba's cache on disk watches the files of those who call this: after a change, touch
-`loss.py`.
 """
 
 from __future__ import annotations

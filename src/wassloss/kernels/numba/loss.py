@@ -2,9 +2,6 @@
 
 Softmax, transport, KL term and the gradient in the logits are computed while a row is in the cache.
 If a row is invalid, its status says so: no separate pass has to look for it.
-
-Numba's cache on disk watches this file and no other: after a change in another file of this folder,
-touch it.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.kernels.numba.algorithm_one import iterate
-from wassloss.kernels.numba.nearest import write_nearest
 from wassloss.kernels.numba.newton import (
     BLOCK,
     LOG_Y,
@@ -29,6 +25,7 @@ from wassloss.kernels.numba.newton import (
     ascend,
     largest_cost,
     new_scratch,
+    write_nearest,
 )
 from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, summing
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED

@@ -1,11 +1,8 @@
-"""The compiled half of `NewtonCPU`: one example at a time, in scratch that stays in the cache.
+"""The compiled halves of `NewtonCPU` and `Nearest`: an example at a time, in scratch in the cache.
 
 The mathematics is that of `transport/newton/solver.py` and `transport/conditions.py`. Labels are
 processed in blocks: while a block is in the first-level cache, its exponents, shares, marginals and
 its part of the Hessian are computed. What has the size of the support is in double precision.
-
-Numba's cache on disk watches this file and no other: after a change of `newton_constants.py` or
-`vectorized.py`, touch it.
 """
 
 from __future__ import annotations
@@ -16,17 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.kernels.newton_constants import (
-    FIRST_EXPONENT,
-    LAST_STAGE_TOLERANCE,
-    LONGEST_STEP,
-    RIDGE,
-    SHRINK,
-    SMALLEST_STEP,
-    STAGE_FACTOR,
-    STAGE_TOLERANCE,
-    SUFFICIENT_INCREASE,
-)
+from wassloss.kernels import newton_constants as constants
 from wassloss.kernels.numba.vectorized import (
     compiled,
     exp,
@@ -291,18 +278,18 @@ def find_direction(
     terms: Terms, coupling: Doubles, direction: Doubles,
 ) -> float:  # fmt: skip
     """Newton's step or, where there is none, Sinkhorn's; its slope. `coupling` is used up."""
-    ridge = RIDGE * min(error, 1.0) + 100 * 2.0**-52
+    ridge = constants.RIDGE * min(error, 1.0) + 100 * 2.0**-52
     for j in range(g.size):
         for k in range(j + 1):
             coupling[j, k] *= -damping(terms.gamma_h, epsilon)
         coupling[j, j] += mass[j] + epsilon / terms.gamma_y * wanted[j]
         coupling[j, j] += ridge * (mass[j] + wanted[j])
         direction[j] = wanted[j] - mass[j]
-    usable, longest = cholesky_solve(coupling, direction), LONGEST_STEP
+    usable, longest = cholesky_solve(coupling, direction), constants.LONGEST_STEP
     for j in range(g.size):
         usable = usable and abs(direction[j]) < math.inf
         longest = max(longest, abs(direction[j]))
-    scale = epsilon * LONGEST_STEP / longest
+    scale = epsilon * constants.LONGEST_STEP / longest
     if not usable:
         sinkhorn_step(log_y, g, mass, epsilon, terms, direction)
         scale = 1.0
@@ -375,12 +362,12 @@ def ascend(
     g, mass, wanted = view[POTENTIAL], view[4], view[5]
     trial, trial_mass, trial_wanted = view[6], view[7], view[8]
 
-    epsilon, near_enough = terms.epsilon, STAGE_TOLERANCE
+    epsilon, near_enough = terms.epsilon, constants.STAGE_TOLERANCE
     if terms.staged:
         reach = largest_cost(cost, columns)
         if terms.unequal_price > 0:
             reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
-        epsilon = max(epsilon, reach / FIRST_EXPONENT)
+        epsilon = max(epsilon, reach / constants.FIRST_EXPONENT)
     objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
     for iteration in range(terms.max_iterations + 1):
         for j in range(n):
@@ -388,7 +375,7 @@ def ascend(
         value, trial_error, trial_noise = evaluate(
             log_h, totals, cost, columns, trial, epsilon, terms, scratch, trial_mass, trial_wanted
         )
-        needed = SUFFICIENT_INCREASE * step * slope - noise
+        needed = constants.SUFFICIENT_INCREASE * step * slope - noise
         # A NaN or an infinity compares false: such a point is refused, but for the first one.
         kept = value >= objective + needed and trial_error < math.inf
         if kept or iteration == 0:
@@ -405,12 +392,14 @@ def ascend(
                 )
             else:
                 # One stage's objective says nothing of the next: look around there first.
-                epsilon = max(terms.epsilon, epsilon / STAGE_FACTOR)
-                near_enough = max(LAST_STAGE_TOLERANCE, near_enough / STAGE_FACTOR)
+                epsilon = max(terms.epsilon, epsilon / constants.STAGE_FACTOR)
+                near_enough = max(
+                    constants.LAST_STAGE_TOLERANCE, near_enough / constants.STAGE_FACTOR
+                )
                 step, slope, objective = 0.0, 0.0, -math.inf
         else:
-            step *= SHRINK
-            if step < SMALLEST_STEP:
+            step *= constants.SHRINK
+            if step < constants.SMALLEST_STEP:
                 sinkhorn_step(logs, g, mass, epsilon, terms, direction)
                 step, slope, objective = 1.0, 0.0, -math.inf
     # However far it came, what is told is measured there, at the last ε.
@@ -445,6 +434,35 @@ def write_potential(
             part += h_[i] * f
         total += part
     return total
+
+
+@summing
+def write_least_cost(h: Reals, cost: Reals, rows: Indices, out: Reals) -> float:
+    """Write the least cost of each label to any of the targets; its mean under `h`."""
+    real, total = out.dtype.type, 0.0
+    for first in range(0, h.size, BLOCK):
+        size, part, h_, out_ = min(BLOCK, h.size - first), real(0), h[first:], out[first:]
+        for i in range(size):
+            out_[i] = math.inf
+        for j in rows:
+            row = cost[j, first:]
+            for i in range(size):
+                c, least = row[i], out_[i]
+                out_[i] = c if c < least else least
+        for i in range(size):
+            part += h_[i] * out_[i]
+        total += part
+    return total
+
+
+@compiled
+def write_nearest(
+    log_h: Reals, h: Reals, cost: Reals, n: int, terms: Terms, scratch: Scratch, out: Reals
+) -> float:
+    """Write `f`, the best for the potential in `scratch`, at any ε; its mean under `h`."""
+    if terms.epsilon > 0:
+        return write_potential(log_h, h, cost, n, terms, scratch, out)
+    return write_least_cost(h, cost, scratch.present[:n], out)
 
 
 @summing
@@ -503,3 +521,22 @@ def maximize(
                 reference = log_y[b, j] if terms.product else -1.0
                 strength = damping(terms.gamma_y, terms.epsilon) * terms.epsilon
                 g[b, j] = strength * (log_y[b, j] - reference - log_sum)
+
+
+@kept_on_disk
+def nearest_rows(
+    start: int, stop: int, log_h: Reals, log_y: Reals, cost: Reals, rows: Indices, terms: Terms,
+    scratch: Scratch, f: Reals,
+) -> None:  # fmt: skip
+    """Write `f` of examples `start` to `stop − 1`; NaN where there is no target at all."""
+    for b in range(start, stop):
+        n = 0
+        for j in range(log_y.shape[1]):
+            if log_y[b, j] > -math.inf:
+                scratch.present[n] = rows[b, j]
+                scratch.vectors[LOG_Y, n], scratch.vectors[POTENTIAL, n] = log_y[b, j], 0
+                n += 1
+        if n > 0:
+            write_nearest(log_h[b], scratch.h, cost, n, terms, scratch, f[b])
+        else:
+            f[b, :] = math.nan

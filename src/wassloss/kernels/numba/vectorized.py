@@ -3,9 +3,6 @@
 A call to the C library's `exp` inside a loop is scalar; these are polynomials, which a loop over
 an array computes 8 or 16 at a time: 0.6 ns rather than 4 ns in double precision. Both types, to
 about one unit in the last place.
-
-Numba's cache on disk watches the file of the function it keeps and no other: after a change here,
-touch `newton.py`.
 """
 
 from __future__ import annotations
@@ -26,11 +23,10 @@ SUMS = {"contract", "reassoc", "nsz", "arcp"}
 
 
 def compiled(function: F, fastmath: set[str] = FUSED) -> F:
-    """Compile on first use. The other threads keep running while it runs.
+    """Compile on first use; other threads keep running while it runs.
 
-    Always inlined into its callers: otherwise a function is compiled once for itself and once next
-    to each caller, perhaps with other roundings, and which of the two a call reaches depends on
-    whether this process compiled it or found it on disk.
+    Always inlined into its callers: a function compiled once for itself and once next to a caller
+    may round differently, and which of the two a call reaches depends on the cache on disk.
     """
     made: F = njit(function, error_model="numpy", nogil=True, fastmath=fastmath, forceinline=True)
     return made

@@ -29,7 +29,7 @@ def costs_kernel(
     products, chosen, vectors, own, other, labels, features, near, power, per_scale,
     TILE: tl.constexpr, POWER: tl.constexpr,
 ):  # fmt: skip
-    """Some costs of one row; see `wassloss.ground._euclidean` for the arithmetic."""
+    """Some costs of one row; see `wassloss.ground.embedding` for the arithmetic."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * TILE + tl.arange(0, TILE)
     valid = column < labels

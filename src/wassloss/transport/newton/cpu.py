@@ -7,6 +7,7 @@ reads the costs once, and the rest stays in the cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -27,19 +28,12 @@ if TYPE_CHECKING:
     from wassloss.kernels.numba.newton import Scratch, Terms
 
 
-def compiles_for(problem: Problem) -> bool:
-    """Whether compiled code can read a problem's numbers: their device and dtype decide."""
-    known = problem.log_h.dtype in (torch.float32, torch.float64)
-    return numba_available() and problem.log_h.device.type == "cpu" and known
-
-
 @dataclass(frozen=True)
 class NewtonCPU(Newton):
     """`Newton`, compiled: the same steps to the same answer, three to ten times faster.
 
-    Needs Numba: see `numba_available`. The first solve in each precision compiles for some seconds;
-    later processes find the result on disk, if there is a directory to write to. Examples are
-    spread over as many threads as torch uses.
+    Needs Numba. The first solve in each precision compiles for some seconds; later processes find
+    the result on disk, if there is a directory to write to.
     """
 
     reads_table: ClassVar[bool] = True
@@ -51,28 +45,46 @@ class NewtonCPU(Newton):
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         if not has_memory(problem.log_h):
             return super().solve(problem, start)
-        from wassloss.kernels.numba.newton import maximize, new_scratch
+        from wassloss.kernels.numba.newton import maximize
 
-        tol = self.tolerance(problem)
-        log_h, log_y, objective = problem.log_h, problem.log_y, problem.objective
-        terms = terms_of(objective, log_h.dtype, tol, self.max_iterations, staged=start is None)
-        cost, rows = problem.costs.rows()
-        rows = rows.expand_as(log_y)
+        tol, log_h, log_y = self.tolerance(problem), problem.log_h, problem.log_y
+        limit, staged = self.max_iterations, start is None
+        terms = terms_of(problem.objective, log_h.dtype, tol, limit, staged=staged)
         f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
         g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
-        h_, y_, cost_, rows_ = map(as_array, (log_h, log_y, cost, rows))
-        written = [as_array(x) for x in (value, f, g, n_iterations, error)]
-        (batch, support), labels, dtype = rows.shape, cost.shape[1], h_.dtype
-
-        def work(first: int, last: int, scratch: Scratch) -> None:
-            maximize(first, last, h_, y_, cost_, rows_, terms, scratch, *written)
-
-        most_threads = 1 + batch * support * labels // WORTH_SOLVING
-        spread(work, batch, lambda: new_scratch(support, labels, dtype), most_threads)
+        written = [value, f, g, n_iterations, error]
+        run_compiled(maximize, problem, terms, written, WORTH_SOLVING)
         converged = error <= tol
         status = Status.of(problem, converged, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
+
+
+def compiles_for(problem: Problem) -> bool:
+    """Whether compiled code can read a problem's numbers: their device and dtype decide."""
+    known = problem.log_h.dtype in (torch.float32, torch.float64)
+    return numba_available() and problem.log_h.device.type == "cpu" and known
+
+
+def run_compiled(
+    kernel: Callable[..., None], problem: Problem, terms: Terms, written: list[Tensor], worth: int
+) -> None:
+    """Run a kernel on all examples, with one more thread for every `worth` costs."""
+    from wassloss.kernels.numba.newton import new_scratch
+
+    cost, rows = problem.costs.rows()
+    rows = rows.expand_as(problem.log_y)
+    read = [as_array(x) for x in (problem.log_h, problem.log_y, cost, rows)]
+    arrays = [as_array(x) for x in written]
+    (batch, support), labels = rows.shape, cost.shape[1]
+
+    def work(first: int, last: int, scratch: Scratch) -> None:
+        kernel(first, last, *read, terms, scratch, *arrays)
+
+    def scratch() -> Scratch:
+        return new_scratch(support, labels, read[0].dtype)
+
+    spread(work, batch, scratch, 1 + batch * support * labels // worth)
 
 
 def terms_of(

@@ -19,22 +19,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wassloss.kernels.newton_constants import (
-    FIRST_EXPONENT,
-    LAST_STAGE_TOLERANCE,
-    LONGEST_STEP,
-    RIDGE,
-    SHRINK,
-    SMALLEST_STEP,
-    STAGE_FACTOR,
-    STAGE_TOLERANCE,
-    SUFFICIENT_INCREASE,
-)
-from wassloss.transport.conditions import DenseConditions, conclude, initial_potential
-from wassloss.transport.options import SolveOptions
+from wassloss.kernels import newton_constants as constants
+from wassloss.transport.conditions import Conditions, conclude
+from wassloss.transport.kernel_sums import BlockLogSums, log_sum_exp
+from wassloss.transport.precision import negligible_exponent
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
-from wassloss.transport.solver import IterativeSolver
+from wassloss.transport.solver import IterativeSolver, SolveOptions
 
 # A Newton step solves a system the size of the support: beyond this, many cheap steps win; sooner
 # where the support is shared, because then a cheap step is a matrix product (see kernel_sums.py).
@@ -60,25 +51,25 @@ class Newton(IterativeSolver):
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         tol = self.tolerance(problem)
-        whole = DenseConditions.of(problem)
-        g = initial_potential(whole, start)
+        whole = DenseConditions.over_blocks(problem)
+        g = whole.initial_potential(start)
         n_iterations = torch.full((problem.batch,), self.max_iterations, device=g.device)
 
         last = problem.objective.epsilon
         epsilon = g.new_full((problem.batch, 1), last)
         if start is None:
-            reach = whole.costs.block().amax((1, 2)) + problem.shift()
-            epsilon = (reach / FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
+            reach = whole.sums.costs.block().amax((1, 2)) + problem.shift()
+            epsilon = (reach / constants.FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
 
         active = torch.arange(problem.batch, device=g.device)
-        conditions = replace(whole, epsilon=epsilon)
+        conditions = whole.at(epsilon)
         point, step = Point.at(conditions, g), torch.ones_like(epsilon)
-        near_enough = torch.full_like(point.error, STAGE_TOLERANCE)
+        near_enough = torch.full_like(point.error, constants.STAGE_TOLERANCE)
         for iteration in range(1, self.max_iterations + 1):
             trial = Point.at(conditions, point.g + step * point.direction)
             kept = trial.improves_on(point, step)
             point = trial.where(kept, point)
-            step = torch.where(kept.unsqueeze(1), 1.0, SHRINK * step)
+            step = torch.where(kept.unsqueeze(1), 1.0, constants.SHRINK * step)
 
             at_last = (epsilon <= last).squeeze(1)
             # Half the tolerance: the error is measured once more, in another order of summation.
@@ -95,18 +86,44 @@ class Newton(IterativeSolver):
 
             # The objective of one stage says nothing of the next: look around there first.
             lower = kept & ~at_last & (point.error <= near_enough)
-            stuck = ~kept & (step.squeeze(1) < SMALLEST_STEP)
-            point = point.turned(stuck, sinkhorn_step(conditions, point.g, point.mass)).unjudged(
-                lower | stuck
+            stuck = ~kept & (step.squeeze(1) < constants.SMALLEST_STEP)
+            turn = sinkhorn_step(conditions, point.g, point.mass)
+            point = point._replace(
+                direction=torch.where(stuck.unsqueeze(1), turn, point.direction),
+                objective=point.objective.masked_fill(lower | stuck, -math.inf),
+                slope=point.slope.masked_fill(lower | stuck, 0),
             )
             step = step.masked_fill(lower.unsqueeze(1), 0).masked_fill(stuck.unsqueeze(1), 1)
-            epsilon = torch.where(lower.unsqueeze(1), epsilon / STAGE_FACTOR, epsilon)
+            epsilon = torch.where(lower.unsqueeze(1), epsilon / constants.STAGE_FACTOR, epsilon)
             epsilon = epsilon.clamp(min=last)
-            near_enough = torch.where(lower, near_enough / STAGE_FACTOR, near_enough)
-            near_enough = near_enough.clamp(min=LAST_STAGE_TOLERANCE)
-            conditions = replace(conditions, epsilon=epsilon)
+            near_enough = torch.where(lower, near_enough / constants.STAGE_FACTOR, near_enough)
+            near_enough = near_enough.clamp(min=constants.LAST_STAGE_TOLERANCE)
+            conditions = conditions.at(epsilon)
         g[active] = point.g
         return conclude(problem, whole, g, n_iterations, tol)
+
+
+@dataclass(frozen=True)
+class DenseConditions(Conditions):
+    """Conditions whose terms are at hand one by one, at an `ε` that may differ by example."""
+
+    sums: BlockLogSums
+
+    @classmethod
+    def over_blocks(cls, problem: Problem) -> DenseConditions:
+        epsilon = problem.log_h.new_full((problem.batch, 1, 1), problem.objective.epsilon)
+        return cls.of(problem, BlockLogSums(problem.costs.gathered(), epsilon))
+
+    def at(self, epsilon: Tensor) -> DenseConditions:
+        """The same conditions at another `ε`, `(batch, 1)`."""
+        return replace(self, epsilon=epsilon, sums=replace(self.sums, epsilon=epsilon.unsqueeze(2)))
+
+    def f_and_shares(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        """`f_of(g)`, and the share of its row each target gets, `(batch, support, labels)`."""
+        terms = self.sums.terms(self.log_v(g), over_labels=False)
+        log_sum = log_sum_exp(terms, dim=1)
+        share = (terms - log_sum.unsqueeze(1)).clamp_(min=negligible_exponent(terms.dtype)).exp_()
+        return self.f_of_sum(log_sum), share
 
 
 class Point(NamedTuple):
@@ -123,19 +140,17 @@ class Point(NamedTuple):
     @classmethod
     def at(cls, conditions: DenseConditions, g: Tensor) -> Point:
         terms, epsilon = conditions.objective, conditions.epsilon
-        f, share = conditions.f_and_conditional(g)
+        f, share = conditions.f_and_shares(g)
         rows = terms.marginal(conditions.log_h, f, 0)  # T1
         plan = share * rows.unsqueeze(1)
         mass, wanted = plan.sum(2), conditions.wanted(g)
         gradient = (wanted - mass).where(conditions.present, 0)
-        error = conditions.error(mass, g)
+        error = conditions.error(mass, wanted)
 
         damping = terms.damping(epsilon, 0)
         coupling = plan @ share.transpose(1, 2)  # Pᵀ diag(r) P
-        hessian = torch.diag_embed(mass + epsilon / terms.gamma[1] * wanted)
-        hessian = (
-            hessian - (damping if isinstance(damping, float) else damping.unsqueeze(2)) * coupling
-        )
+        damping = damping if isinstance(damping, float) else damping.unsqueeze(2)
+        hessian = torch.diag_embed(mass + epsilon / terms.gamma[1] * wanted) - damping * coupling
         newton, usable = newton_step(hessian, gradient, mass + wanted, error, conditions.present)
         direction = torch.where(usable, epsilon * newton, sinkhorn_step(conditions, g, mass))
 
@@ -146,31 +161,14 @@ class Point(NamedTuple):
 
     def improves_on(self, before: Point, step: Tensor) -> Tensor:
         """Whether the step from `before` to here raised the objective enough, `(batch,)`."""
-        needed = SUFFICIENT_INCREASE * step.squeeze(1) * before.slope - before.noise
+        needed = constants.SUFFICIENT_INCREASE * step.squeeze(1) * before.slope - before.noise
         # A NaN or an infinity compares false: such a point is refused.
         return (self.objective >= before.objective + needed) & (self.error < math.inf)
 
-    def turned(self, rows: Tensor, direction: Tensor) -> Point:
-        """The same points with another direction to leave some of them by."""
-        direction = torch.where(rows.unsqueeze(1), direction, self.direction)
-        return self._replace(direction=direction)
-
-    def unjudged(self, rows: Tensor) -> Point:
-        """The same points, some of them to be left by any step, whatever it leads to."""
-        return self._replace(
-            objective=self.objective.masked_fill(rows, -math.inf),
-            slope=self.slope.masked_fill(rows, 0),
-        )
-
     def where(self, rows: Tensor, other: Point) -> Point:
         """This point on `rows`, the other elsewhere."""
-        wide = rows.unsqueeze(1)
-        return Point(
-            *(
-                torch.where(wide if a.dim() == 2 else rows, a, b)
-                for a, b in zip(self, other, strict=True)
-            )
-        )
+        pairs = zip(self, other, strict=True)
+        return Point(*(torch.where(rows.view(-1, *[1] * (a.dim() - 1)), a, b) for a, b in pairs))
 
     def select(self, rows: Tensor) -> Point:
         return Point(*(part[rows] for part in self))
@@ -193,11 +191,11 @@ def newton_step(
     """
     # The systems are small and ill-conditioned: double precision costs nothing here.
     wide = torch.float64 if hessian.device.type != "mps" else hessian.dtype
-    ridge = RIDGE * error.clamp(max=1).to(wide) + 100 * torch.finfo(wide).eps
+    ridge = constants.RIDGE * error.clamp(max=1).to(wide) + 100 * torch.finfo(wide).eps
     diagonal = (ridge.unsqueeze(1) * scale.to(wide)).where(present, 1.0)
     system = hessian.to(wide) + torch.diag_embed(diagonal)
     factor, failed = torch.linalg.cholesky_ex(system.nan_to_num(nan=0.0, posinf=1.0, neginf=-1.0))
     step = torch.cholesky_solve(gradient.to(wide).unsqueeze(2), factor).squeeze(2)
-    step = step * (LONGEST_STEP / step.abs().amax(1, keepdim=True)).clamp(max=1)
+    step = step * (constants.LONGEST_STEP / step.abs().amax(1, keepdim=True)).clamp(max=1)
     usable = (failed == 0).unsqueeze(1) & step.isfinite().all(1, keepdim=True)
     return step.to(hessian.dtype), usable

@@ -1,49 +1,43 @@
-"""Sinkhorn's alternating updates, over-relaxed, each example until it has converged."""
+"""Solvers that take products with the kernel: Sinkhorn's, and one for a measure and itself."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from wassloss.transport.conditions import conclude, initial_potential
-from wassloss.transport.kernel_conditions import KernelConditions
+from wassloss.transport.conditions import Conditions, conclude
+from wassloss.transport.kernel_sums import Products, kernel_sums_of, shares_kernel
 from wassloss.transport.precision import can_widen, products_fit_single
 from wassloss.transport.problem import Problem
-from wassloss.transport.sinkhorn.converged import ConvergedExamples
-from wassloss.transport.sinkhorn.log_domain import LogIterations, repeated
-from wassloss.transport.sinkhorn.products import (
-    CutTooShortError,
-    ProductSolver,
-    solved_by_products,
-)
-from wassloss.transport.sinkhorn.scaling import ScalingIterations
+from wassloss.transport.sinkhorn.iterations import LogIterations, ScalingIterations, repeated
 from wassloss.transport.solution import Solution, Status
-
-STRIDE = 20  # iterations between looks at the error
+from wassloss.transport.solver import IterativeSolver, Solver
 
 # Iterations at which a solve with a cut kernel is given up if it has come to need the rest.
 LOOKS = (10, 40, 200, 1000, 4000)
+STRIDE, SYMMETRIC_STRIDE = 20, 5  # iterations between looks at the error
 # Iterations after which single precision is given up: noise may be what keeps the error up.
 SINGLE_ITERATIONS = 200
+# Smaller symmetric scalings change nothing, and are raised to this to keep products normal.
+LEAST_LOG_SCALING = {torch.float64: -300.0, torch.float32: -60.0}
 
 
-@dataclass(frozen=True)
-class Pace:
-    """How to go about a solve on one kind of device.
+class CutTooShortError(Exception):
+    """A cut kernel neglects what this problem needs."""
 
-    Attributes:
-        first_stride: iterations between looks at first, because easy problems take twenty.
-        stride_from: the iteration from which the stride is `STRIDE`.
-        opening: the iteration at which plain steps give way to longer ones, at the latest.
-        worth_leaving: the share of finished examples at which the batch is made smaller.
-    """
 
-    first_stride: int
-    stride_from: int
-    opening: int
-    worth_leaving: float
+class Pace(NamedTuple):
+    """How to go about a solve on one kind of device."""
+
+    first_stride: int  # iterations between looks at first, because easy problems take twenty
+    stride_from: int  # the iteration from which the stride is `STRIDE`
+    opening: int  # the iteration at which plain steps give way to longer ones, at the latest
+    worth_leaving: float  # the share of finished examples at which the batch is made smaller
 
 
 # On a GPU, looking at the error waits for the device, which takes as long as some iterations.
@@ -56,69 +50,202 @@ PACE = {
 
 
 @dataclass(frozen=True)
+class ProductSolver(IterativeSolver):
+    """A solver that keeps no block of costs where one kernel serves the whole batch.
+
+    It chooses its own precision: products in single precision are cheaper, and only the solver
+    knows when their digits no longer suffice.
+    """
+
+    max_iterations: int = 10_000
+
+    def elements_per_example(self, problem: Problem) -> int:
+        if problem.costs.axes is not None or shares_kernel(problem):
+            return problem.log_h.shape[1] + problem.log_y.shape[1]
+        return super().elements_per_example(problem)
+
+    def with_costs(self, problem: Problem) -> Problem:
+        costs = problem.costs
+        by_table = shares_kernel(problem) and not costs.shared
+        return problem if costs.axes is not None or by_table else problem.gathered()
+
+    def answer(self, problem: Problem, start: Tensor | None) -> Solution:
+        return Solver.answer(self, problem, start)
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        tol, left = self.tolerance(problem), self.max_iterations
+        if not can_widen(problem.log_h):
+            return self._solve(problem, start, tol, left)
+        used = torch.zeros_like(problem.log_h[:, 0], dtype=torch.long)
+        if products_fit_single(problem.reach(), problem.objective.epsilon, tol):
+            single = self._solve(problem, start, tol, min(left, SINGLE_ITERATIONS))
+            if single.status is Status.CONVERGED or left <= SINGLE_ITERATIONS:
+                return single
+            start, used = single.g, single.n_iterations
+            left -= int(used.max())
+        double = self._solve(problem.to(torch.float64), start, tol, left)
+        return replace(double, n_iterations=double.n_iterations + used).to(problem)
+
+    def _solve(self, problem: Problem, start: Tensor | None, tol: float, budget: int) -> Solution:
+        """Solve in the problem's own precision, with products wherever they will do.
+
+        Beyond their range they are tried with a cut kernel, and the answer is kept if what was
+        neglected is bounded by a fraction of the tolerance; the bound is part of its error.
+        """
+        sums = kernel_sums_of(problem, problem.dtype)
+        if not isinstance(sums, Products) and problem.dtype == torch.float64:
+            cut = kernel_sums_of(problem, cut=True)
+            if isinstance(cut, Products):
+                conditions = Conditions.of(problem, cut)
+                with suppress(CutTooShortError):
+                    found = self._iterate(problem, conditions, start, tol, budget)
+                    bound = cut.neglected(conditions.log_u(found.f), conditions.log_v(found.g))
+                    error = found.error + bound
+                    if ((bound <= 0.1 * tol) & ((error <= tol) == found.converged)).all():
+                        return replace(found, error=error)
+        return self._iterate(problem, Conditions.of(problem, sums), start, tol, budget)
+
+    @abstractmethod
+    def _iterate(
+        self,
+        problem: Problem,
+        conditions: Conditions,
+        start: Tensor | None,
+        tol: float,
+        budget: int,
+    ) -> Solution: ...
+
+
+@dataclass(frozen=True)
 class Sinkhorn(ProductSolver):
     """Alternate `f ← f(g)` and `g ← g(f)`, each step lengthened by a factor `1 ≤ ω < 2`.
 
     Balanced or relaxed, the two updates differ only in the damping of Proposition 4.2. How far to
-    lengthen is learned on the way: see `relaxation.py`. Every few iterations the error is checked,
+    lengthen is learned on the way: see `OverRelaxation`. Every few iterations the error is checked,
     and the examples within `tol` leave.
     """
-
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        tol = self.tolerance(problem)
-        if not can_widen(problem.log_h):
-            return self._solve(problem, start, tol, self.max_iterations)
-        used: Tensor | int = 0
-        if products_fit_single(problem.reach(), problem.objective.epsilon, tol):
-            budget = min(self.max_iterations, SINGLE_ITERATIONS)
-            single = self._solve(problem, start, tol, budget)
-            if single.status is Status.CONVERGED or budget == self.max_iterations:
-                return single
-            start, used = single.g, single.n_iterations
-        left = self.max_iterations - int(used.max() if isinstance(used, Tensor) else used)
-        double = self._solve(problem.to(torch.float64), start, tol, left)
-        return replace(double, n_iterations=double.n_iterations + used).to(problem)
-
-    def _solve(
-        self, problem: Problem, start: Tensor | None, tol: float, max_iterations: int
-    ) -> Solution:
-        """Solve in the problem's own precision."""
-
-        def iterate(conditions: KernelConditions) -> Solution:
-            return self._iterate(problem, conditions, start, tol, max_iterations)
-
-        return solved_by_products(problem, tol, iterate)
 
     def _iterate(
         self,
         problem: Problem,
-        conditions: KernelConditions,
+        conditions: Conditions,
         start: Tensor | None,
         tol: float,
-        max_iterations: int,
+        budget: int,
     ) -> Solution:
-        g = initial_potential(conditions, start)
+        g = conditions.initial_potential(start)
         pace, found = PACE.get(g.device.type, PACE["cpu"]), ConvergedExamples(g)
         iteration, replay = 0, None
         steps: ScalingIterations | LogIterations | None = ScalingIterations.of(conditions, g)
         steps = steps or LogIterations(conditions, g)
         stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
         while True:
-            stride = min(stride, max_iterations - iteration)
+            stride = min(stride, budget - iteration)
             if stride == STRIDE and isinstance(steps, LogIterations):
                 replay = replay or repeated(steps, STRIDE)
                 replay()
             else:
                 steps.step(stride)
             iteration += stride
-            found.look(steps, iteration, tol, last=iteration == max_iterations)
-            if found.share == 1 or iteration == max_iterations:
+            found.look(steps, iteration, tol, last=iteration == budget)
+            if found.share == 1 or iteration == budget:
                 return conclude(problem, conditions, *found.of_all(), tol)
             if isinstance(steps, ScalingIterations) and iteration >= pace.opening:
                 steps = steps.onward()
             if isinstance(steps, LogIterations):
                 if found.share >= pace.worth_leaving:
                     steps, replay = steps[found.leave()], None
-                if conditions.cut and iteration in LOOKS and bool((steps.neglected() > tol).any()):
+                if iteration in LOOKS and steps.neglects_too_much(tol):
                     raise CutTooShortError
             stride = pace.first_stride if iteration < pace.stride_from else STRIDE
+
+
+class ConvergedExamples:
+    """Keeps what converged examples found, while the rest of their batch goes on.
+
+    An example keeps the potentials at which its error was first seen within the tolerance, whatever
+    the rest of its batch does.
+    """
+
+    def __init__(self, g: Tensor) -> None:
+        """From the potentials to start from, `(batch, support)`."""
+        self._g = g
+        self._n_iterations = torch.zeros_like(g[:, 0], dtype=torch.long)
+        self._finished = torch.zeros_like(self._n_iterations, dtype=torch.bool)
+        self._count = 0  # of those that have finished
+        self._left: list[tuple[Tensor, Tensor, Tensor]] = []  # who stayed, and what all had found
+
+    @property
+    def share(self) -> float:
+        """How much of the present batch has finished."""
+        return self._count / len(self._finished)
+
+    def look(
+        self, steps: ScalingIterations | LogIterations, iteration: int, tol: float, *, last: bool
+    ) -> None:
+        """Note which examples are within `tol`; the `last` time, note the potentials of all."""
+        finished = self._finished | (steps.error <= tol)  # a NaN compares false
+        count = int(finished.sum())  # the one time the host waits for the device
+        if count > self._count or last:
+            g, some = steps.g(), self._count > 0
+            self._g = torch.where(self._finished.unsqueeze(1), self._g, g) if some else g
+            self._n_iterations.masked_fill_(~self._finished, iteration)
+            self._finished, self._count = finished, count
+
+    def leave(self) -> Tensor:
+        """Go on without the examples that have finished; returns the mask of those that stay."""
+        staying = ~self._finished
+        self._left.append((staying, self._g, self._n_iterations))
+        self._g, self._n_iterations = self._g[staying], self._n_iterations[staying]
+        self._finished, self._count = self._finished[staying], 0
+        return staying
+
+    def of_all(self) -> tuple[Tensor, Tensor]:
+        """Potentials `(batch, support)` and numbers of iterations `(batch,)` of all examples."""
+        for staying, g, n_iterations in reversed(self._left):
+            g[staying], n_iterations[staying] = self._g, self._n_iterations
+            self._g, self._n_iterations = g, n_iterations
+        return self._g, self._n_iterations
+
+
+@dataclass(frozen=True)
+class Symmetric(ProductSolver):
+    """`log u ← ½ (log u + log h − log K u)`, which only needs some tens of iterations.
+
+    By symmetry both scalings of `T = diag(u) K diag(u)` are one. Sinkhorn's update alone would
+    swing around it; the mean of the two sides of a swing shrinks the error by half or better,
+    whatever `ε`, where `K` is positive semi-definite. (The update's derivative has eigenvalues
+    `−λ`, with `0 ≤ λ ≤ 1` those of `T` between its marginals: the mean has `½ (1 − λ)`.) Distances
+    of vectors, trees and lines make it so; for other costs the rate may be worse, never above 1.
+    """
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        square = problem.log_h.shape == problem.log_y.shape
+        return square and problem.objective.balanced and not problem.objective.exact
+
+    def _iterate(
+        self,
+        problem: Problem,
+        conditions: Conditions,
+        start: Tensor | None,
+        tol: float,
+        budget: int,
+    ) -> Solution:
+        """Solve; the target's masses are taken to be the prediction's, label by label."""
+        log_h, mass = conditions.log_h, conditions.log_h.exp()
+        total, least = mass.sum(1), LEAST_LOG_SCALING[log_h.dtype]
+        log_u = 0.5 * log_h
+        sums = conditions.sums.log_sum(log_u, over_labels=False)
+        n_iterations = torch.zeros_like(total, dtype=torch.long)
+        for iteration in range(budget + 1):
+            if iteration % SYMMETRIC_STRIDE == 0 or iteration == budget:
+                error = ((log_u + sums).exp() - mass).abs().sum(1) / total
+                # Half the tolerance: the error is measured once more, after half an update.
+                running = ~(error <= 0.5 * tol)
+                n_iterations = torch.where(running, iteration, n_iterations)
+                if not running.any():
+                    break
+            log_u = (0.5 * (log_u + log_h - sums)).clamp_(min=least)
+            sums = conditions.sums.log_sum(log_u, over_labels=False)
+        return conclude(problem, conditions, conditions.potential(log_u), n_iterations, tol)

@@ -72,7 +72,7 @@ def _one(rng: Generator) -> Tally:
 
     def loss() -> Tensor:
         fixed = {name: value for name, value in keywords.items() if name != "gamma"}
-        values: Tensor = wl.WassersteinLoss(metric, **fixed)(h, y)
+        values: Tensor = wl.WassersteinLoss(metric, **fixed, own_units=True)(h, y)
         return values
 
     found = run(loss)

@@ -1,0 +1,141 @@
+"""What commands share: options, lines, tables and errors in the encoding of the terminal.
+
+Errors are one line that says what to do. Exit codes: 1 is a failure, 2 wrong usage, 130 Ctrl-C, as
+shells have it. Characters that the encoding lacks are spelled, and nothing fails.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+from wassloss.runs.evaluation import MEANING, ExampleScores
+
+_EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
+_PAIRS = (
+    '±:+- −:- –:- …:... ×:x ·:* ≤:<= ≥:>= ∞:inf ²:^2 ½:1/2 ‖:|| ↑:^ ↓:v →:-> █:# ✓:yes “:" ”:" '
+    "’:' α:alpha γ:gamma δ:delta ε:eps θ:theta κ:kappa λ:lambda Σ:sum"
+)
+_SPELLED = {pair[0]: pair[2:] for pair in _PAIRS.split()}
+
+
+class OneLineErrors(TyperGroup):
+    """A group of commands whose errors and warnings are one line each on standard error."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in given
+        given = [word for word in given if word != "--debug"]
+        options["standalone_mode"] = False
+        set_missing_characters("wassloss.spelled")
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
+            try:
+                code = super().main(given, *rest, **options)
+            except typer.Abort:
+                code = 1
+            except Exception as error:
+                if debug:
+                    raise
+                code = _explain(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, context: Any) -> Any:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            _complain("Interrupted.")
+            raise typer.Exit(130) from None
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong, and return the exit code."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # wrong usage, from Typer
+        if type(error).__name__ == "NoArgsIsHelpError":
+            return 2  # the help has been shown
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "wassloss"
+        _complain(f"error: {format_message().rstrip('.')}. See {command} --help.")
+        return int(getattr(error, "exit_code", 2))
+    message = str(error) or type(error).__name__
+    if isinstance(error, MemoryError):
+        message = f"out of memory: {message}; a folder of Parquet files is read in batches"
+    elif isinstance(error, OSError) and error.filename and error.strerror:
+        message = f"{os.fspath(error.filename)}: {error.strerror.lower()}"
+    elif not isinstance(error, _EXPECTED):
+        message = f"{type(error).__name__}: {message}; --debug shows where it is from"
+    _complain(f"error: {message}")
+    return 1
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(" ".join(message.split()) + "\n")
+
+
+def option(text: str | None = None, *names: str, **more: Any) -> Any:
+    """An option by its help, with other names than its own if there are any."""
+    return typer.Option(*names, help=text, **more)
+
+
+def say(what: str | Table, err: bool = False) -> None:
+    """Print text as it is, or a table."""
+    Console(stderr=err, highlight=False, markup=False, emoji=False, soft_wrap=True).print(what)
+
+
+def table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, gap: int = 2
+) -> Table:
+    """A table of names, so many columns of numbers, and words."""
+    made = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0))
+    for i, name in enumerate(header):
+        justify: Literal["left", "right"] = "right" if 0 < i <= numbers else "left"
+        made.add_column(name, justify=justify, no_wrap=i <= numbers)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def score_table(found: ExampleScores, title: str) -> Table:
+    """A run's scores with their standard errors; ↑ marks those of which more is better."""
+    rows = []
+    for name in found.values:
+        better, meaning = MEANING[name]
+        numbers = (found.mean(name), found.standard_error(name))
+        cells = ["–" if math.isnan(number) else f"{number:.4f}" for number in numbers]
+        rows.append([f"{name} {'↑' if better else '↓'}", *cells, meaning])
+    return table(title, ["score", "mean", "± s.e.", ""], rows, numbers=2)
+
+
+def set_missing_characters(handler: str) -> None:
+    """How output treats characters that its encoding lacks: the name of a handler of codecs.
+
+    Text is spelled by ``"wassloss.spelled"``; data, which must not change, are escaped by
+    ``"backslashreplace"``.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)  # a caller may have put others there
+        if reconfigure is not None:
+            reconfigure(errors=handler)
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    escaped = (c.encode("ascii", "backslashreplace").decode() for c in missing)
+    spelled = (_SPELLED.get(c, other) for c, other in zip(missing, escaped, strict=True))
+    return "".join(spelled), error.end
+
+
+codecs.register_error("wassloss.spelled", _spelled)

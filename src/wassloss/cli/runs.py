@@ -1,0 +1,170 @@
+"""`wassloss evaluate`, `predict` and `report`: what can be done with a run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from wassloss import runs
+from wassloss._checks import check_seed
+from wassloss._files import replacing, write_file
+from wassloss.cli._terminal import option, say, score_table, set_missing_characters
+from wassloss.data._arrow import import_pyarrow
+from wassloss.estimators.model_file import decide
+from wassloss.report import build_report, write_report
+from wassloss.runs import evaluation
+from wassloss.runs.features import features_to_predict
+
+EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
+PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
+REPORT_EXAMPLE = "Example: wassloss report runs/kl runs/w --out report.html"
+_FORMATS = (".csv", ".jsonl", ".parquet")
+_Run = Annotated[Path, typer.Argument(help="The directory of a run.")]
+
+
+def evaluate(
+    run: _Run,
+    data: Annotated[
+        str | None, typer.Argument(help="As for train; by default the run's own.")
+    ] = None,
+    part: Annotated[
+        str | None,
+        option(
+            "Which examples; by default test, or validation, or all where the data have no parts."
+        ),
+    ] = None,
+    label_column: Annotated[
+        str | None, option("Of a table; by default that of the run, or label.")
+    ] = None,
+    as_json: Annotated[bool, option("Print JSON instead of a table.", "--json")] = False,
+    out: Annotated[Path | None, option("Also write the JSON to a file.", "--out", "-o")] = None,
+) -> None:
+    """Score a run: how often it is right, and how far off it is."""
+    opened = _opened(run)
+    inputs, part = evaluation.inputs_for(opened, data, part, label_column)
+    if part is None and inputs.own:
+        say("warning: these are the examples that the run was trained on", err=True)
+    found = evaluation.evaluate(opened, inputs.batches(part))
+    answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
+    text = json.dumps(answer, indent=1)
+    if out is not None:
+        write_file(out, f"{text}\n".encode())
+    if as_json:
+        say(text)
+        return
+    stopped = "" if opened.finished else " (stopped before its end; the newest checkpoint)"
+    say(score_table(found, f"{run}, {part or 'all'}: {len(found)} examples{stopped}"))
+
+
+def predict(
+    run: _Run,
+    data: Annotated[
+        str, typer.Argument(help="A file or a folder of Parquet, which need no labels, or clipart.")
+    ],
+    top: Annotated[
+        int | None, option("Labels for each example; by default up to 5.", "--top", "-k", min=1)
+    ] = None,
+    decision: Annotated[
+        Literal["most-probable", "least-cost"],
+        option(
+            "least-cost: the label or, for --top 2 and more, the set of labels of least expected "
+            "cost."
+        ),
+    ] = "most-probable",
+    part: Annotated[str | None, option("Which examples; by default all.")] = None,
+    label_column: Annotated[
+        str | None, option("A column that is no feature; by default that of the run, or label.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option(f"{', '.join(_FORMATS)}; by default CSV to the terminal.", "--out", "-o"),
+    ] = None,
+) -> None:
+    """Predict labels with their probabilities."""
+    if out is not None and out.suffix.lower() not in _FORMATS:
+        raise typer.BadParameter(f"--out must end in one of {', '.join(_FORMATS)}, got {out}.")
+    opened = _opened(run)
+    labels = opened.metric.size
+    if top is not None and top > labels:
+        raise typer.BadParameter(
+            f"--top must be at most {labels}, the number of labels, got {top}."
+        )
+    k = top or min(5, labels)
+    rule = "probable" if decision == "most-probable" else "least_cost"
+    predictions: list[dict[str, Any]] = []
+    for rows, features in features_to_predict(opened, data, part, label_column):
+        p = opened.predict_proba(features)
+        chosen = decide(p, opened.metric, k, rule)
+        chances = p.gather(1, chosen).tolist()
+        predictions += [
+            {"row": row, "labels": [opened.label(i) for i in ids], "probabilities": own}
+            for row, ids, own in zip(rows, chosen.tolist(), chances, strict=True)
+        ]
+    if out is None:
+        set_missing_characters("backslashreplace")
+        sys.stdout.write(_csv(predictions, k))
+        return
+    _write(predictions, k, out)
+    say(f"{len(predictions)} predictions: {out}", err=True)
+
+
+def _checked_seed(seed: int) -> int:
+    try:
+        return check_seed("seed", seed)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Directories of runs.")],
+    out: Annotated[Path, option("The page.", "--out", "-o")] = Path("report.html"),
+    data: Annotated[str | None, option("What to judge them on; by default their own data.")] = None,
+    part: Annotated[str | None, option("Which examples; by default test, or validation.")] = None,
+    examples: Annotated[int, option("Examples to show side by side.", min=0)] = 12,
+    seed: Annotated[int, option("Of the choice of examples.", callback=_checked_seed)] = 0,
+) -> None:
+    """Compare runs on one page that needs nothing else: curves, scores, log, examples, settings."""
+    opened = [_opened(run) for run in runs]
+    page = build_report(opened, data=data, part=part, examples=examples, seed=seed)
+    write_report(page, out)
+    say(f"Report: {out.resolve()}")
+
+
+def _opened(path: Path) -> runs.TrainedRun:
+    found = runs.load(path)
+    if not isinstance(found, runs.TrainedRun):
+        raise ValueError(
+            f"{path} is a saved {type(found).__name__}, expected the directory of a run; predict "
+            "with it in Python: wassloss.load"
+        )
+    return found
+
+
+def _write(predictions: list[dict[str, Any]], k: int, path: Path) -> None:
+    if path.suffix.lower() == ".csv":
+        write_file(path, _csv(predictions, k).encode())
+    elif path.suffix.lower() == ".jsonl":
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in predictions)
+        write_file(path, "".join(lines).encode())
+    else:
+        pa = import_pyarrow()
+        with replacing(path) as temporary:
+            pa.parquet.write_table(pa.Table.from_pylist(predictions), temporary)
+
+
+def _csv(predictions: list[dict[str, Any]], k: int) -> str:
+    """A column for the row's number, then a label and its probability in turn, `k` times."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", *(f"{w}_{i + 1}" for i in range(k) for w in ("label", "probability"))])
+    for p in predictions:
+        pairs = zip(p["labels"], (f"{chance:.6g}" for chance in p["probabilities"]), strict=True)
+        writer.writerow([p["row"], *chain.from_iterable(pairs)])
+    return text.getvalue()

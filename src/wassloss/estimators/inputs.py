@@ -1,0 +1,113 @@
+"""What `X`, `y` and `sample_weight` may be: class ids, an indicator matrix, weights over labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+from wassloss.targets import Target, padded
+
+
+def is_matrix(y: Any) -> bool:
+    """Whether `y` is weights over labels rather than class ids."""
+    return bool(sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1))
+
+
+def read_classes_or_weights(y: Any) -> Any:
+    """Checked class ids `(n,)`, or weights over labels `(n, labels)`, as CSR or dense floats."""
+    if not is_matrix(y):
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return y
+    values = y.data if sparse.issparse(y) else y
+    if values.dtype.kind in "iu" and values.size and values.max() > 1:
+        raise ValueError(
+            f"y must be an indicator of 0 and 1 where it is a matrix of integers, got "
+            f"{values.max()}; pass weights as floats"
+        )
+    return _read_measures(y, "give every example a label")
+
+
+def read_masses(y: Any) -> NDArray[np.float64]:
+    """Checked masses `(n, labels)`."""
+    if y.ndim != 2:
+        raise ValueError(f"y must have shape (n, labels), got {y.shape}; y[:, None] for one label")
+    masses = _read_measures(y, "have some mass in every row")
+    dense: NDArray[np.float64] = masses.toarray() if sparse.issparse(masses) else masses
+    return dense
+
+
+def _read_measures(y: Any, wanted: str) -> Any:
+    """Rows that are not negative, nor without any weight, as CSR or dense floats."""
+    values = y.data if sparse.issparse(y) else y
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"y must hold numbers where it has several columns, got {values.dtype}")
+    if values.size and values.min() < 0:
+        raise ValueError(f"y must not be negative, got {values.min()}")
+    weights = sparse.csr_array(y) if sparse.issparse(y) else np.asarray(y)
+    weights = weights.astype(np.float64)
+    empty = np.flatnonzero(np.asarray(weights.sum(axis=1)) == 0)
+    if len(empty):
+        raise ValueError(f"y must {wanted}, got none in row {empty[0]}")
+    return weights
+
+
+def target_of_weights(weights: Any) -> Target:
+    """Checked weights as the losses take them, each row divided by its sum.
+
+    Sparse where that is shorter, and as class ids where each row has one label, so that the same
+    content in another form trains the same model.
+    """
+    rows = sparse.csr_array(weights)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    counts = np.diff(rows.indptr)
+    if counts.max() == 1:
+        return torch.from_numpy(rows.indices.astype(np.int64))
+    share = rows.data / np.repeat(rows.sum(axis=1), counts)
+    if 2 * counts.max() > rows.shape[1]:
+        dense = sparse.csr_array((share, rows.indices, rows.indptr), shape=rows.shape)
+        return torch.from_numpy(dense.toarray())
+    example = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    label = torch.from_numpy(rows.indices.astype(np.int64))
+    return padded(example, label, torch.from_numpy(share), len(counts))
+
+
+def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:
+    """One weight per example: finite, not negative, not all zero."""
+    weight = np.array(sample_weight, dtype=np.float64)
+    if weight.shape != (examples,):
+        raise ValueError(f"sample_weight must have shape ({examples},), got {weight.shape}")
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        raise ValueError(f"sample_weight must be finite and not negative, got {weight[wrong][0]}")
+    if not weight.any():
+        raise ValueError("sample_weight must have a positive weight, got only zeros")
+    return weight
+
+
+def weighted_rows(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """The examples whose weight is not zero."""
+    if weight is None:
+        return X, y, None
+    used = np.flatnonzero(weight)
+    return X[used], y[used], weight[used]
+
+
+def check_squares(features: Tensor) -> None:
+    """Refuse features too large to train on: optimisers square gradients, which hold them."""
+    wrong = features.abs() > torch.finfo(features.dtype).max ** 0.5
+    if wrong.any():
+        row, column = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"X must have features whose squares fit {features.dtype}, got "
+            f"{features[row, column].item():g} in row {row}, column {column}; pass "
+            "standardize=True, or divide that column by its size"
+        )

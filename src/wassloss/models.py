@@ -1,0 +1,184 @@
+"""Small models whose outputs the losses take; any other `nn.Module` does as well.
+
+Each describes itself as a small dictionary that JSON can hold, and `build` makes it again from it:
+
+>>> from wassloss import models
+>>> model = models.LinearSoftmax(features=4, labels=3)
+>>> model.config()
+{'kind': 'LinearSoftmax', 'features': 4, 'labels': 3, 'bias': True}
+>>> models.build(model.config(), model.state_dict())
+LinearSoftmax(
+  (linear): Linear(in_features=4, out_features=3, bias=True)
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from wassloss._checks import check_count, check_number
+
+__all__ = ["MLP", "LinearSoftmax", "LogMass", "MeasureModel"]
+
+_TINY = -15.0  # below it, log(softplus(z)) = z - e^z/2 + ... is z to the last digit of float32
+
+
+class LinearSoftmax(nn.Module):
+    r"""Logits `Θx + b`, whose softmax is the paper's `h_θ(x)`.
+
+    From `(batch, features)` to `(batch, labels)`; the losses take the softmax themselves.
+
+    Args:
+        features: length of an input.
+        labels: number of labels.
+        bias: False for the paper's model to the letter, which has none.
+    """
+
+    def __init__(self, features: int, labels: int, bias: bool = True) -> None:
+        super().__init__()
+        sizes = check_count("features", features), check_count("labels", labels)
+        self.linear = nn.Linear(*sizes, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.linear(x)
+        return logits
+
+    def config(self) -> dict[str, Any]:
+        """What `build` makes the same model from."""
+        linear, bias = self.linear, self.linear.bias is not None
+        sizes = {"features": linear.in_features, "labels": linear.out_features}
+        return {"kind": "LinearSoftmax", **sizes, "bias": bias}
+
+
+class MLP(nn.Module):
+    """Linear layers with ReLU between them, from `(batch, features)` to logits `(batch, labels)`.
+
+    Args:
+        features: length of an input.
+        hidden_layer_sizes: width of each hidden layer, in order; none for a linear model.
+        labels: number of labels.
+        dropout: share of the hidden units that each training step leaves out.
+    """
+
+    def __init__(
+        self, features: int, hidden_layer_sizes: Sequence[int], labels: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        if not 0 <= check_number("dropout", dropout) < 1:
+            raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
+        if isinstance(hidden_layer_sizes, str) or not hasattr(hidden_layer_sizes, "__len__"):
+            raise TypeError(
+                "hidden_layer_sizes must be a sequence of widths, such as [128], got "
+                f"{hidden_layer_sizes!r}"
+            )
+        hidden = [check_count("hidden_layer_sizes", width) for width in hidden_layer_sizes]
+        self.widths = (check_count("features", features), *hidden, check_count("labels", labels))
+        self.dropout = dropout
+        layers: list[nn.Module] = []
+        for inside, outside in pairwise(self.widths[:-1]):
+            layers += [nn.Linear(inside, outside), nn.ReLU()]
+            layers += [nn.Dropout(dropout)] if dropout else []
+        self.layers = nn.Sequential(*layers, nn.Linear(self.widths[-2], self.widths[-1]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.layers(x)
+        return logits
+
+    def config(self) -> dict[str, Any]:
+        """What `build` makes the same model from."""
+        features, *hidden, labels = self.widths
+        sizes = {"features": features, "hidden_layer_sizes": hidden, "labels": labels}
+        return {"kind": "MLP", **sizes, "dropout": self.dropout}
+
+    def __repr__(self) -> str:
+        dropout = f", dropout={self.dropout:g}" if self.dropout else ""
+        return f"MLP({', '.join(map(str, self.widths))}{dropout})"
+
+
+class LogMass(nn.Module):
+    """`log(softplus(scores))`: the head that :class:`~wassloss.RelaxedWassersteinLoss` takes.
+
+    A mass grows like its score, so one large feature does not make an enormous mass; and it falls
+    to zero exponentially, so its log is never infinite.
+
+    >>> LogMass()(torch.tensor([-100.0, 0.0, 100.0])).exp()
+    tensor([3.7835e-44, 6.9315e-01, 1.0000e+02])
+    """
+
+    def forward(self, scores: Tensor) -> Tensor:
+        # Each branch sees only what it can bear, or its infinite gradient would reach the other's.
+        small = scores.clamp(max=_TINY)
+        log_mass: Tensor = softplus(scores.clamp(min=_TINY)).log()
+        return torch.where(scores < _TINY, small - small.exp() / 2, log_mass)
+
+
+class MeasureModel(nn.Module):
+    """A linear model or perceptron that predicts a mass for every label, of any total.
+
+    From `(batch, features)` to the logs of masses, `(batch, labels)`.
+
+    Args:
+        features: length of an input.
+        labels: number of labels.
+        hidden_layer_sizes: width of each hidden layer; none for a linear model.
+
+    >>> import wassloss as wl
+    >>> model = MeasureModel(features=4, labels=5)
+    >>> loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(5))
+    >>> loss_fn(model(torch.ones(2, 4)), torch.rand(2, 5)).backward()
+    """
+
+    def __init__(self, features: int, labels: int, hidden_layer_sizes: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.scores = MLP(features, hidden_layer_sizes, labels)
+        self.head = LogMass()
+
+    def forward(self, x: Tensor) -> Tensor:
+        log_masses: Tensor = self.head(self.scores(x))
+        return log_masses
+
+    def config(self) -> dict[str, Any]:
+        """What `build` makes the same model from."""
+        features, *hidden, labels = self.scores.widths
+        sizes = {"features": features, "labels": labels, "hidden_layer_sizes": hidden}
+        return {"kind": "MeasureModel", **sizes}
+
+
+_KINDS: dict[str, type[nn.Module]] = {
+    kind.__name__: kind for kind in (LinearSoftmax, MLP, MeasureModel)
+}
+
+
+def build(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
+    """The model that a description, made by its `config()`, is of, in evaluation mode.
+
+    It takes the weights over: their memory, their dtype and their device.
+
+    Raises:
+        ValueError: the kind is unknown, or its arguments are wrong.
+        RuntimeError: the weights are of another model.
+    """
+    arguments = dict(config)
+    kind = arguments.pop("kind", None)
+    if kind not in _KINDS:
+        raise ValueError(f"config must have a kind out of {', '.join(_KINDS)}, got {kind!r}")
+    try:
+        with torch.device("meta"):  # without weights of its own
+            model = _KINDS[kind](**arguments)
+    except TypeError as error:
+        raise ValueError(f"config does not describe a {kind}: {error}") from error
+    model.load_state_dict(weights, assign=True)
+    return model.eval()
+
+
+def describe(model: nn.Module) -> dict[str, Any] | None:
+    """What `build` makes a model from, or None if the model does not say."""
+    config = getattr(model, "config", None)
+    described = config() if callable(config) else None
+    return described if isinstance(described, dict) and "kind" in described else None

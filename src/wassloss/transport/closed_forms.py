@@ -1,0 +1,246 @@
+"""Problems whose answer takes no iterations, such as those on a line or in a tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from wassloss._checks import has_memory
+from wassloss.ground import Discrete, Ordinal, Tree
+from wassloss.kernels.launch import WORTH_PASSING
+from wassloss.transport.conditions import Conditions
+from wassloss.transport.kernel_sums import BlockLogSums
+from wassloss.transport.network_simplex import simplex_plan
+from wassloss.transport.newton.cpu import compiles_for, run_compiled, terms_of
+from wassloss.transport.objective import Regularizer
+from wassloss.transport.problem import Problem
+from wassloss.transport.solution import Solution
+from wassloss.transport.solver import Solver
+
+
+class ClosedForm(Solver):
+    """A solver without a loop."""
+
+    traceable: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class OneHot(ClosedForm):
+    """All of `h` goes to the one target κ: `W = Σ_i h_i M_iκ`, for any `epsilon` and regulariser.
+
+    Only one plan meets both marginals. The regulariser adds its value at that plan: `ε Σ h log h`
+    for ``"plan"``, nothing for ``"product"`` when the mass is 1.
+    """
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        return problem.log_y.shape[1] == 1 and problem.objective.balanced
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        epsilon, log_y = problem.objective.epsilon, problem.log_y
+        h, cost = problem.log_h.exp(), problem.cost().squeeze(1)
+        if problem.objective.regularizer is Regularizer.PRODUCT:
+            mass = log_y.exp().squeeze(1)  # (batch,)
+            f, g = cost, -epsilon * log_y
+            value = (h * cost).sum(1) - epsilon * mass * (log_y.squeeze(1) + 1 - mass)
+        else:
+            f, g = cost + epsilon * (problem.log_h + 1), torch.zeros_like(log_y)
+            value = (h * (cost + epsilon * problem.log_h)).sum(1)
+        return Solution.exact(problem, value, f, g, plan=h.unsqueeze(1))
+
+
+@dataclass(frozen=True)
+class ZeroOne(ClosedForm):
+    """Exact transport under the 0-1 metric: `W = ½ Σ |h − y|`, times the one cost there is."""
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        return problem.objective.exact and isinstance(problem.metric, Discrete)
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        excess = problem.log_h.exp() - problem.dense_target()
+        metric = problem.metric
+        cost = (1.0 / metric.scale) ** metric.power
+        return _between_labels(
+            problem, 0.5 * cost * excess.abs().sum(1), 0.5 * cost * excess.sign()
+        )
+
+
+@dataclass(frozen=True)
+class LineArea(ClosedForm):
+    """Exact transport on a line at `power=1`: the area between the two cumulative sums, O(K)."""
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        metric = problem.metric
+        return problem.objective.exact and isinstance(metric, Ordinal) and metric.power == 1
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        position, order = _positions(problem).sort()
+        gap = position.diff() / problem.metric.scale  # (labels - 1,)
+        surplus = (problem.log_h.exp() - problem.dense_target())[:, order]
+        # What has to cross each gap to the right; the last sum is zero up to rounding.
+        crossing = surplus.cumsum(1)[:, :-1]
+        # Mass at a label crosses every gap to its right, at a gain or a loss of that gap.
+        toll = gap * crossing.sign()
+        f_sorted = torch.cat([toll.flip(1).cumsum(1).flip(1), toll.new_zeros(len(toll), 1)], 1)
+        f = torch.empty_like(f_sorted)
+        f[:, order] = f_sorted
+        return _between_labels(problem, (gap * crossing.abs()).sum(1), f)
+
+
+@dataclass(frozen=True)
+class LineQuantiles(ClosedForm):
+    """Exact transport on a line at `power ≥ 1`: equal quantiles are matched, O(K log K).
+
+    Walk through the sorted breakpoints of both cumulative sums: between two of them a fixed pair
+    (i, j) exchanges mass. Each step changes one of the two labels, and complementary slackness
+    `f_i + g_j = M_ij` along the walk gives the potentials; a convex cost makes them feasible.
+    """
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        metric = problem.metric
+        return problem.objective.exact and isinstance(metric, Ordinal) and metric.power >= 1
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        y, labels = problem.log_y.exp(), problem.log_h.shape[1]
+        places = _positions(problem)
+        position, order = places.sort()
+        target, target_order = places[problem.support].expand_as(y).sort(dim=1)
+
+        cdf_h = problem.log_h.exp()[:, order].cumsum(1)
+        cdf_y = y.gather(1, target_order).cumsum(1)
+        breaks, source = torch.cat([cdf_h[:, :-1], cdf_y[:, :-1]], 1).sort(dim=1, stable=True)
+        moves_h = source < labels - 1  # (batch, steps): whether i or j advances there
+        i = _after_zero(moves_h.long().cumsum(1))
+        j = _after_zero((~moves_h).long().cumsum(1))
+
+        metric = problem.metric
+        distance = (position[i] - target.gather(1, j)).abs()
+        # (batch, steps + 1)
+        cost = problem.costs.checked((distance / metric.scale) ** metric.power)
+        edges = _after_zero(torch.cat([breaks, cdf_h[:, -1:]], 1))
+        value = (edges.diff(dim=1).clamp(min=0) * cost).sum(1)
+
+        # Steps in h first, then steps in y, each kind in the order of the walk.
+        kind = moves_h.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+        change = cost.diff(dim=1).gather(1, kind)
+        f_sorted = _after_zero(change[:, : labels - 1].cumsum(1))
+        g_sorted = cost[:, :1] + _after_zero(change[:, labels - 1 :].cumsum(1))
+        f = torch.empty_like(f_sorted)
+        f[:, order] = f_sorted
+        g = torch.empty_like(g_sorted).scatter_(1, target_order, g_sorted)
+        return Solution.exact(problem, value, f, g, simplex_plan)
+
+
+@dataclass(frozen=True)
+class TreeFlow(ClosedForm):
+    """Exact transport in a tree at `power=1`: `Σ_edges length · |h − y below it|`, O(nodes).
+
+    In preorder a subtree is an interval, so the mass below every edge is a difference of two
+    prefix sums, and so is the sum over a label's ancestors that its potential needs.
+    """
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        metric = problem.metric
+        return problem.objective.exact and isinstance(metric, Tree) and metric.power == 1
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        tree = problem.metric
+        if not isinstance(tree, Tree):
+            raise TypeError(f"metric must be Tree for a problem in a tree, got {tree!r}")
+        length = tree.edge_length.to(problem.dtype) / tree.scale  # (nodes,)
+        surplus = length.new_zeros(problem.batch, len(length))
+        surplus.index_add_(1, tree.label_position, problem.log_h.exp() - problem.dense_target())
+
+        prefix = _after_zero(surplus.cumsum(1))
+        below = prefix[:, tree.subtree_end] - prefix[:, :-1]  # (batch, nodes)
+        toll = length * below.sign()
+        # Add each node's toll to all positions of its subtree, [x, end): a difference array.
+        entering = torch.cat([toll, toll.new_zeros(len(toll), 1)], 1)
+        total = entering.index_add(1, tree.subtree_end, -toll).cumsum(1)
+        value = (length * below.abs()).sum(1)
+        return _between_labels(problem, value, total[:, tree.label_position])
+
+
+def _between_labels(problem: Problem, value: Tensor, f: Tensor) -> Solution:
+    """Where the cost is a distance, a target's potential is minus its label's."""
+    return Solution.exact(problem, value, f, -problem.on_support(f), simplex_plan)
+
+
+def _positions(problem: Problem) -> Tensor:
+    if not isinstance(problem.metric, Ordinal):
+        raise TypeError(f"metric must be Ordinal for a problem on a line, got {problem.metric!r}")
+    places = problem.metric.positions.detach()
+    # Relative to the first, in the metric's precision: the problem's may not resolve large ones.
+    return (places - places.min()).to(problem.log_h.dtype)
+
+
+def _after_zero(x: Tensor) -> Tensor:
+    """Put a column of zeros before `x (batch, n)`."""
+    return torch.cat([x.new_zeros(len(x), 1), x], 1)
+
+
+@dataclass(frozen=True)
+class Nearest(Solver):
+    """The target's marginal is free (`γ_b = 0`), so that labels do not compete for targets.
+
+    Targets have a potential of zero. A label's is the cost of the nearest target, or with an
+    entropy a soft minimum of its costs, `−ε log Σ_j y_j e^{−M_ij/ε}` for ``"product"``. In torch
+    that takes some six passes over a block of costs; compiled code reads them in place, twice.
+    """
+
+    reads_table: ClassVar[bool] = True
+    meets_free_target: ClassVar[bool] = True
+
+    @classmethod
+    def applies(cls, problem: Problem) -> bool:
+        return problem.objective.free_target
+
+    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+        objective, log_h, log_y = problem.objective, problem.log_h, problem.log_y
+        compiled = compiles_for(problem) and has_memory(log_h)
+        f, g = (compiled_potential if compiled else potential)(problem), torch.zeros_like(log_y)
+        plan_mass = objective.marginal(log_h, f, 0).sum(1)
+        value = objective.dual(log_h, log_y, f, g, plan_mass, objective.epsilon)
+        return Solution.exact(problem, value, f, g, nearest_plan if objective.exact else None)
+
+
+def potential(problem: Problem) -> Tensor:
+    """`f`, `(batch, labels)`."""
+    objective = problem.objective
+    if objective.exact:
+        return _costs_of_present(problem).amin(1)
+    sums = BlockLogSums(problem.costs.gathered(), objective.epsilon)
+    return Conditions.of(problem, sums).f_of(torch.zeros_like(problem.log_y))
+
+
+def compiled_potential(problem: Problem) -> Tensor:
+    """`potential`, compiled for the CPU; NaN where there is no target at all."""
+    from wassloss.kernels.numba.newton import nearest_rows
+
+    f = torch.empty_like(problem.log_h)
+    terms = terms_of(problem.objective, f.dtype, tol=0, max_iterations=0, staged=False)
+    run_compiled(nearest_rows, problem, terms, [f], WORTH_PASSING)
+    return f
+
+
+def nearest_plan(problem: Problem) -> Tensor:
+    """The plan without an entropy, `(batch, support, labels)`: all to the nearest target."""
+    costs = _costs_of_present(problem)
+    place, plan = costs.argmin(1, keepdim=True), costs.new_zeros(costs.shape)
+    return plan.scatter_(1, place, problem.log_h.exp().unsqueeze(1))
+
+
+def _costs_of_present(problem: Problem) -> Tensor:
+    absent = (problem.log_y == -torch.inf).unsqueeze(2)
+    return problem.cost().masked_fill(absent, torch.inf)
+
+
+# In the order in which they are asked.
+CLOSED_FORMS: list[type[Solver]] = [OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow]

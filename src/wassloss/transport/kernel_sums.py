@@ -1,0 +1,257 @@
+"""Sums with the kernel `exp(−M/ε)`: as matrix products where numbers can hold them.
+
+Entropic solvers need two, `log Σ_j exp(log_v_j − M_ij/ε)` over the support for every label, and the
+same over labels for the support. The ways to take them, cheapest first:
+
+================  ==========================================================================
+`Products`        one kernel for the whole batch, in a matrix product; where the cost is a sum over
+                  the axes of a grid, one small product per axis, `O(labels^{3/2})` in the plane
+`AxisLogSums`     along the axes too, but term by term in the log domain, for any `M/ε`
+`BlockLogSums`    term by term over each example's own block of costs
+================  ==========================================================================
+
+Only the last holds a number for every example, target and label. Products can also be tried beyond
+their range, with the kernel cut off where it would underflow, and what that neglects bounded
+afterwards: of a steep cost, such as the paper's `power=13`, the plan only uses the lower end.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from wassloss import _checks
+from wassloss.transport.precision import (
+    LARGEST_EXPONENT,
+    LARGEST_PLAIN_EXPONENT,
+    LEAST_LOG_FACTOR,
+    negligible_exponent,
+)
+from wassloss.transport.problem import Costs, Problem
+
+# Elements of a temporary block of terms: bounds the memory of the log domain.
+LARGEST_TEMPORARY = 2**24
+
+Buffer = Tensor | None  # to be overwritten, if given
+Sums = TypeVar("Sums", bound="KernelSums")
+
+
+class KernelSums(ABC):
+    """Both sums for a batch."""
+
+    @abstractmethod
+    def log_sum(
+        self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
+    ) -> Tensor:
+        """From `(batch, labels)` to `(batch, support)`, or back; `scratch` is like `x`."""
+
+    @abstractmethod
+    def __getitem__(self: Sums, rows: Tensor) -> Sums:
+        """The sums of some examples."""
+
+
+@dataclass(frozen=True)
+class Products(KernelSums):
+    """Products with one kernel for all examples, or with one per axis of a grid.
+
+    The kernel is `exp(−M/ε)`, `(support, labels)`; `(labels, labels)` where `support` is given; or
+    `exp(−M_a/ε) (cells, cells)` of each axis, where the cost is `Σ_a M_a`.
+    """
+
+    kernels: tuple[Tensor, ...]
+    plain: bool  # whether exponentials may be taken without looking for the largest
+    support: Tensor | None = None  # (batch, support); None where it is all labels, in order
+    cut: bool = False  # whether the kernel is cut off, so that `neglected` has to be looked at
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the products."""
+        return self.kernels[0].dtype
+
+    def product(self, x: Tensor, out: Tensor | None = None, *, over_labels: bool) -> Tensor:
+        """`Kᵀu (batch, support)` of `u (batch, labels)`, or the other way round `K v` of `v`."""
+        if self.support is None:
+            return self._product(x, out, over_labels)
+        if over_labels:
+            return torch.gather(self._product(x, None, True), 1, self.support, out=out)
+        size = math.prod(len(kernel) for kernel in self.kernels)
+        return self._product(_placed(x, self.support, size), out, False)
+
+    def _product(self, x: Tensor, out: Tensor | None, over_labels: bool) -> Tensor:
+        *others, last = self.kernels
+        if not others:
+            return torch.mm(x, last.T if over_labels else last, out=out)
+        shape, before = x.shape, len(x)
+        for kernel in others:
+            x = kernel @ x.reshape(before, len(kernel), -1)  # an axis's kernel is symmetric
+            before *= len(kernel)
+        out = None if out is None else out.view(-1, len(last))
+        return torch.mm(x.reshape(-1, len(last)), last, out=out).view(shape)
+
+    def log_sum(
+        self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
+    ) -> Tensor:
+        if self.plain and x.dtype == self.dtype:
+            return self.product(torch.exp(x, out=scratch), out, over_labels=over_labels).log_()
+        largest = x.amax(1, keepdim=True)
+        shifted = torch.sub(x, largest, out=scratch if x.dtype == self.dtype else None)
+        factors = shifted.to(self.dtype).clamp_(min=LEAST_LOG_FACTOR[self.dtype]).exp_()
+        logs = self.product(factors, out, over_labels=over_labels).log_().add_(largest)
+        return logs.to(x.dtype)
+
+    def neglected(self, log_u: Tensor, log_v: Tensor) -> Tensor:
+        """A bound on the relative error of every sum by what a cut kernel leaves out, `(batch,)`.
+
+        A term beyond the cut is at most the largest factor times the kernel there.
+        """
+        on_labels = self.log_sum(log_v, over_labels=False)
+        on_support = self.log_sum(log_u, over_labels=True).where(log_v > -torch.inf, torch.inf)
+        worst = []
+        for factors, sums in ((log_v, on_labels), (log_u, on_support)):
+            largest = factors.amax(1) - LARGEST_EXPONENT[torch.float64] + math.log(factors.shape[1])
+            worst.append((largest - sums.amin(1)).exp())
+        return worst[0] + worst[1]
+
+    def __getitem__(self, rows: Tensor) -> Products:
+        return self if self.support is None else replace(self, support=self.support[rows])
+
+
+@dataclass(frozen=True)
+class AxisLogSums(KernelSums):
+    """Along one axis of a grid after the other."""
+
+    exponents: tuple[Tensor, ...]  # −M_a/ε (cells, cells) of each axis, where the cost is Σ_a M_a
+    support: Tensor | None = None  # (batch, support); None where it is all labels, in order
+
+    def log_sum(
+        self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
+    ) -> Tensor:
+        if self.support is not None and not over_labels:
+            # The logarithm of what `_placed` would give; −inf where nothing is placed.
+            labels = math.prod(len(exponent) for exponent in self.exponents)
+            nowhere = x.new_full((len(x), labels), -math.inf)
+            shift = _finite(nowhere.scatter_reduce(1, self.support, x, "amax"))
+            powers = (x - shift.gather(1, self.support)).exp()
+            x = _placed(powers, self.support, labels).log_() + shift
+        x = self._along_axes(x)
+        if self.support is not None and over_labels:
+            x = x.gather(1, self.support)
+        return x if out is None else out.copy_(x)
+
+    def _along_axes(self, x: Tensor) -> Tensor:
+        shape, before = x.shape, len(x)
+        for exponent in self.exponents:
+            cells = len(exponent)
+            rows = x.reshape(before, cells, -1)  # (…, cells, cells of the axes after)
+            at_once = max(1, LARGEST_TEMPORARY // (cells * cells * rows.shape[2]))
+            parts = []
+            for part in rows.split(at_once):
+                terms = part.unsqueeze(1) + exponent.unsqueeze(2)
+                shift = _finite(terms.amax(2, keepdim=True))
+                parts.append((terms - shift).exp_().sum(2).log_() + shift.squeeze(2))
+            x, before = torch.cat(parts), before * cells
+        return x.reshape(shape)
+
+    def __getitem__(self, rows: Tensor) -> AxisLogSums:
+        return self if self.support is None else replace(self, support=self.support[rows])
+
+
+@dataclass(frozen=True)
+class BlockLogSums(KernelSums):
+    """Over a block of costs per example, or one for all; `epsilon` a number or `(batch, 1, 1)`."""
+
+    costs: Costs
+    epsilon: float | Tensor
+
+    def log_sum(
+        self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
+    ) -> Tensor:
+        block, dim = self.costs.block(), 2 if over_labels else 1
+        at_once = max(1, LARGEST_TEMPORARY // max(1, block.shape[1] * block.shape[2]))
+        if len(x) <= at_once:
+            logs = log_sum_exp(self.terms(x, over_labels=over_labels), dim)
+            return logs if out is None else out.copy_(logs)
+        pieces = (slice(first, first + at_once) for first in range(0, len(x), at_once))
+        parts = [self[rows].log_sum(x[rows], over_labels=over_labels) for rows in pieces]
+        return torch.cat(parts, out=out)
+
+    def terms(self, x: Tensor, *, over_labels: bool) -> Tensor:
+        """The exponents that are summed, `(batch, support, labels)`."""
+        x, block = x.unsqueeze(1 if over_labels else 2), self.costs.block()
+        if isinstance(self.epsilon, Tensor):
+            return x - block / self.epsilon
+        return torch.sub(x, block, alpha=1 / self.epsilon)
+
+    def __getitem__(self, rows: slice | Tensor) -> BlockLogSums:
+        epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
+        return BlockLogSums(self.costs[rows], epsilon)
+
+
+def kernel_sums_of(
+    problem: Problem, dtype: torch.dtype = torch.float64, *, cut: bool = False
+) -> KernelSums:
+    """The cheapest way to take a problem's sums, with products in `dtype`.
+
+    With `cut`, also with a kernel cut off at the end of their range: see `Products.neglected`.
+    """
+    epsilon, costs, support = problem.objective.epsilon, problem.costs, None
+    # The range is unknown in a trace, and there is no double precision on mps.
+    readable = _checks.can_read_values()
+    if not readable or (problem.log_h.device.type == "mps" and dtype == torch.float64):
+        return BlockLogSums(costs.gathered(), epsilon)
+    labels = torch.arange(problem.metric.size, device=problem.support.device)
+    if costs.axes is not None:
+        tables = costs.axes
+        if not (costs.shared and torch.equal(costs.support[0], labels)):
+            support = costs.support.expand_as(problem.log_y)
+    elif not shares_kernel(problem):
+        return BlockLogSums(costs.gathered(), epsilon)
+    elif costs.shared:
+        costs = costs.gathered()
+        tables = (costs.block()[0],)
+    else:
+        tables, support = (costs.of_labels(labels),), costs.support
+    exponent = costs.largest / epsilon
+    if cut or exponent <= LARGEST_EXPONENT[dtype]:
+        exponents, lowest = (
+            (x.double() / -epsilon for x in tables),
+            -LARGEST_EXPONENT[torch.float64],
+        )
+        kernels = tuple(x.exp().masked_fill_(x < lowest, 0).to(dtype) for x in exponents)
+        plain = exponent + problem.largest_shift() / epsilon <= LARGEST_PLAIN_EXPONENT[dtype]
+        return Products(kernels, plain, support, cut)
+    if costs.axes is not None:
+        return AxisLogSums(tuple(x.to(problem.dtype) / -epsilon for x in costs.axes), support)
+    return BlockLogSums(costs.gathered(), epsilon)
+
+
+def shares_kernel(problem: Problem) -> bool:
+    """Whether one kernel serves the whole batch, and takes no more memory than blocks would."""
+    costs = problem.costs
+    if costs.shared or costs.table is None:
+        return costs.shared
+    within = costs.largest / problem.objective.epsilon <= LARGEST_EXPONENT[torch.float64]
+    return within and len(costs.table) <= problem.log_y.numel()
+
+
+def log_sum_exp(x: Tensor, dim: int) -> Tensor:
+    """`log Σ exp(x)` along `dim`, clear of overflow, underflow and denormal numbers."""
+    largest = x.amax(dim, keepdim=True)
+    terms = (x - largest).clamp_(min=negligible_exponent(x.dtype)).exp_()
+    return largest.squeeze(dim) + terms.sum(dim).log()
+
+
+def _placed(v: Tensor, support: Tensor, labels: int) -> Tensor:
+    """Values of each target at its label, `(batch, labels)`; 0 elsewhere."""
+    # Padding may name a label twice, with nothing to add to it.
+    return v.new_zeros(len(v), labels).scatter_add_(1, support, v)
+
+
+def _finite(shift: Tensor) -> Tensor:
+    """`−inf` raised to what can be subtracted from itself."""
+    return shift.clamp(min=torch.finfo(shift.dtype).min)

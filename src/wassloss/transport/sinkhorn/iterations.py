@@ -1,0 +1,285 @@
+"""Sinkhorn's updates of both scalings: plain ones first, then over-relaxed in the log domain.
+
+Easy problems are done in twenty or thirty iterations, before there is a rate from which to learn
+how far to lengthen steps. Where numbers can hold the scalings, a half-step without logarithms is
+one product and one division: a third of the calls, which is all that counts on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import copy
+
+import torch
+from torch import Tensor
+
+from wassloss.transport.conditions import Conditions
+from wassloss.transport.kernel_sums import Products
+from wassloss.transport.precision import LEAST_LOG_MASS
+
+# The log-scaling of padding: no sum notices it, and unlike −inf it can be subtracted from itself.
+NOTHING = -1e30
+
+# How far steps are lengthened: see `OverRelaxation`.
+LARGEST = 1.99
+# After a change of ω the error first grows, for about 1/(2 − ω) iterations, which says nothing
+# about the rate. Wait twice as long before measuring it, and measure for as long.
+SETTLING = 2.0
+SHORTEST_MEASURE = 20  # iterations
+SLACK = 0.1  # of 2 − ω, by which a rate must exceed ω − 1 to be distinguished from it
+FAR = 0.1  # an error above which the linear theory is not to be trusted …
+LARGEST_WHILE_FAR = 1.5  # … and what is tried at most there
+LONGEST_JUMP = 4.0  # the factor by which one measurement may bring ω nearer to 2 …
+PROBE = 2.0  # … and by which ω goes back while it is only known to be large enough
+TOO_MUCH = 0.7  # what is left of the excess over 1 where the error grew
+BURST = 100.0  # the growth of the error that no settling explains
+
+
+class ScalingIterations:
+    """Both scalings of a batch, `u` and `v`, and the sums `Kᵀu` that the next half-step needs."""
+
+    def __init__(self, conditions: Conditions, sums: Products, g: Tensor) -> None:
+        self.conditions, self._products, self._damping = conditions, sums, _damping(conditions)
+        # Proposition 4.2: u = e^offset / (K v)^ρ, and likewise for v.
+        self._of_u, self._of_v = (offset.exp_() for offset in _offsets(conditions))
+        self._v = _log_scaling(conditions, g).exp_()
+        self._u = torch.empty_like(self._of_u)
+        self._sums = torch.empty_like(self._v)
+        self._find_u()
+        self._wanted = conditions.wanted(g)  # which stays, if balanced
+        self.error = torch.full_like(conditions.least_mass, torch.inf)  # of the target's marginal
+        self._seen: list[tuple[int, Tensor]] = []  # iterations and the error after them
+
+    @classmethod
+    def of(cls, conditions: Conditions, g: Tensor) -> ScalingIterations | None:
+        """An opening at target potentials `g`, if the scalings are in the range of numbers."""
+        sums = conditions.sums
+        if isinstance(sums, Products) and sums.plain and sums.dtype == g.dtype:
+            return cls(conditions, sums, g)
+        return None
+
+    def g(self) -> Tensor:
+        """The target's potentials, `(batch, support)`; 0 on padding."""
+        return self.conditions.potential(self._v.log())
+
+    def step(self, count: int) -> None:
+        """Go `count` iterations and measure the error."""
+        for _ in range(count):
+            torch.div(self._of_v, self._damped(self._sums, 1), out=self._v)
+            self._find_u()
+        if not self.conditions.objective.balanced:
+            self._wanted = self.conditions.wanted(self.g())
+        self.error = self.conditions.error(self._v * self._sums, self._wanted)
+        self._seen.append((self._seen[-1][0] + count if self._seen else count, self.error))
+
+    def onward(self) -> LogIterations:
+        """The iterations that go on from here, with steps as long as the rate suggests."""
+        longer, (now, error) = LogIterations(self.conditions, self.g()), self._seen[-1]
+        for then, earlier in reversed(self._seen):
+            if now - then >= SHORTEST_MEASURE:
+                longer.adapt(error, earlier, now - then)
+                break
+        return longer
+
+    def _find_u(self) -> None:
+        """The best `u` for the present `v`, and its sums."""
+        self._products.product(self._v, self._u, over_labels=False)
+        torch.div(self._of_u, self._damped(self._u, 0), out=self._u)
+        self._products.product(self._u, self._sums, over_labels=True)
+
+    def _damped(self, sums: Tensor, side: int) -> Tensor:
+        damping = self._damping[side]
+        return sums if damping == 1 else sums.pow_(damping)
+
+
+class LogIterations:
+    """The logs of both scalings of a batch, `log u = f/ε + α` and `log v = g/ε + β`.
+
+    A half-step is a sum over the kernel and two calls on `(batch, labels)`. Tensors are updated in
+    place and nothing waits for the device, so a CUDA graph can hold many steps.
+    """
+
+    def __init__(self, conditions: Conditions, g: Tensor) -> None:
+        self.conditions, self._damping = conditions, _damping(conditions)
+        self._offset_u, self._offset_v = _offsets(conditions)
+        self._log_v = _log_scaling(conditions, g)
+        self._best_u = torch.empty_like(self._offset_u)  # for the present v; scratch in between
+        self._scratch_v = torch.empty_like(self._log_v)
+        # Of the target's marginal, at the best u.
+        self.error = torch.full_like(conditions.least_mass, torch.inf)
+        self._find_best_u()
+        self._log_u = self._best_u.clone()
+        self._kept_u, self._kept_v = self._log_u.clone(), self._log_v.clone()
+        self._relaxation = OverRelaxation(self._log_v)
+
+    def __getitem__(self, rows: Tensor) -> LogIterations:
+        """The same iterations of some examples."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if name != "_damping":  # which is that of all examples
+                setattr(other, name, value[rows])
+        return other
+
+    def g(self) -> Tensor:
+        """The target's potentials, `(batch, support)`; 0 on padding."""
+        return self.conditions.potential(self._log_v)
+
+    def neglects_too_much(self, tol: float) -> bool:
+        """Whether a cut kernel neglects more than `tol` at the best `u` for the present `v`."""
+        sums = self.conditions.sums
+        if not isinstance(sums, Products) or not sums.cut:
+            return False
+        log_v = self._log_v.where(self.conditions.present, -torch.inf)
+        return bool((sums.neglected(self._best_u, log_v) > tol).any())
+
+    def step(self, count: int) -> None:
+        """Go `count` iterations, measure the error, and adapt the relaxation to it."""
+        log_sum, omega = self.conditions.sums.log_sum, self._relaxation.omega
+        for _ in range(count):
+            log_sum(self._log_u, self._best_u, self._scratch_v, over_labels=True)
+            torch.sub(self._offset_v, self._scratch_v, alpha=self._damping[1], out=self._scratch_v)
+            self._log_v.lerp_(self._scratch_v, omega)
+            self._find_best_u()
+            self._log_u.lerp_(self._best_u, omega)
+        # The best u meets the prediction's marginal exactly: what is left is the target's.
+        wanted = self.conditions.wanted(self.g())
+        mass = (log_sum(self._best_u, over_labels=True) + self._log_v).exp()
+        self.error.copy_(self.conditions.error(mass, wanted))
+        self._restore(*self._relaxation.judge(self.error, count))
+        if self.conditions.objective.balanced:  # as in `_log_scaling`
+            shift = self._log_v.amax(1, keepdim=True)
+            self._log_v.sub_(shift)
+            self._log_u.add_(shift)
+
+    def adapt(self, error: Tensor, earlier: Tensor, count: int) -> None:
+        """Take over from plain steps: their error now, and what it was `count` iterations ago."""
+        self.error.copy_(error)
+        self._relaxation.reference.copy_(earlier.unsqueeze(1))
+        self._relaxation.judge(error, count)
+
+    def _find_best_u(self) -> None:
+        sums, scratch, out = self.conditions.sums, self._scratch_v, self._best_u
+        sums.log_sum(self._log_v, scratch, out, over_labels=False)
+        torch.sub(self._offset_u, out, alpha=self._damping[0], out=out)
+
+    def _restore(self, good: Tensor, burst: Tensor) -> None:
+        """Keep what is good; go back to that where a longer step left the range of numbers."""
+        for kept, now in ((self._kept_u, self._log_u), (self._kept_v, self._log_v)):
+            kept.copy_(torch.where(good, now, kept))
+            now.copy_(torch.where(burst, kept, now))
+
+
+class OverRelaxation:
+    """The factor `1 ≤ ω < 2` of each example, and what has been seen of its error.
+
+    Plain updates (`ω = 1`) shrink the error by a factor `θ` an iteration, with `1 − θ` of the
+    order of `ε`; `ω = 2 / (1 + √(1 − θ))` brings that to its square root, the rate `ω − 1`
+    (Thibault et al., *Overrelaxed Sinkhorn-Knopp*, 2021). Young's formula for successive
+    over-relaxation gives `θ` from the rate `λ` at any smaller `ω`: `θ = (λ + ω − 1)² / (λ ω²)`.
+
+    Tensors are changed in place, without reading their values, so a CUDA graph can hold the steps.
+    """
+
+    def __init__(self, like: Tensor) -> None:
+        """From a tensor `(batch, …)`, for dtype and device."""
+        ones = torch.ones_like(like[:, :1])
+        self.omega = ones.clone()  # (batch, 1), as all below
+        self.reference = torch.full_like(ones, math.inf)  # the error when measuring began
+        self.waited = torch.zeros_like(ones)  # iterations since then, or since ω changed
+        self.sure = torch.zeros_like(ones, dtype=torch.bool)  # ω was told from a smaller one
+        self.least = torch.full_like(ones, math.inf)  # the smallest error since ω changed
+
+    def __getitem__(self, rows: Tensor) -> OverRelaxation:
+        other = copy(self)
+        for name, value in vars(self).items():
+            setattr(other, name, value[rows])
+        return other
+
+    def judge(self, error: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Take note of the error after `count` more iterations.
+
+        Returns masks `(batch, 1)`: where potentials are the best to come back to, and where they
+        burst and must go back.
+        """
+        error, omega = error.unsqueeze(1), self.omega
+        self.waited.add_(count)
+        span = SETTLING / (2 - omega)
+        measuring = self.reference < math.inf
+        begins = ~measuring & (self.waited >= span)
+        ends = measuring & (self.waited >= span.clamp(min=SHORTEST_MEASURE))
+        burst = ~(error <= BURST * self.least) & (omega > 1)  # a NaN compares false
+
+        rate = (error / self.reference).clamp(1e-12, 1e12) ** (1 / self.waited.clamp(min=1))
+        theta = ((rate + omega - 1) ** 2 / (rate * omega**2)).clamp(max=1 - 1e-6)
+        best = (2 / (1 + (1 - theta).sqrt())).clamp(max=LARGEST)
+        best = torch.where(error > FAR, best.clamp(max=LARGEST_WHILE_FAR), best)
+        best = torch.minimum(best, 2 - (2 - omega) / LONGEST_JUMP)
+        slow = rate > omega - 1 + SLACK * (2 - omega)
+        # Any ω beyond the best has the rate ω − 1: only a smaller ω tells how far beyond it is.
+        less = torch.where(self.sure, omega, 2 - (2 - omega) * PROBE).clamp(min=1)
+        told = torch.where(slow, torch.maximum(best, omega), less)
+        told = torch.where(burst | (rate > 1), 1 + (omega - 1) * TOO_MUCH, told)
+        told = torch.where(ends | burst, told, omega)
+
+        self.sure.logical_or_(ends & slow & (omega > 1))
+        changed = told != omega
+        good = ~burst & (changed | (error <= self.least))
+        self.least.copy_(torch.where(good, error, self.least))
+        anew = begins | ends | burst
+        reference = torch.where(anew, error, self.reference)
+        self.reference.copy_(reference.masked_fill(changed | burst, math.inf))
+        self.waited.masked_fill_(anew, 0)
+        omega.copy_(told)
+        return good, burst
+
+
+def repeated(steps: LogIterations, count: int) -> Callable[[], None]:
+    """`steps.step(count)`, on a GPU as one CUDA graph instead of some hundred launches."""
+
+    def step() -> None:
+        steps.step(count)
+
+    if steps.error.device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        return step
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(steps.error.device)
+    stream.wait_stream(torch.cuda.current_stream(steps.error.device))
+    try:
+        # torch.cuda.graph would collect garbage first, which takes longer than most solves.
+        with torch.cuda.stream(stream):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                step()
+            finally:
+                graph.capture_end()
+    except RuntimeError:  # a library that cannot be captured: launch call by call
+        return step
+    torch.cuda.current_stream(steps.error.device).wait_stream(stream)
+    return graph.replay
+
+
+def _damping(conditions: Conditions) -> tuple[float, float]:
+    objective, epsilon = conditions.objective, conditions.epsilon
+    return float(objective.damping(epsilon, 0)), float(objective.damping(epsilon, 1))
+
+
+def _log_scaling(conditions: Conditions, g: Tensor) -> Tensor:
+    """`log v` of target potentials; balanced, it is defined up to a factor: the largest is 1."""
+    log_v = conditions.log_v(g).clamp(min=NOTHING)
+    return log_v - log_v.amax(1, keepdim=True) if conditions.objective.balanced else log_v
+
+
+def _offsets(conditions: Conditions) -> list[Tensor]:
+    """Proposition 4.2 in scalings: `log u = offset_u − ρ_a log K v`, and likewise for `v`."""
+    sides = (conditions.log_h, conditions.alpha), (conditions.log_y, conditions.beta)
+    offsets = []
+    for (log_mass, log_reference), damping in zip(sides, _damping(conditions), strict=True):
+        offset, absent = log_mass, log_mass == -torch.inf
+        if damping != 1:
+            offset = torch.lerp(log_reference, log_mass, damping).masked_fill_(absent, NOTHING)
+        if isinstance(conditions.sums, Products):
+            # A mass that no sum can feel must not lead to denormal numbers, which are slow.
+            least = offset.amax(1, keepdim=True) + LEAST_LOG_MASS[offset.dtype]
+            offset = torch.maximum(offset, least)
+        offsets.append(offset.masked_fill(absent, NOTHING))
+    return offsets
