@@ -40,7 +40,9 @@ def w(h: Any = H, y: Any = H, metric: Any = METRIC, **keywords: Any) -> torch.Te
 
 
 def loss(logits: Any = LOGITS, target: Any = IDS, metric: Any = METRIC, **keywords: Any) -> Any:
-    return wl.WassersteinLoss(metric, **keywords, own_units=True)(logits, target)
+    return wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **keywords}, own_units=True)(
+        logits, target
+    )
 
 
 def relaxed(log_h: Any = LOGITS, target: Any = H, metric: Any = METRIC, **keywords: Any) -> Any:

@@ -68,14 +68,20 @@ def loss_and_gradient(loss_fn, logits: Tensor, target, device) -> tuple[Tensor, 
 
 def compare(use, kernels, metric, logits, target, *, expect_fused=True, **keywords) -> None:
     """The same loss by the kernels, and by the composed functions in double precision."""
-    loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords, own_units=True)
+    loss_fn = wl.WassersteinLoss(
+        metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+    )
     device = use(kernels)
     if expect_fused:
         assert run(kernels, metric, logits, target, **keywords) is not None
     values, gradient = loss_and_gradient(loss_fn, logits, target, device)
     use(None)
     loss_fn = wl.WassersteinLoss(
-        metric.to(dtype=F64), reduction="none", **keywords, tol=1e-9, own_units=True
+        metric.to(dtype=F64),
+        reduction="none",
+        **{"kl_weight": 0.0, **keywords},
+        tol=1e-9,
+        own_units=True,
     )
     if isinstance(target, SparseTarget):
         target = SparseTarget(target.indices, target.weights.double())
@@ -138,7 +144,10 @@ def compare_iterations(use, kernels, metric, logits, target, tolerance, **keywor
     for own, dtype in ((kernels, logits.dtype), (None, F64)):
         device = use(own)
         loss_fn = wl.WassersteinLoss(
-            metric.to(dtype=dtype), reduction="none", **keywords, own_units=True
+            metric.to(dtype=dtype),
+            reduction="none",
+            **{"kl_weight": 0.0, **keywords},
+            own_units=True,
         )
         given = SparseTarget(target.indices, target.weights.to(dtype))
         found.append(loss_and_gradient(loss_fn, logits.to(dtype), given, device))
@@ -504,7 +513,9 @@ def test_gradients_of_a_reduced_loss_add_up_in_place(use):
 
 
 def nearest_by(use, kernels, metric, logits, target, **keywords) -> tuple[Tensor, Tensor]:
-    loss_fn = wl.NearestWassersteinLoss(metric, reduction="none", **keywords, own_units=True)
+    loss_fn = wl.NearestWassersteinLoss(
+        metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+    )
     return loss_and_gradient(loss_fn, logits, target, use(kernels))
 
 

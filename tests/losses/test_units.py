@@ -98,7 +98,7 @@ def test_as_in_the_paper() -> None:
 
 
 def test_own_units_must_be_a_flag() -> None:
-    with pytest.raises(TypeError, match="own_units must be True or False, got 2.0"):
+    with pytest.raises(TypeError, match=r"own_units must be True or False, got 2\.0"):
         wl.WassersteinLoss(Ordinal(3), own_units=2.0)
 
 

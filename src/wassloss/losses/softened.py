@@ -20,12 +20,15 @@ def softened(target: SparseTarget, metric: GroundMetric, strength: float, neares
     """
     weights = target.weights
     columns = metric.unchecked_cost_columns(target.indices).detach().to(weights.dtype)
-    # Less the least cost of each label, which changes nothing but that no quotient is all infinite.
-    far = (columns - columns.amin(2, keepdim=True)) / -strength  # (batch or 1, support, labels)
     if nearest:
         absent = (weights == 0).unsqueeze(2)
-        return far.masked_fill(absent, -math.inf).amax(1).softmax(1)
-    soft = far.softmax(2)
+        return _softmin(columns.masked_fill(absent, math.inf).amin(1), strength)
+    soft = _softmin(columns, strength)  # (batch or 1, support, labels)
     if len(soft) != len(weights):  # every label, for all examples
         return weights @ soft[0]
     return torch.bmm(weights.unsqueeze(1), soft).squeeze(1)
+
+
+def _softmin(costs: Tensor, strength: float) -> Tensor:
+    # Less the least, which changes nothing but that the quotients are not all infinite.
+    return ((costs.amin(-1, keepdim=True) - costs) / strength).softmax(-1)
