@@ -97,6 +97,7 @@ def train_and_score(
             regularizer=setting.loss,
             kl_weight=setting.kl_weight,
             scaling_iterations=10,
+            own_units=True,
         )
     train = data.parts["train"]
     model = torch.nn.Linear(train.features.shape[1], labels, device=device)

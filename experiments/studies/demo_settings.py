@@ -44,6 +44,7 @@ def validation_score(trial: Trial, data: wl.data.Dataset, metric: wl.ground.Grou
             epsilon=trial.epsilon * median,
             kl_weight=trial.alpha * median,
             normalize_target=True,
+            own_units=True,
         )
     plan = wl.TrainingPlan(
         steps=800,

@@ -22,9 +22,14 @@ KL, W = "KL alone", "W + α KL"
 # The best of 20 settings for each loss: python -m experiments.studies.demo_settings
 _CHOSEN = {
     KL: {"loss": "kl", "learning_rate": 0.016, "weight_decay": 0.008},
-    W: {"learning_rate": 0.01, "weight_decay": 0.004, "power": 2.0},
+    W: {
+        "learning_rate": 0.01,
+        "weight_decay": 0.004,
+        "power": 2.0,
+        "epsilon": 0.2,
+        "kl_weight": 0.1,
+    },
 }
-_EPSILON, _ALPHA = 0.2, 0.1  # of W, in units of the median cost
 
 
 def run_demo(
@@ -55,7 +60,7 @@ def run_demo(
 
 
 def _settings(name: str, quick: bool) -> Settings:
-    settings = Settings(
+    return Settings(
         "clipart",
         validation=0.2,
         steps=60 if quick else 800,
@@ -64,11 +69,6 @@ def _settings(name: str, quick: bool) -> Settings:
         score="top5_cost",
         **_CHOSEN[name],  # type: ignore[arg-type]
     )
-    metric = clipart().metric
-    if name == KL or metric is None:
-        return settings
-    median = metric.with_cost(power=settings.power).median_cost()
-    return replace(settings, epsilon=_EPSILON * median, kl_weight=_ALPHA * median)
 
 
 def _run(settings: Settings, path: Path) -> ExampleScores:

@@ -27,7 +27,7 @@ NAMES = {
         NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss baselines solve wasserstein
     """,
     "wassloss.losses.baselines": """
-        ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss SoftenedKLLoss
+        ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss
         SquaredEMDLoss WeightedSum
     """,
     "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",

@@ -46,7 +46,9 @@ def perceptron_without_dropout(seed: int = 0) -> wl.models.MLP:
 
 
 def wasserstein(**keywords: Any) -> wl.WassersteinLoss:
-    return wl.WassersteinLoss(wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2, **keywords)
+    return wl.WassersteinLoss(
+        wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2, **keywords, own_units=True
+    )
 
 
 class Stream:

@@ -46,10 +46,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     It minimises the weighted mean of
 
-    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{\tilde M + \kappa}
+    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{1 + \kappa}
 
-    plus `½ alpha Σ‖θ‖²` (not on biases), where `κ` is `kl_weight` and `M̃` the metric's median cost.
-    For large `kl_weight` that is `LogisticRegression(C=1 / (n alpha))` on standardised features.
+    plus `½ alpha / n Σ‖θ‖²` (not on biases), where `κ` is `kl_weight`, `n` the total weight of the
+    examples, and costs are in units of the median cost between two labels. For large `kl_weight`
+    that is `LogisticRegression(C=1 / alpha)` on standardised features.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
@@ -58,8 +59,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         classes: the class of each label of the metric, in its order. If left out, classes are the
             names in the metric's `labels` or, without those, label numbers in 0..K-1, which must
             include 0. A guess would depend on which classes a fold of the data contains.
-        kl_weight: in units of the cost; by default a tenth of the median cost.
-        epsilon: entropic strength, by default a fifth of the median cost; 0 is exact.
+        kl_weight, epsilon: as in :class:`~wassloss.WassersteinLoss`, with its defaults.
         power: exponent of the cost; None for the metric's own.
         hidden_layer_sizes: width of each hidden layer; none for a linear model.
         solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps
@@ -70,7 +70,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         tol: on the gradient's largest component, for L-BFGS.
         learning_rate: of the small steps; by default 0.01 for Adam, 0.1 for SGD.
         batch_size: examples per small step.
-        alpha: strength of the penalty, as in scikit-learn's `SGDClassifier`.
+        alpha: strength of the penalty, which is divided by the number of examples, as in
+            scikit-learn's `MLPClassifier`.
         class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
             `sample_weight`. For class ids only.
         standardize: bring the features to mean 0 and variance 1 first.
@@ -117,7 +118,6 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
         """
         first = not hasattr(self, "model_")
-        plan = self._plan()
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight must be a dictionary for partial_fit, which does not see all classes "
@@ -137,6 +137,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
                 f" got {list(classes)}"
             )
         X, y, weight = weighted_rows(X, y, weight)
+        before = 0.0 if first else getattr(self, "_weight_seen", 0.0)
+        self._weight_seen = before + (len(X) if weight is None else float(weight.sum()))
+        plan = self._plan(self._weight_seen)
         target = self._target(y, weight)
         self._standardize(X, weight)
         if first:

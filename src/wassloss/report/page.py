@@ -15,6 +15,7 @@ import numpy as np
 
 from wassloss import __version__
 from wassloss._files import write_file
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.report.content import Report
 from wassloss.runs import TrainedRun
 from wassloss.runs.evaluation import MEANING
@@ -79,8 +80,10 @@ def _settings(run: TrainedRun) -> dict[str, str]:
     """Settings, model, metric and versions of a run as words."""
     config = run.config
     shown: dict[str, Any] = dict(config["settings"])
-    if shown.get("epsilon") is None and config["epsilon"] is not None:
-        shown["epsilon"] = f"{config['epsilon']:.4g} (default)"
+    if shown["loss"] == "wasserstein":
+        for name, default in (("epsilon", EPSILON), ("kl_weight", KL_WEIGHT)):
+            if shown[name] is None:
+                shown[name] = f"{default:g} (default)"
     shown["model"] = ", ".join(f"{k} {v}" for k, v in config["model"].items())
     shown["metric"] = repr(run.metric)
     shown |= {f"{name} version": value for name, value in config["versions"].items()}
