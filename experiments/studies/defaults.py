@@ -93,7 +93,7 @@ def train_and_score(
     else:
         loss_fn = wl.WassersteinLoss(
             metric,
-            epsilon=setting.epsilon,
+            epsilon=0.2 if setting.epsilon is None else setting.epsilon,
             regularizer=setting.loss,
             kl_weight=setting.kl_weight,
             scaling_iterations=10,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +15,10 @@ from torch.nn import functional
 
 from experiments.lab.networks.tasks import Kind, Target, Task
 from experiments.lab.sparse import as_dense
-from wassloss.ground import GroundMetric, Matrix
 from wassloss.losses import NearestWassersteinLoss, WassersteinLoss
 from wassloss.losses.baselines import (
     ExpectedCostLoss,
     KLLoss,
-    SoftenedKLLoss,
     SquaredEMDLoss,
     WeightedSum,
 )
@@ -51,11 +50,6 @@ class Family:
     kinds: tuple[Kind, ...] = EVERYTHING
     ours: bool = False
     probabilities: Callable[[Tensor], Tensor] = softmax
-
-
-def in_medians(metric: GroundMetric, power: float = 1.0) -> GroundMetric:
-    """The metric with a median cost of 1."""
-    return metric.with_cost(power=power, scale="median")
 
 
 class LabelSmoothing(nn.Module):
@@ -138,41 +132,35 @@ def chained(logits: Tensor) -> Tensor:
 def _wasserstein(
     task: Task, s: Strengths, *, regularizer: str = "plan", debiased: bool = False
 ) -> nn.Module:
-    loss = WassersteinLoss(
-        in_medians(task.metric, s.get("power", 1.0)),
+    return WassersteinLoss(
+        task.metric.with_cost(power=s.get("power", 1.0)),
         epsilon=s["epsilon"],
-        kl_weight=0.0 if "width" in s else s.get("alpha", 0.0),
+        kl_weight=s.get("alpha", 0.0),
+        softening=s.get("softening", 0.0),
         regularizer=regularizer,
         debiased=debiased,
         normalize_target=True,
     )
-    return _with_softened(loss, task, s)
 
 
 def _nearest(task: Task, s: Strengths) -> nn.Module:
-    loss = NearestWassersteinLoss(
-        in_medians(task.metric, s.get("power", 1.0)),
+    return NearestWassersteinLoss(
+        task.metric.with_cost(power=s.get("power", 1.0)),
         epsilon=s["epsilon"],
-        kl_weight=0.0 if "width" in s else s["alpha"],
+        kl_weight=s["alpha"],
+        softening=s.get("softening", 0.0),
     )
-    return _with_softened(loss, task, s)
 
 
-def _with_softened(loss: nn.Module, task: Task, s: Strengths) -> nn.Module:
-    if "width" not in s:
-        return loss
-    return WeightedSum([loss, _sord(task, s)], [1.0, s["alpha"]])
-
-
-def _sord(task: Task, s: Strengths) -> nn.Module:
-    """`exp(−(d/w)²)`."""
-    return SoftenedKLLoss(in_medians(task.metric), s["width"] * task.metric.median_cost())
-
-
-def _soft(task: Task, s: Strengths) -> nn.Module:
-    """`exp(−d/w)`: the square of a root."""
-    root = Matrix((task.metric.distance() / task.metric.median_cost()).sqrt())
-    return SoftenedKLLoss(root, s["width"] ** 0.5)
+def _softened(task: Task, s: Strengths, *, power: float) -> nn.Module:
+    """KL alone, on labels softened by `exp(−d^power / softening)`."""
+    return WassersteinLoss(
+        task.metric.with_cost(power=power),
+        kl_weight=1.0,
+        softening=s["softening"],
+        transport_weight=0.0,
+        normalize_target=True,
+    )
 
 
 def _squared_emd(task: Task, s: Strengths) -> nn.Module:
@@ -186,7 +174,7 @@ def _hxe(task: Task, s: Strengths) -> nn.Module:
     return HierarchicalCrossEntropy(task.tree, s["alpha"])
 
 
-EPSILON, ALPHA, WIDTH = (0.03, 0.5), (0.05, 1.5), (0.1, 1.0)
+EPSILON, ALPHA, SOFTENING = (0.03, 0.5), (0.05, 1.5), (0.03, 0.3)
 STRENGTHS = {"epsilon": EPSILON, "alpha": ALPHA}
 FAMILIES: dict[str, Family] = {
     "ce": Family("cross-entropy", lambda task, s: KLLoss(task.metric.size)),
@@ -195,14 +183,14 @@ FAMILIES: dict[str, Family] = {
         lambda task, s: LabelSmoothing(task.metric.size, s["share"]),
         {"share": (0.02, 0.3)},
     ),
-    "soft": Family("soft labels exp(−d/w)", _soft, {"width": (0.03, 0.3)}),
-    "sord": Family("soft labels exp(−(d/w)²)", _sord, {"width": WIDTH}),
+    "soft": Family("soft labels exp(−d)", partial(_softened, power=1.0), {"softening": SOFTENING}),
+    "sord": Family("soft labels exp(−d²)", partial(_softened, power=2.0), {"softening": (0.01, 1)}),
     "hxe": Family("HXE", _hxe, {"alpha": (0.03, 0.6)}, ("taxonomy",)),
     "emd2": Family("squared EMD + KL", _squared_emd, {"alpha": ALPHA}, ("ordered",)),
     "corn": Family("CORN", lambda task, s: Corn(), {}, ("ordered",), probabilities=chained),
     "expected": Family(
         "expected cost + KL",
-        lambda task, s: ExpectedCostLoss(in_medians(task.metric), kl_weight=s["alpha"]),
+        lambda task, s: ExpectedCostLoss(task.metric.in_medians(), kl_weight=s["alpha"]),
         {"alpha": ALPHA},
     ),
     "default": Family(
@@ -212,7 +200,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "w-plain": Family("W", _wasserstein, {"epsilon": EPSILON}, ours=True),
     "w": Family("W + KL", _wasserstein, STRENGTHS, ours=True),
-    "w-soft": Family("W + soft KL", _wasserstein, {**STRENGTHS, "width": WIDTH}, ours=True),
+    "w-soft": Family("W + soft KL", _wasserstein, {**STRENGTHS, "softening": SOFTENING}, ours=True),
     "w-product": Family(
         "W product + KL",
         lambda task, s: _wasserstein(task, s, regularizer="product"),
@@ -228,7 +216,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "w-nearest": Family("W nearest + KL", _nearest, STRENGTHS, ("tags",), ours=True),
     "w-nearest-soft": Family(
-        "W nearest + soft KL", _nearest, {**STRENGTHS, "width": WIDTH}, ("tags",), ours=True
+        "W nearest + soft KL", _nearest, {**STRENGTHS, "softening": SOFTENING}, ("tags",), ours=True
     ),
 }
 
