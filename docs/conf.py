@@ -49,7 +49,7 @@ nitpick_ignore_regex = [
     # Documented elsewhere; the build does not fetch inventories.
     ("py:.*", r"(torch|numpy|sklearn|abc|enum|collections|typing|torchmetrics)\..*"),
     # Private modules that docstrings mention.
-    ("py:.*", r"wassloss\.(data\.layout|data\.parquet|ground\.axioms|training\.batches).*"),
+    ("py:.*", r"wassloss\.training\.batches.*"),
     ("py:.*", r"wassloss\.(estimators\.(base|model_file)|transport)\..*"),
 ]
 
@@ -97,6 +97,12 @@ def _skip(app, what, name, thing, skip, options):
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
+def _name_public_bases(app, name, thing, options, bases):
+    """Say of a class what it is a kind of, not from where it shares its code."""
+    public = [base.__base__ if base.__name__.startswith("_") else base for base in bases]
+    bases[:] = dict.fromkeys(public)
+
+
 def _link_to_the_gallery(app, page, source):
     """Links to an example's source on a code host lead to its gallery page here."""
     up = r"\((?:\.\./)+examples"
@@ -142,3 +148,4 @@ def setup(app):
     app.connect("source-read", _list_the_rest)
     app.add_html_math_renderer("mathml", _mathml(as_block=False), _mathml(as_block=True))
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-bases", _name_public_bases)

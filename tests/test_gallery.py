@@ -20,7 +20,14 @@ def test_there_are_enough_to_look_at() -> None:
     assert len(EXAMPLES) >= 8
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem == "plot_noisy_labels" else [])
+        for path in EXAMPLES
+    ],
+    ids=lambda path: path.stem,
+)
 def test_example(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightning_fabric")
     monkeypatch.setattr(plt, "show", lambda: None)

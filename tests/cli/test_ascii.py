@@ -88,7 +88,7 @@ def test_predictions_are_not_respelled(folder: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"PYTHONIOENCODING": "ascii"},
+        pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.slow),
         {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
     ],
     ids=["PYTHONIOENCODING", "LC_ALL"],

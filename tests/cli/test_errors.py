@@ -451,6 +451,7 @@ def test_a_hint_where_the_extra_is_missing() -> None:
     assert done.stderr == 'wassloss: the command line needs pip install "wassloss[cli]"\n'
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_with_twice_the_batch(
     data: Path, metric: Path, tmp_path: Path
 ) -> None:

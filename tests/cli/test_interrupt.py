@@ -34,7 +34,14 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "module",
-    ["torch", "torch.nn", "numpy", "typer", "rich.console", "wassloss.cli.train", "scipy.linalg"],
+    [
+        "torch",
+        "wassloss.cli.train",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("torch.nn", "numpy", "typer", "rich.console", "scipy.linalg")
+        ),
+    ],
 )
 def test_while_it_imports(module: str, data: Path, tmp_path: Path) -> None:
     words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / "run", *QUICK)
@@ -42,6 +49,7 @@ def test_while_it_imports(module: str, data: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_while_it_trains(data: Path, tmp_path: Path) -> None:
     """Before there is a run, and once there is one, with what was saved and how to go on."""
     run = tmp_path / "run"
@@ -64,10 +72,10 @@ def test_while_it_trains(data: Path, tmp_path: Path) -> None:
     "line",
     [
         "evaluate {0}/run",
-        "predict {0}/run {0}/data.npz",
         "report {0}/run --out {0}/report.html",
-        "metric show {0}/metric.npz",
-        "data show {0}/data.npz",
+        pytest.param("predict {0}/run {0}/data.npz", marks=pytest.mark.slow),
+        pytest.param("metric show {0}/metric.npz", marks=pytest.mark.slow),
+        pytest.param("data show {0}/data.npz", marks=pytest.mark.slow),
     ],
 )
 def test_other_commands(line: str, tmp_path: Path) -> None:
@@ -81,6 +89,7 @@ def test_other_commands(line: str, tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_demonstration(tmp_path: Path) -> None:
     found = interrupted("model.safetensors.", "demo", "--quick", "--seeds", 1, "--out", tmp_path)
     assert (found[0], found[2]) == (130, "Interrupted.\n")
@@ -92,6 +101,7 @@ def test_when_all_is_done() -> None:
     assert out.startswith("wassloss ")
 
 
+@pytest.mark.slow
 def test_a_command_that_was_told_to_ignore_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

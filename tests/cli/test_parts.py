@@ -95,6 +95,7 @@ def test_names_that_come_to_the_same(tmp_path: Path) -> None:
     assert data.part("TRAIN").features.tolist() == [[1], [2]]
 
 
+@pytest.mark.slow
 def test_a_process_says_it_once(metric: Path, tmp_path: Path) -> None:
     """Warnings of this kind are shown to users, not only to tests."""
     data = renamed({"validation": "valid"}, tmp_path / "data.csv")

@@ -294,6 +294,7 @@ def test_bad_files(tmp_path: Path, paths: list[Path]) -> None:
         list(stream)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
 def test_a_set_larger_than_the_memory_allowed(tmp_path: Path) -> None:
     import pyarrow as pa

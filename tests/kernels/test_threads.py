@@ -25,7 +25,7 @@ def four_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("when", ["after-main", "atexit"])
+@pytest.mark.parametrize("when", ["after-main", pytest.param("atexit", marks=pytest.mark.slow)])
 def test_after_the_main_thread(when: str) -> None:
     """A thread that outlives it, or a hook at exit: the same answers."""
     pytest.importorskip("lightning_fabric")

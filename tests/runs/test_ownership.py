@@ -91,6 +91,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / ".owner.json").exists()
 
 
+@pytest.mark.slow
 def test_of_two_runs_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
     data_file(tmp_path)
     both = [started(tmp_path, tmp_path / "run", 2000) for _ in range(2)]

@@ -242,7 +242,11 @@ def _process(rank: int, parts: list[list[Tensor]], folder: str) -> None:
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("uneven", [False, True], ids=["both work", "one is idle"])
+@pytest.mark.parametrize(
+    "uneven",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["both work", "one is idle"],
+)
 @pytest.mark.filterwarnings("ignore:.*compute.*called before.*update:UserWarning")
 def test_two_processes_are_as_one(tmp_path: Path, uneven: bool) -> None:
     everything = torch.arange(23)

@@ -213,3 +213,19 @@ def test_scalings_that_unequal_masses_take_out_of_range_stay_in_the_log_domain(
     torch.testing.assert_close(
         found.value.double(), wl.solve(**given, solver=Newton()).value.double(), rtol=1e-4, atol=0
     )
+
+
+@pytest.mark.parametrize("epsilon", [0.042, 0.049, 0.056, 0.058])
+def test_labels_without_mass_under_a_strong_damping(epsilon: float) -> None:
+    # The log that stands for no mass is huge, and so is β of the product: a scaling recovered from
+    # such a label's potential once was rounding noise of it, up to the infinite.
+    h = torch.tensor([[0, 0, 0, 0, 9.173, 0, 0, 0]])
+    y = torch.tensor([[0, 0.2994, 2.975, 0, 0, 5.45e-6, 2.201, 2.505]])
+    asked: dict[str, Any] = {"epsilon": epsilon, "gamma": (math.inf, 0.018)}
+    metric = wl.ground.Ordinal(8, power=2, scale=28.0)
+    found = []
+    for solver in (Sinkhorn(), Newton()):
+        target = y.clone().requires_grad_()  # so that labels without mass have a gradient
+        value = wl.wasserstein(h, target, metric, regularizer="product", solver=solver, **asked)
+        found.append((value, *torch.autograd.grad(value.sum(), target)))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)

@@ -61,6 +61,7 @@ class GroundMetric(ABC):
     """
 
     _FIELDS: ClassVar[tuple[str, ...]]  # the constructor's array arguments, which a file holds
+    _LEARNED: ClassVar[str | None] = None  # the attribute that may require a gradient
     is_distance: ClassVar[bool] = True
     """Whether costs are symmetric, and 0 from a label to itself."""
     _known_costs: Tensor | None = None  # (K, K), see known_costs
@@ -120,7 +121,8 @@ class GroundMetric(ABC):
     @property
     def requires_grad(self) -> bool:
         """Whether distances carry a gradient to what the metric was built from."""
-        return any(t.requires_grad for t in vars(self).values() if isinstance(t, Tensor))
+        # By name: torch.compile cannot look through vars(self) before torch 2.13.
+        return self._LEARNED is not None and bool(getattr(self, self._LEARNED).requires_grad)
 
     def distance_columns(self, indices: int | Numbers) -> Tensor:
         """Distances from every label to a few chosen ones.

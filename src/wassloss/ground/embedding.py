@@ -53,6 +53,7 @@ class Embedding(GroundMetric):
     """
 
     _FIELDS = ("vectors",)
+    _LEARNED = "_vectors"
 
     def __init__(
         self, vectors: Numbers, normalize: bool = True, **keywords: Unpack[MetricKeywords]

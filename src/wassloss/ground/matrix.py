@@ -30,6 +30,8 @@ _ERROR_OF_SQUARES = 512
 class _Table(GroundMetric):
     """A matrix (K, K) whose entry [i, j] is from label i to label j."""
 
+    _LEARNED = "_table"
+
     def __init__(self, given: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         (name,) = self._FIELDS
         table = float_tensor(name, given, shape="(labels, labels)", differentiable=True)

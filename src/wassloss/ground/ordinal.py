@@ -38,6 +38,7 @@ class Ordinal(GroundMetric):
     """
 
     _FIELDS = ("positions",)
+    _LEARNED = "positions"
     positions: Tensor
     """The labels' positions on the line, shape (K,)."""
 

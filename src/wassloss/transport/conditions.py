@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from wassloss.kernels.newton_constants import NO_LOG_MASS
 from wassloss.transport.kernel_sums import KernelSums
 from wassloss.transport.objective import Objective
 from wassloss.transport.problem import Problem
@@ -85,8 +86,12 @@ class Conditions:
         return (damping * self.epsilon * (self.log_y - self.beta - log_sum)).where(self.present, 0)
 
     def potential(self, log_v: Tensor) -> Tensor:
-        """The target's potentials of log-scalings `g/ε + β`, `(batch, support)`; 0 on padding."""
-        return (self.epsilon * (log_v - self.beta)).where(self.present, 0)
+        """The target's potentials of log-scalings `g/ε + β`, `(batch, support)`.
+
+        It is 0 on padding, and on labels whose log-mass stands for none: `β` may be that number,
+        too large to be subtracted and added again, and no sum feels the potential there.
+        """
+        return (self.epsilon * (log_v - self.beta)).where(self.log_y > NO_LOG_MASS, 0)
 
     def wanted(self, g: Tensor) -> Tensor:
         """`y e^{−g/γ_b}`, which `Tᵀ1` equals at the optimum: `y` itself when balanced."""
