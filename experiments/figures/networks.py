@@ -9,7 +9,7 @@ the data that are not for testing, begin the weights and order the examples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 LEAST_COST = "least cost: "
 DECISIONS = ("", LEAST_COST)
+LONG = ("tiny-imagenet-450",)  # a minute or more a run, on an H200
 SHOWN = ("distance", "right", "auc", "nll")
 TITLES = {
     "distance": "mean distance",
@@ -52,6 +53,7 @@ class Settings:
 
     Attributes:
         tasks: that losses are tuned on.
+        images: likewise, with half as many trials and 3 seeds; they need a GPU.
         untouched: further tasks, on which only the default is compared with cross-entropy.
         trials: of each family.
         seeds: of what was chosen.
@@ -63,8 +65,10 @@ class Settings:
         *("s-jaffe", "s-bu-3dfe", "emotion6", "fg-net", "yeast-alpha", "yeast-cdc", "yeast-spo"),
         "clipart",
     )
+    images: tuple[str, ...] = ("tiny-imagenet-50",)
     untouched: tuple[str, ...] = (
-        *("definitions-40000", "digits-linear", "grades-linear", "clipart-linear"),
+        *("tiny-imagenet-450", "definitions-40000", "definitions-transformer"),
+        *("digits-linear", "grades-linear", "clipart-linear"),
         *("flickr8k", "flickr8k-linear", "delicious"),
     )
     trials: int = 8
@@ -74,19 +78,23 @@ class Settings:
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Of each task, the default against cross-entropy, and every loss tuned."""
     cache = cache or Cache()
-    everywhere = (*settings.tasks, *settings.untouched)
+    everywhere = (*settings.images, *settings.tasks, *settings.untouched)
+    tuned = (*settings.images, *settings.tasks)
     return {
-        "untouched": each_set(everywhere, cache, partial(_untouched, settings.seeds), "untouched "),
-        "tuned": each_set(settings.tasks, cache, partial(_tuned, settings), "tuned "),
+        "untouched": each_set(everywhere, cache, partial(_untouched, settings), "untouched "),
+        "tuned": each_set(tuned, cache, partial(_tuned, settings), "tuned "),
     }
 
 
-def _untouched(seeds: int, name: str) -> dict[str, Any]:
+def _untouched(settings: Settings, name: str) -> dict[str, Any]:
+    seeds = min(settings.seeds, 3) if name in LONG else settings.seeds
     runs = _of_seeds(name, {"ce": Trial("ce"), "default": Trial("default")}, seeds)
     return {**_facts(name), **_summary(runs, [("default", "ce")])}
 
 
 def _tuned(settings: Settings, name: str) -> dict[str, Any]:
+    if name in settings.images:
+        settings = replace(settings, trials=settings.trials // 2, seeds=min(settings.seeds, 3))
     families = {k: f for k, f in families_for(load_task(name, 0).kind).items() if k != "default"}
     trials = {key: draw_trials(key, family, settings.trials) for key, family in families.items()}
     jobs = [Job(name, trial, 0, "validation") for each in trials.values() for trial in each]
@@ -294,7 +302,9 @@ EXPERIMENT = Experiment(
     title="Networks: the default, and every loss tuned",
     claim="with networks a Wasserstein loss makes milder mistakes at no loss of accuracy",
     figure="beyond the paper",
-    quick=Settings(tasks=("definitions-3000", "cement"), untouched=("digits",), trials=3, seeds=2),
+    quick=Settings(
+        ("definitions-3000", "cement"), images=(), untouched=("digits",), trials=3, seeds=2
+    ),
     full=Settings(),
     compute=compute,
     draw=draw,

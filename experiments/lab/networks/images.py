@@ -50,11 +50,13 @@ class ResNet18(nn.Module):
             )
         )
         self.head = nn.Linear(widths[-1], labels)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Tensor) -> Tensor:
         images = x.float() / 127.5 - 1
         if self.training:
             images = _augmented(images)
+        images = images.contiguous(memory_format=torch.channels_last)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
             logits: Tensor = self.head(self.stages(self.stem(images)).mean((2, 3)))
         return logits.float()

@@ -110,7 +110,31 @@ class BagOfWords(nn.Module):
         return logits
 
 
-def definitions(seed: int, *, examples: int, epochs: int, heights: bool = True) -> Task:
+class Transformer(nn.Module):
+    """Two layers of attention over words, and a linear layer on their mean."""
+
+    def __init__(self, words: int, labels: int, longest: int = 40, width: int = 128) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width, padding_idx=0)
+        self.position = nn.Parameter(0.02 * torch.randn(longest, width))
+        layer = nn.TransformerEncoderLayer(
+            width, 4, 2 * width, dropout=0.1, batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(width, labels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        padding = x == 0
+        padding[:, 0] = False  # something to attend to, in a text without words
+        encoded = self.encoder(self.embedding(x) + self.position, src_key_padding_mask=padding)
+        there = (~padding).unsqueeze(2).float()
+        logits: Tensor = self.head((encoded * there).sum(1) / there.sum(1))
+        return logits
+
+
+def definitions(
+    seed: int, *, examples: int, epochs: int, heights: bool = True, attention: bool = False
+) -> Task:
     """WordNet's definitions in its taxonomy: 10 000 to test, 2000 to choose, `examples` to train.
 
     Distances are heights of the lowest common ancestor, or path lengths.
@@ -134,8 +158,8 @@ def definitions(seed: int, *, examples: int, epochs: int, heights: bool = True) 
         part(train),
         part(validation),
         part(test),
-        partial(BagOfWords, len(known) + 2, metric.size),
-        Recipe(epochs, 0.01),
+        partial(Transformer if attention else BagOfWords, len(known) + 2, metric.size),
+        Recipe(epochs, 0.001, 0.01) if attention else Recipe(epochs, 0.01),
         grave=float(metric.max_cost()) * 0.9,
         tree=read.paths,
     )
@@ -315,6 +339,7 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "definitions-3000-paths": partial(definitions, examples=3000, epochs=20, heights=False),
     "definitions-10000": partial(definitions, examples=10_000, epochs=10),
     "definitions-40000": partial(definitions, examples=40_000, epochs=5),
+    "definitions-transformer": partial(definitions, examples=10_000, epochs=10, attention=True),
     **{
         name: partial(ordered, name=name)
         for name in ("abalone", "boston", "california", "cement", "machine", "stock")

@@ -25,6 +25,7 @@ from wassloss.scores import paired_difference
 RATES = (0.3, 3.0)  # times the recipe's own
 DECAYS = (0.1, 10.0)
 MOST_STRENGTHS = 3
+PER_GPU = 4  # processes that share one
 # How much worse than cross-entropy's a choice may be, so that distance is not bought with it.
 SLACK = {"right": 0.005, "auc": 0.002, "nll": 0.02}
 
@@ -115,10 +116,11 @@ def _task(name: str, seed: int) -> Task:
 
 
 def run_all(jobs: Sequence[Job]) -> list[Run]:
-    """All jobs, in as many processes as there are cores."""
-    workers = min(len(jobs), os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(run, jobs, chunksize=4))
+    """All jobs, in as many processes as there are cores, or as keep a GPU busy."""
+    workers = PER_GPU if torch.cuda.is_available() else os.cpu_count() or 1
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(len(jobs), workers), context) as pool:
+        return list(pool.map(run, jobs))
 
 
 def choose(trials: Sequence[Trial], runs: Sequence[Run], decision: str, least: Run) -> Trial:
