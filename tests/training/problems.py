@@ -46,9 +46,7 @@ def perceptron_without_dropout(seed: int = 0) -> wl.models.MLP:
 
 
 def wasserstein(**keywords: Any) -> wl.WassersteinLoss:
-    return wl.WassersteinLoss(
-        wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2, **keywords, own_units=True
-    )
+    return wl.WassersteinLoss(wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2, **keywords)
 
 
 class Stream:

@@ -155,7 +155,7 @@ def loss_of_logits(
     if fused is not None:
         found = _from_fused(fused, rows, read, shape)
         if found is not None:
-            return _with_softened_kl(found, rows, read, spec) if spec.softens else found
+            return _with_softened_kl(found, rows, read, spec) if spec.softening else found
     rows, sparse, counts = _checked("logits", rows, read, spec)
     if spec.normalize_target:
         sparse = sparse.normalized()
@@ -169,7 +169,7 @@ def loss_of_logits(
     if spec.transport_weight:
         value = transport_cost(log_h, sparse, spec, unsolved=unsolved)
         value = value if spec.transport_weight == 1 else spec.transport_weight * value
-    if spec.softens:
+    if spec.softening:
         value = value + spec.kl_weight * divergence(_softened(sparse, spec), log_h)
     elif spec.kl_weight:
         value = value + spec.kl_weight * divergence_at(sparse, log_h)

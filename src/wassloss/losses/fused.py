@@ -181,7 +181,7 @@ class _Kernels(ABC):
 
     def kl_weight(self) -> float:
         """Of KL on the labels as they are; that on softened ones is added apart."""
-        return 0.0 if self.spec.softens else self.spec.kl_weight
+        return 0.0 if self.spec.softening else self.spec.kl_weight
 
     def budget(self) -> int:
         """How many iterations to run: just so many of Algorithm 1, or at most so many."""

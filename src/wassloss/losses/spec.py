@@ -56,11 +56,6 @@ class LossSpec:
     normalize_target: bool = False
     ignore_index: int = -100
 
-    @property
-    def softens(self) -> bool:
-        """Whether KL is of softened labels."""
-        return self.softening > 0 and self.kl_weight > 0
-
     @classmethod
     def checked(
         cls,
