@@ -140,7 +140,7 @@ def plans(rng: Generator) -> Tally:
             off = (apart * abs(received - sent)).max()
             if p.epsilon == 0:  # plans of equal cost may differ, along two paths of a graph
                 prices = as_array(cost)
-                off = abs((prices * (received - sent)).sum()) / prices.max()
+                off = abs((prices * (received - sent)).sum()) / max(prices.max(), 1e-300)
             wrong = np.array([off > 1e3 * precision.tol * plan.sum((1, 2)).sum() + precision.tiny])
             judge(
                 f"{way} gradient in the cost",
