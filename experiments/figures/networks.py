@@ -28,6 +28,7 @@ from experiments.lab.networks.trials import (
     choose,
     differences,
     draw_trials,
+    ridge,
     run_all,
 )
 from experiments.lab.style import COLORS, finish, new_figure, state_sizes
@@ -35,7 +36,7 @@ from experiments.lab.style import COLORS, finish, new_figure, state_sizes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEAST_COST = "least cost: "
+LEAST_COST, RIDGE = "least cost: ", "ridge"
 DECISIONS = ("", LEAST_COST)
 LONG = ("tiny-imagenet-450",)  # a minute or more a run, on an H200
 SHOWN = ("distance", "right", "auc", "nll")
@@ -110,6 +111,9 @@ def _tuned(settings: Settings, name: str) -> dict[str, Any]:
     scored = _of_seeds(name, chosen, settings.seeds)
     ours = [entry for entry in chosen if FAMILIES[_family(entry)].ours]
     pairs = [(a, b) for a in ours for b in chosen if a != b and _decision(a) == _decision(b)]
+    if load_task(name, 0).kind == "ordered":
+        scored[RIDGE] = [ridge(name, seed) for seed in range(1, settings.seeds + 1)]
+        pairs += [(entry, RIDGE) for entry in ours if not _decision(entry)]
     pairs += [(entry, _entry("ce", _decision(entry))) for entry in chosen if entry not in ours]
     return {
         **_facts(name),
@@ -136,11 +140,20 @@ def _facts(name: str) -> dict[str, Any]:
 
 def _summary(runs: Mapping[str, Sequence[Run]], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     names = [name for name in next(iter(runs.values()))[0].scores if name != "calibration"]
+    scores = {
+        entry: {
+            name: [round(run.mean(name), 6) for run in each]
+            for name in names
+            if name in each[0].scores
+        }
+        for entry, each in runs.items()
+    }
+    for entry, each in runs.items():
+        errors = [round(run.ece, 6) for run in each if run.ece is not None]
+        if errors:
+            scores[entry]["ece"] = errors
     return {
-        "scores": {
-            entry: {name: [round(run.mean(name), 6) for run in each] for name in names}
-            for entry, each in runs.items()
-        },
+        "scores": scores,
         "milliseconds": {
             entry: round(float(np.median([run.milliseconds for run in each])), 3)
             for entry, each in runs.items()
@@ -155,6 +168,10 @@ def _entry(family: str, decision: str) -> str:
 
 def _family(entry: str) -> str:
     return entry.removeprefix(LEAST_COST)
+
+
+def _title(family: str) -> str:
+    return "ridge regression, rounded" if family == RIDGE else FAMILIES[family].title
 
 
 def _decision(entry: str) -> str:
@@ -210,7 +227,7 @@ def _draw_tuned(result: Result) -> Figure:
             for entry, scores in of_task["scores"].items():
                 if _decision(entry) != decision or _family(entry) == "ce":
                     continue
-                ours = FAMILIES[_family(entry)].ours
+                ours = entry != RIDGE and FAMILIES[_family(entry)].ours
                 ax.plot(
                     [100 * (np.mean(scores[name]) / reference - 1)],
                     [row],
@@ -277,8 +294,9 @@ def _verdict_of_tuned(found: Mapping[str, Any], decision: str) -> Verdict:
         )
         entry = _entry(ours, decision)
         rivals = [f for f in families if not FAMILIES[f].ours]
+        rivals += [RIDGE] if RIDGE in of["scores"] and not decision else []
         gaps = {r: of["differences"][f"{entry} − {_entry(r, decision)}"][score] for r in rivals}
-        ahead[task] = [FAMILIES[r].title for r in rivals if gaps[r]["low"] > 0]
+        ahead[task] = [_title(r) for r in rivals if gaps[r]["low"] > 0]
         reference = float(np.mean(of["scores"][_entry("ce", decision)][score]))
         lines.append(f"{task} {FAMILIES[ours].title} {100 * gaps['ce']['mean'] / reference:+.1f} %")
     beaten = {task: names for task, names in ahead.items() if names}

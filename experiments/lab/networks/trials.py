@@ -13,12 +13,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.stats import qmc
+from sklearn.linear_model import Ridge
+from torch import Tensor
 
 from experiments.lab.networks.fitting import fit
 from experiments.lab.networks.losses import FAMILIES, Family
-from experiments.lab.networks.scoring import LARGER_IS_BETTER, Scores, score
-from experiments.lab.networks.tasks import Task, load_task
+from experiments.lab.networks.scoring import (
+    LARGER_IS_BETTER,
+    Scores,
+    expected_calibration_error,
+    score,
+)
+from experiments.lab.networks.tasks import Part, Task, load_task
 from wassloss import ConvergenceWarning
 from wassloss.scores import paired_difference
 
@@ -63,10 +71,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Run:
-    """Scores of each example, and what a step took."""
+    """Scores of each example, and what a step took.
+
+    Attributes:
+        ece: the expected calibration error, where examples have one label.
+    """
 
     scores: Scores
     milliseconds: float = field(compare=False)
+    ece: float | None = None
 
     def mean(self, name: str) -> float:
         return float(self.scores[name].mean())
@@ -106,8 +119,32 @@ def run(job: Job) -> Run:
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a strength that does not suit
         fitted = fit(task, family.build(task, dict(job.trial.strengths)), job.seed, recipe)
     outputs = fitted.validation if job.part == "validation" else fitted.test
-    scores = score(task, getattr(task, job.part), family.probabilities(outputs))
-    return Run(scores, fitted.milliseconds)
+    part, h = getattr(task, job.part), family.probabilities(outputs)
+    one_label = isinstance(part.target, Tensor) and not part.target.is_floating_point()
+    ece = expected_calibration_error(h, part.target) if one_label else None
+    return Run(score(task, part, h), fitted.milliseconds, ece)
+
+
+def ridge(name: str, seed: int) -> Run:
+    """Linear regression on the numbers of ordered labels, rounded; its penalty chosen likewise."""
+    task = _task(name, seed)
+
+    def distances(alpha: float, part: Part) -> Scores:
+        fitted = Ridge(alpha).fit(task.train.features.numpy(), as_labels(task.train))
+        guess = np.rint(fitted.predict(part.features.numpy())).clip(0, task.metric.size - 1)
+        off = np.abs(guess - as_labels(part))
+        return {
+            "right": (off == 0).astype(float),
+            "distance": off,
+            "grave": (off >= task.grave).astype(float),
+        }
+
+    def as_labels(part: Part) -> NDArray[np.float64]:
+        return torch.as_tensor(part.target).double().numpy()
+
+    alphas = 10.0 ** np.arange(-2, 5)
+    best = min(alphas, key=lambda a: float(distances(a, task.validation)["distance"].mean()))
+    return Run(distances(best, task.test), 0.0)
 
 
 @lru_cache(2)
