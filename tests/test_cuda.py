@@ -221,6 +221,7 @@ def test_a_graph_marks_just_the_examples_that_make_no_sense(name):
 
 
 @pytest.mark.parametrize("name", list(senseless()) if torch.cuda.is_available() else [])
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 def test_a_compiled_loss_refuses_what_makes_no_sense(name):
     loss_fn, good, bad = senseless()[name]
     loss_fn = loss_fn.cuda()

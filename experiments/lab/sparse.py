@@ -41,8 +41,9 @@ def as_sparse(target: Tensor | SparseTarget) -> SparseTarget:
     if isinstance(target, SparseTarget):
         return target
     if target.dim() == 1:
-        return SparseTarget(target.unsqueeze(1), torch.ones(len(target), 1))
-    return SparseTarget(torch.arange(target.shape[1]).expand_as(target), target)
+        return SparseTarget(target.unsqueeze(1), torch.ones(len(target), 1, device=target.device))
+    labels = torch.arange(target.shape[1], device=target.device)
+    return SparseTarget(labels.expand_as(target), target)
 
 
 def take(target: Tensor | SparseTarget, rows: Tensor) -> Tensor | SparseTarget:

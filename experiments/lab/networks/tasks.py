@@ -334,7 +334,7 @@ def _images() -> TinyImageNet:
 # By name, what makes each task from the seed of its split.
 TASKS: dict[str, Callable[[int], Task]] = {
     "tiny-imagenet-50": partial(images, per_class=50, epochs=20),
-    "tiny-imagenet-450": partial(images, per_class=450, epochs=40),
+    "tiny-imagenet-450": partial(images, per_class=450, epochs=30),
     "definitions-3000": partial(definitions, examples=3000, epochs=20),
     "definitions-3000-paths": partial(definitions, examples=3000, epochs=20, heights=False),
     "definitions-10000": partial(definitions, examples=10_000, epochs=10),

@@ -33,7 +33,7 @@ from wassloss.scores import paired_difference
 RATES = (0.3, 3.0)  # times the recipe's own
 DECAYS = (0.1, 10.0)
 MOST_STRENGTHS = 3
-PER_GPU = 4  # processes that share one
+PER_GPU = 6  # processes that share one
 # How much worse than cross-entropy's a choice may be, so that distance is not bought with it.
 SLACK = {"right": 0.005, "auc": 0.002, "nll": 0.02}
 
