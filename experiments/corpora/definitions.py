@@ -1,43 +1,24 @@
-"""WordNet's definitions of nouns, to be classified into its taxonomy.
+"""How the built-in definitions were made from WordNet.
 
-*A small boat propelled by oars* belongs to *boat*. The classes are the largest subtrees of the
-taxonomy with at most `most` notions, if they have at least `least`.
+    python -m experiments.corpora.definitions src/wassloss/data/wordnet
+
+The classes are the largest subtrees of the taxonomy with at most 400 notions, if they have at least
+60.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import gzip
+import sys
 from collections import Counter
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from pathlib import Path
 
 from experiments.corpora.hypernyms import Taxonomy, read_taxonomy, without_single_children
 
 
-@dataclass(frozen=True)
-class Definitions:
-    """Texts with the class of each.
-
-    Attributes:
-        texts: definitions in lower case, without examples of use, in WordNet's order.
-        words: the words that each defines, joined by commas.
-        classes: of each text, an index into `paths`.
-        paths: of each class, the notions from *entity* down to it; none has a single child.
-    """
-
-    texts: tuple[str, ...]
-    words: tuple[str, ...]
-    classes: NDArray[np.int64]
-    paths: tuple[tuple[str, ...], ...]
-
-
-def read_definitions(
-    folder: str | os.PathLike[str] | None = None, *, least: int = 60, most: int = 400
-) -> Definitions:
-    """Definitions and their classes, from ``data.noun`` alone; `folder` as in `hypernym_paths`."""
+def make(out: Path, folder: Path | None = None, *, least: int = 60, most: int = 400) -> None:
+    """Write ``definitions.tsv.gz`` and ``classes.txt``; `folder` as in `hypernym_paths`."""
     taxonomy = read_taxonomy(folder)
     sizes = _subtree_sizes(taxonomy)
     roots = {
@@ -49,22 +30,47 @@ def read_definitions(
         _find_root(synset, taxonomy, roots)
     classes = sorted({root for root in roots.values() if root})
     place = {root: index for index, root in enumerate(classes)}
-    members = [synset for synset in taxonomy if roots[synset]]
-    return Definitions(
-        tuple(_definition(taxonomy[synset].gloss) for synset in members),
-        tuple(", ".join(taxonomy[synset].words).replace("_", " ") for synset in members),
-        np.array([place[roots[synset]] for synset in members], np.int64),
-        tuple(without_single_children([taxonomy.path(root) for root in classes])),
-    )
+    lines = [
+        "\t".join(
+            (
+                str(place[roots[synset]]),
+                ", ".join(notion.words).replace("_", " "),
+                _definition(notion.gloss),
+            )
+        )
+        for synset, notion in taxonomy.items()
+        if roots[synset]
+    ]
+    paths = named(without_single_children([taxonomy.path(root) for root in classes]))
+    (out / "definitions.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode(), 9, mtime=0))
+    text = "".join(f"{' > '.join(path)}\n" for path in paths)
+    (out / "classes.txt").write_text(text, encoding="utf-8")
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a definition.
+def named(paths: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Paths of notions such as ``true_cat#02121808`` in words.
 
-    >>> words_of("a small boat (propelled by oars)")
-    ['a', 'small', 'boat', 'propelled', 'by', 'oars']
+    Classes of one name say of what, and notions of one name below the same one are numbered.
+
+    >>> named([("a#1", "cell#2"), ("b#3", "cell#4"), ("b#3", "pen#5", "x#6"), ("b#3", "pen#7")])
+    [('a', 'cell (a)'), ('b', 'cell (b)'), ('b', 'pen', 'x'), ('b', 'pen 2')]
     """
-    return re.findall(r"[a-z]+", text.lower())
+    below: dict[tuple[str, ...], dict[str, str]] = {}  # names of the notions below each, by id
+    found = []
+    for path in paths:
+        words: tuple[str, ...] = ()
+        for notion in path:
+            known = below.setdefault(words, {})
+            if notion not in known:
+                name = notion.partition("#")[0].replace("_", " ")
+                same = sum(other.partition("#")[0] == notion.partition("#")[0] for other in known)
+                known[notion] = f"{name} {same + 1}" if same else name
+            words = (*words, known[notion])
+        found.append(words)
+    uses = Counter(path[-1] for path in found)
+    return [
+        path if uses[path[-1]] == 1 else (*path[:-1], f"{path[-1]} ({path[-2]})") for path in found
+    ]
 
 
 def _definition(gloss: str) -> str:
@@ -88,3 +94,7 @@ def _find_root(synset: str, taxonomy: Taxonomy, roots: dict[str, str]) -> str:
         above = taxonomy[synset].above
         roots[synset] = "" if above is None else _find_root(above, taxonomy, roots)
     return roots[synset]
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_diabetes, load_digits
 from torch import Tensor, nn
 
-from experiments.corpora.definitions import Definitions, read_definitions, words_of
 from experiments.corpora.distributions import ORDERED, label_distributions
 from experiments.corpora.ordered import ordered_table
 from experiments.corpora.tiny_imagenet import TinyImageNet, tiny_imagenet
 from experiments.lab.labelled import load_labelled
 from experiments.lab.networks.images import ResNet18
 from experiments.lab.sparse import take
+import wassloss as wl
 from wassloss import SparseTarget
-from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree
+from wassloss.data import Definitions
+from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree, lca_heights
 
 Kind = Literal["taxonomy", "ordered", "tags", "distribution"]
 Target = Tensor | SparseTarget
@@ -145,10 +147,9 @@ def definitions(
     test, rest = order[:10_000], rng.permutation(order[10_000:])
     train, validation = rest[:examples], rest[examples : examples + 2000]
     known = _vocabulary([read.texts[i] for i in train])
-    classes = torch.from_numpy(read.classes)
 
     def part(rows: NDArray[np.int64]) -> Part:
-        return Part(_encoded([read.texts[i] for i in rows], known), classes[rows])
+        return Part(_encoded([read.texts[i] for i in rows], known), read.classes[rows])
 
     metric = _taxonomy(heights)
     return Task(
@@ -167,34 +168,22 @@ def definitions(
 
 @lru_cache(1)
 def _definitions() -> Definitions:
-    return read_definitions()
+    return wl.data.definitions()
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a definition.
+
+    >>> words_of("a small boat (propelled by oars)")
+    ['a', 'small', 'boat', 'propelled', 'by', 'oars']
+    """
+    return re.findall(r"[a-z]+", text.lower())
 
 
 @lru_cache(2)
 def _taxonomy(heights: bool) -> GroundMetric:
     paths = _definitions().paths
     return lca_heights(paths) if heights else Tree.from_paths(paths)
-
-
-def lca_heights(paths: tuple[tuple[str, ...], ...]) -> Matrix:
-    """The height of the lowest common ancestor of each two leaves, given by their paths.
-
-    >>> lca_heights((("a", "b", "x"), ("a", "b", "y"), ("a", "z"))).distance()[0]
-    tensor([0., 1., 2.])
-    """
-    height: dict[tuple[str, ...], int] = {}
-    for path in paths:
-        for up in range(len(path) + 1):
-            node = path[: len(path) - up]
-            height[node] = max(height.get(node, 0), up)
-    distance = np.zeros((len(paths), len(paths)))
-    for i, one in enumerate(paths):
-        for j, other in enumerate(paths[:i]):
-            shared = 0
-            while one[shared] == other[shared]:
-                shared += 1
-            distance[i, j] = distance[j, i] = height[one[:shared]]
-    return Matrix(torch.from_numpy(distance).float(), labels=[path[-1] for path in paths])
 
 
 def _vocabulary(texts: list[str], least: int = 2) -> dict[str, int]:

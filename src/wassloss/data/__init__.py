@@ -1,7 +1,8 @@
-"""Data sets: one record for all of them, readers for several formats, streams, a built-in set."""
+"""Data sets: one record for all of them, readers for several formats, streams, built-in sets."""
 
 from wassloss.data.builtin import clipart
 from wassloss.data.dataset import Dataset
+from wassloss.data.definitions import Definitions, definitions
 from wassloss.data.downloads import get
 from wassloss.data.files import read, write
 from wassloss.data.streaming import ParquetStream
@@ -11,9 +12,11 @@ from wassloss.data.word_vectors import WordVectors, embed_labels, read_word_vect
 __all__ = [
     "DataWarning",
     "Dataset",
+    "Definitions",
     "ParquetStream",
     "WordVectors",
     "clipart",
+    "definitions",
     "embed_labels",
     "get",
     "read",

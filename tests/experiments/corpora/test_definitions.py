@@ -1,10 +1,10 @@
-"""Definitions of nouns and the subtrees they belong to."""
+"""Definitions of nouns and the subtrees they belong to: how the built-in file was made."""
 
+import gzip
 from pathlib import Path
 
-import numpy as np
-
-from experiments.corpora.definitions import read_definitions
+import wassloss as wl
+from experiments.corpora.definitions import make
 from tests.data.places import needs
 
 # entity > (animal > (dog > puppy, cat), thing > (tool > (hammer, saw), toy))
@@ -21,30 +21,35 @@ DATA = """00000001 03 n 01 entity 0 000 | all there is
 """
 
 
+def made(folder: Path, *, least: int, most: int) -> tuple[list[list[str]], list[str]]:
+    (folder / "data.noun").write_text("  licence\n" + DATA)
+    make(folder, folder, least=least, most=most)
+    text = gzip.decompress((folder / "definitions.tsv.gz").read_bytes()).decode()
+    paths = (folder / "classes.txt").read_text().splitlines()
+    return [line.split("\t") for line in text.splitlines()], paths
+
+
 def test_the_largest_subtrees_that_are_small_enough(tmp_path: Path) -> None:
-    (tmp_path / "data.noun").write_text("  licence\n" + DATA)
-    found = read_definitions(tmp_path, least=2, most=4)
+    lines, paths = made(tmp_path, least=2, most=4)
     # animal has 4 notions and is taken whole; thing has 5, so tool (3) is; toy (1) is too small.
-    top = "entity#00000001"
-    assert found.paths == ((top, "animal#00000002"), (top, "tool#00000007"))
-    assert found.classes.tolist() == [0, 0, 0, 0, 1, 1, 1]
-    assert found.texts[:3] == ("it lives", "a pet; barks", "a young dog")
-    assert found.words[1] == "dog, domestic dog"
+    assert paths == ["entity > animal", "entity > tool"]
+    assert [line[0] for line in lines] == list("0000111")
+    assert [line[2] for line in lines[:3]] == ["it lives", "a pet; barks", "a young dog"]
+    assert lines[1][1] == "dog, domestic dog"
 
 
 def test_notions_with_a_single_child_are_left_out_of_paths(tmp_path: Path) -> None:
-    (tmp_path / "data.noun").write_text(DATA)
-    found = read_definitions(tmp_path, least=1, most=1)
+    _, paths = made(tmp_path, least=1, most=1)
     # The only child of dog among the classes is puppy, so its path does not name dog.
-    puppy = next(path for path in found.paths if path[-1].startswith("puppy"))
-    assert puppy == ("entity#00000001", "animal#00000002", "puppy#00000004")
+    assert "entity > animal > puppy" in paths
 
 
 @needs("wordnet/data.noun.gz")
-def test_wordnet_itself() -> None:
-    found = read_definitions()
-    sizes = np.bincount(found.classes)
-    assert len(found.paths) == 339
-    assert len(found.texts) == len(found.classes) == sizes.sum() == 55_897
-    assert sizes.min() >= 60
-    assert sizes.max() <= 400
+def test_the_built_in_file_is_made_so(tmp_path: Path) -> None:
+    make(tmp_path)
+    home = Path(wl.data.__file__).parent / "wordnet"
+    for name in ("classes.txt", "definitions.tsv.gz"):
+        ours, kept = (tmp_path / name).read_bytes(), (home / name).read_bytes()
+        if name.endswith("gz"):  # zlib's bytes differ from version to version
+            ours, kept = gzip.decompress(ours), gzip.decompress(kept)
+        assert ours == kept

@@ -21,7 +21,7 @@ from experiments.lab.networks.losses import (
     families_for,
 )
 from experiments.lab.networks.scoring import expected_calibration_error, score
-from experiments.lab.networks.tasks import Part, Recipe, Task, lca_heights, perceptron
+from experiments.lab.networks.tasks import Part, Recipe, Task, perceptron
 from experiments.lab.networks.trials import Job, Run, Trial, choose, draw_trials, run
 from tests.data.places import needs
 from wassloss import SparseTarget
@@ -48,10 +48,6 @@ def made_task(kind: tasks.Kind = "ordered") -> Task:
     recipe = Recipe(25, 0.03, 0.01, batch=50)
     metric = Ordinal(LABELS)
     return Task("made", kind, metric, train, validation, test, model, recipe, 2.0, tree)
-
-
-def test_heights_of_lowest_common_ancestors() -> None:
-    assert lca_heights(PATHS).distance().tolist() == [[0, 1, 2], [1, 0, 2], [2, 2, 0]]
 
 
 def test_hierarchical_cross_entropy_without_discount_is_cross_entropy() -> None:
@@ -156,7 +152,7 @@ def test_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure, "load_task", lambda name, seed: made_task())
     monkeypatch.setattr(figure, "run_all", lambda jobs: [run(job) for job in jobs])
     trials._task.cache_clear()
-    settings = figure.Settings(tasks=("one",), untouched=("two",), trials=2, seeds=2)
+    settings = figure.Settings(tasks=("one",), images=(), untouched=("two",), trials=2, seeds=2)
     found = figure.compute(settings)
     trials._task.cache_clear()
     result = {"found": found, "mode": "own", "settings": {"seeds": 2, "trials": 2}}
