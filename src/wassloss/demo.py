@@ -25,10 +25,10 @@ _SHOWN = 5  # mistakes of each kind
 _SHORT = 60  # letters of a definition that is shown
 # Of each score: what it is, whether more is better, how it is shown.
 _SCORES = {
-    "accuracy": ("accuracy", True, "{:.1%}"),
+    "accuracy": ("accuracy", True, "{:.1f} %"),
     "distance": ("mean distance", False, "{:.3f}"),
     "distance of 5": ("distance of 5 guesses", False, "{:.3f}"),
-    "grave": ("grave mistakes", False, "{:.1%}"),
+    "grave": ("grave mistakes", False, "{:.1f} %"),
     "nll": ("neg. log-likelihood", False, "{:.3f}"),
 }
 Scores = dict[str, NDArray[np.float64]]
@@ -81,7 +81,7 @@ def _chances(
     seed: int,
     quick: bool,
 ) -> Tensor:
-    """Probabilities of the classes of test definitions, `(n, classes)`, after training on `rows`."""
+    """Probabilities of the classes of `test`, `(n, classes)`, after training on `rows`."""
     vocabulary = _vocabulary([data.texts[i] for i in rows])
     torch.manual_seed(seed)
     model = BagOfWords(len(vocabulary) + 2, data.metric.size)
@@ -98,7 +98,8 @@ def _chances(
     examples = _encoded(data, rows, vocabulary), data.classes[torch.from_numpy(rows)]
     train(model, loss_fn, examples, plan, progress=False)
     with torch.no_grad():
-        return model(_encoded(data, test, vocabulary)).softmax(1)
+        logits: Tensor = model(_encoded(data, test, vocabulary))
+    return logits.softmax(1)
 
 
 def _vocabulary(texts: Sequence[str]) -> dict[str, int]:
@@ -130,13 +131,13 @@ def _gains(
         pairs = list(zip(scores[CE], scores[W], strict=True))
         gap = paired_difference([w[key] - ce[key] for ce, w in pairs])
         means = [float(np.mean([run[key].mean() for run in scores[name]])) for name in (CE, W)]
-        changes[key] = gap.mean / means[0]
-        low, high = gap.low / means[0], gap.high / means[0]
+        changes[key], low, high = (100 * x / means[0] for x in (gap.mean, gap.low, gap.high))
+        unit = 100 if form.endswith("%") else 1
         rows.append([
             f"{title} {'↑' if more else '↓'}",
-            *(form.format(mean) for mean in means),
-            f"{changes[key]:+.1%}",
-            f"[{low:+.1%}, {high:+.1%}]",
+            *(form.format(unit * mean) for mean in means),
+            f"{changes[key]:+.1f} %",
+            f"[{low:+.1f}, {high:+.1f}]",
             gap.verdict(more),
         ])  # fmt: skip
     first = [p[0].argmax(1) for p in chances.values()]
@@ -186,13 +187,13 @@ def _scores(p: Tensor, truth: Tensor, distance: Tensor) -> Scores:
 
 def _answer(changes: dict[str, float]) -> str:
     """The finding in a sentence."""
-    milder = "milder" if changes["distance"] < 0 else "worse"
+    milder = "nearer to the truth" if changes["distance"] < 0 else "farther from the truth"
     fewer = "fewer" if changes["grave"] < 0 else "more"
     right = "more" if changes["accuracy"] > 0 else "fewer"
     return (
-        f"With the Wasserstein loss mistakes are {abs(changes['distance']):.1%} {milder}: "
-        f"{abs(changes['grave']):.0%} {fewer} grave ones, {abs(changes['accuracy']):.1%} {right} "
-        f"right answers, and the log-likelihood is {abs(changes['nll']):.1%} "
+        f"With the Wasserstein loss guesses are {abs(changes['distance']):.1f} % {milder}: "
+        f"{abs(changes['grave']):.0f} % {fewer} grave mistakes, {abs(changes['accuracy']):.1f} % "
+        f"{right} right answers, and the likelihood is {abs(changes['nll']):.1f} % "
         f"{'better' if changes['nll'] < 0 else 'worse'}."
     )
 

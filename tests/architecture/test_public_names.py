@@ -16,12 +16,12 @@ NAMES = {
         data estimators ground losses models runs scores training transport
     """,
     "wassloss.data": """
-        DataWarning Dataset ParquetStream WordVectors clipart embed_labels get read
-        read_word_vectors write
+        DataWarning Dataset Definitions ParquetStream WordVectors clipart definitions embed_labels
+        get read read_word_vectors write
     """,
     "wassloss.estimators": "FitWarning WassersteinClassifier WassersteinMeasureRegressor",
     "wassloss.ground": """
-        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree load
+        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree lca_heights load
     """,
     "wassloss.losses": """
         NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss baselines solve wasserstein

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_diabetes, load_digits
 from torch import Tensor, nn
 
+import wassloss as wl
 from experiments.corpora.distributions import ORDERED, label_distributions
 from experiments.corpora.ordered import ordered_table
 from experiments.corpora.tiny_imagenet import TinyImageNet, tiny_imagenet
 from experiments.lab.labelled import load_labelled
 from experiments.lab.networks.images import ResNet18
 from experiments.lab.sparse import take
-import wassloss as wl
 from wassloss import SparseTarget
 from wassloss.data import Definitions
 from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree, lca_heights

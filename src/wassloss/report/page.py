@@ -67,17 +67,21 @@ def render(report: Report) -> str:
     configs = [_settings(run) for run in report.runs]
     names = dict.fromkeys(name for config in configs for name in config)
     settings = [(name, [config.get(name, "–") for config in configs]) for name in names]
-    return environment().get_template("page.html.jinja").render(
-        report=report,
-        meanings=MEANING,
-        metrics={repr(run.metric.with_cost(power=1.0, scale=None)) for run in report.runs},
-        best={name: max(own) if MEANING[name][0] else min(own) for name, own in means.items()},
-        figures=_figures(report),
-        differing=[(name, values) for name, values in settings if len(set(values)) > 1],
-        shared=[(name, values) for name, values in settings if len(set(values)) == 1],
-        colors=COLORS,
-        style=(HERE / "style.css").read_text(encoding="utf-8"),
-        version=__version__,
+    return (
+        environment()
+        .get_template("page.html.jinja")
+        .render(
+            report=report,
+            meanings=MEANING,
+            metrics={repr(run.metric.with_cost(power=1.0, scale=None)) for run in report.runs},
+            best={name: max(own) if MEANING[name][0] else min(own) for name, own in means.items()},
+            figures=_figures(report),
+            differing=[(name, values) for name, values in settings if len(set(values)) > 1],
+            shared=[(name, values) for name, values in settings if len(set(values)) == 1],
+            colors=COLORS,
+            style=(HERE / "style.css").read_text(encoding="utf-8"),
+            version=__version__,
+        )
     )
 
 
