@@ -11,15 +11,18 @@ import wassloss
 NAMES = {
     "wassloss": """
         ConvergenceWarning NearestWassersteinLoss RelaxedWassersteinLoss Solution SparseTarget
-        TrainingPlan WassersteinClassifier WassersteinLoss WassersteinMeasureRegressor load solve
-        train wasserstein
+        TrainingPlan WassersteinClassifier WassersteinClassifierCV WassersteinLoss
+        WassersteinMeasureRegressor load solve train wasserstein
         data estimators ground losses models runs scores training transport
     """,
     "wassloss.data": """
         DataWarning Dataset Definitions ParquetStream WordVectors clipart definitions embed_labels
         get read read_word_vectors write
     """,
-    "wassloss.estimators": "FitWarning WassersteinClassifier WassersteinMeasureRegressor",
+    "wassloss.estimators": """
+        FitWarning WassersteinClassifier WassersteinClassifierCV WassersteinMeasureRegressor
+        mean_distance
+    """,
     "wassloss.ground": """
         Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree lca_heights load
     """,

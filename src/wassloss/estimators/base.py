@@ -49,6 +49,9 @@ _LBFGS_ITERATIONS = 1000
 _STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
 
 
+Weights = dict[str, Tensor] | None  # to begin with
+
+
 class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
     """`fit` stopped before it converged: wassloss's and scikit-learn's `ConvergenceWarning`."""
 
@@ -182,10 +185,12 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Remove what an earlier fit would be continued from."""
-        for name in ("model_", "scaler_", "_steps"):
+        for name in ("model_", "scaler_", "_steps", "_weight_seen"):
             self.__dict__.pop(name, None)
 
-    def _fit(self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None) -> Self:
+    def _fit(
+        self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, start: Weights = None
+    ) -> Self:
         """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
         X, y, weight = weighted_rows(X, y, weight)
         plan = self._plan(len(X) if weight is None else float(weight.sum()))
@@ -194,8 +199,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         target = self._target(y, weight)
         small = self._linear() and len(X) * self.metric_.size <= _FULL_BATCH
         at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
-        model = self._started(plan.seed, torch.float64 if at_once else torch.float32)
-        self._begin(model, y, weight)
+        model = self._started(plan.seed, torch.float64 if at_once else torch.float32, start)
+        if start is None:
+            self._begin(model, y, weight)
         data = self._columns(model, X, target, None if weight is None else weight / weight.mean())
         if at_once:
             self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
@@ -254,12 +260,14 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         loss = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
         return WeightedMean(loss, 1 + loss.kl_weight).to(self._device())
 
-    def _started(self, seed: int, dtype: torch.dtype) -> nn.Module:
+    def _started(self, seed: int, dtype: torch.dtype, start: Weights = None) -> nn.Module:
         """A new model; a linear one begins at zero, as there is no symmetry to break."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model: nn.Module = self._build()
-        if self._linear():
+        if start is not None:
+            model.load_state_dict(start)
+        elif self._linear():
             for parameter in model.parameters():
                 nn.init.zeros_(parameter)
         return model.to(self._device(), dtype)
