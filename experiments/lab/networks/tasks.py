@@ -22,7 +22,6 @@ from experiments.lab.labelled import load_labelled
 from experiments.lab.networks.images import ResNet18
 from experiments.lab.sparse import take
 from wassloss import SparseTarget
-from wassloss.data import Definitions
 from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree, lca_heights
 
 Kind = Literal["taxonomy", "ordered", "tags", "distribution"]
@@ -167,7 +166,7 @@ def definitions(
 
 
 @lru_cache(1)
-def _definitions() -> Definitions:
+def _definitions() -> wl.data.Definitions:
     return wl.data.definitions()
 
 

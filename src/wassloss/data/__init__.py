@@ -1,8 +1,7 @@
 """Data sets: one record for all of them, readers for several formats, streams, built-in sets."""
 
-from wassloss.data.builtin import clipart
+from wassloss.data.builtin import Definitions, clipart, definitions
 from wassloss.data.dataset import Dataset
-from wassloss.data.definitions import Definitions, definitions
 from wassloss.data.downloads import get
 from wassloss.data.files import read, write
 from wassloss.data.streaming import ParquetStream
