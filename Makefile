@@ -19,7 +19,7 @@ help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(READY)  ## train with and without a Wasserstein loss on clip art and compare the mistakes
+demo: $(READY)  ## classify definitions with and without a Wasserstein loss and compare the mistakes
 	$(BIN)/python -W error -m wassloss.cli demo
 
 .PHONY: test

@@ -47,7 +47,14 @@ def wassloss(work: Work, iterations: int) -> Attempt:
 def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attempt:
     """The loss and its gradient in the logits, forward and backward, as in training."""
     case = work.case
-    loss_fn = wl.WassersteinLoss(work.metric, epsilon=case.epsilon, tol=case.tol, reduction="sum")
+    loss_fn = wl.WassersteinLoss(
+        work.metric,
+        epsilon=case.epsilon,
+        tol=case.tol,
+        reduction="sum",
+        kl_weight=0.0,
+        own_units=True,
+    )
     target = work.dense_target if case.dense else work.target
     logits = work.h.log().requires_grad_()
     logits.grad = torch.zeros_like(logits)

@@ -32,7 +32,9 @@ def peak_megabytes(case: Case) -> float:
     """The peak memory during loss and gradient, minus what was in use before."""
     work = Work.of(case, "cuda")
     logits = work.h.log().requires_grad_()
-    loss_fn = wl.WassersteinLoss(work.metric, epsilon=case.epsilon, kl_weight=0.1).cuda()
+    loss_fn = wl.WassersteinLoss(
+        work.metric, epsilon=case.epsilon, kl_weight=0.1, own_units=True
+    ).cuda()
     peak = 0
     for _ in range(2):  # the second time excludes one-time allocations, such as compiled kernels
         logits.grad = None
@@ -82,7 +84,7 @@ def paper_setting(iterations: int = 100_000) -> None:
     metric = wl.ground.Embedding(torch.randn(labels, 100), power=2, scale="median").to("cuda")
     indices = torch.rand(examples, labels, device="cuda").topk(tags).indices
     weights = torch.full((examples, tags), 1 / tags, device="cuda")
-    loss_fn = wl.WassersteinLoss(metric, epsilon=0.02, kl_weight=0.1).cuda()
+    loss_fn = wl.WassersteinLoss(metric, epsilon=0.02, kl_weight=0.1, own_units=True).cuda()
     dense_target = torch.zeros(examples, labels, device="cuda").scatter(1, indices, weights)
     plan = wl.TrainingPlan(
         steps=iterations, learning_rate=0.01, log_every=1000,

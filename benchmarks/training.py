@@ -124,7 +124,11 @@ def _cross_entropy_and_product(work: Work) -> Loss:
 
 def _wasserstein(work: Work, kl_weight: float) -> Loss:
     loss: Loss = wl.WassersteinLoss(
-        work.metric, epsilon=work.case.epsilon, kl_weight=kl_weight, tol=work.case.tol
+        work.metric,
+        epsilon=work.case.epsilon,
+        kl_weight=kl_weight,
+        tol=work.case.tol,
+        own_units=True,
     )
     return loss
 

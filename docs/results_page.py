@@ -1,6 +1,6 @@
-"""Write the tables of docs/results/README.md from the JSON files next to it.
+"""Write the tables of the pages on results and defaults from the JSON files in docs/results.
 
-`python docs/results_page.py --write` updates the page; without `--write` it checks that the page is
+`python docs/results_page.py --write` updates the pages; without `--write` it checks that they are
 up to date.
 """
 
@@ -11,21 +11,24 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from experiments.lab.experiment import Result
+from experiments.lab.networks.losses import FAMILIES
 from experiments.lab.verdict_text import interval, mean_of
 from experiments.registry import EXPERIMENTS
 from experiments.run import load_results
 
 FOLDER = Path(__file__).parent / "results"
+PAGES = (FOLDER / "README.md", FOLDER.parent / "defaults.md")
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->\n)", flags=re.DOTALL)
 
 
-def page() -> str:
-    """The page with each of its marked tables updated."""
+def page(path: Path) -> str:
+    """A page with each of its marked tables updated."""
     results = load_results(FOLDER)
-    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     return MARKED.sub(lambda m: f"{m[1]}{table(m[2], results)}{m[3]}", text)
 
 
@@ -35,6 +38,8 @@ def table(name: str, results: Mapping[str, Result]) -> str:
         return limits()
     if name == "origins":
         return origins(results)
+    if name in ("networks-untouched", "networks-tuned"):
+        return (tuned if name.endswith("tuned") else untouched)(results["networks"])
     special = {"tags": tags, "frontier": frontier, "missing": missing, "tradeoff": tradeoff}
     return special.get(name, claims)(name, results[name])
 
@@ -110,6 +115,53 @@ def missing(_: str, result: Result) -> str:
     return markdown(head, rows)
 
 
+def untouched(result: Result) -> str:
+    """The default against cross-entropy on every set; bold where the interval excludes 0."""
+    rows = []
+    for name, of in result["found"]["untouched"].items():
+        gaps, scores = of["differences"]["default − ce"], of["scores"]
+        cells = [
+            _change(gaps.get(score), fmean(scores["ce"][score]) if score in gaps else 0.0)
+            for score in ("distance", "least cost: distance", "right", "auc", "nll")
+        ]
+        accuracy = cells[2] or (f"{cells[3]} (AUC)" if cells[3] else "")
+        sizes = f"{of['labels']} labels, {of['sizes']['train']} examples"
+        errors = [f"{fmean(scores[k]['ece']):.3f}" for k in ("ce", "default") if "ece" in scores[k]]
+        rows.append([name, sizes, cells[0], cells[1], accuracy, cells[4], " → ".join(errors)])
+    head = [
+        "data", "size", "distance", "distance, least-cost decisions", "accuracy", "NLL",
+        "calibration error",
+    ]  # fmt: skip
+    return markdown(head, rows)
+
+
+def _change(gap: Mapping[str, float] | None, base: float) -> str:
+    if gap is None or not base:
+        return ""
+    words = f"{100 * gap['mean'] / base:+.1f} %"
+    return f"**{words}**" if gap["low"] * gap["high"] > 0 else words
+
+
+def tuned(result: Result) -> str:
+    """The distance of every loss relative to cross-entropy's, the most probable label predicted."""
+    found = result["found"]["tuned"]
+    keys = list(dict.fromkeys(k for of in found.values() for k in of["scores"] if ":" not in k))
+    titles = {k: "ridge" if k == "ridge" else FAMILIES[k].title for k in keys if k != "ce"}
+    rows = []
+    for name, of in found.items():
+        means = {k: fmean(scores["distance"]) for k, scores in of["scores"].items() if ":" not in k}
+        changes = {k: mean / means["ce"] - 1 for k, mean in means.items() if k != "ce"}
+        least = min(changes.values())
+        cells = [
+            "" if k not in changes
+            else f"**{100 * changes[k]:+.1f}**" if changes[k] == least
+            else f"{100 * changes[k]:+.1f}"
+            for k in titles
+        ]  # fmt: skip
+        rows.append([name, *cells])
+    return markdown(["%", *titles.values()], rows)
+
+
 def limits() -> str:
     """What subtracting a regression of the cost adds to KL; see `experiments/studies/limits.py`."""
     rows = []
@@ -154,8 +206,8 @@ def markdown(head: list[str], rows: list[list[Any]]) -> str:
 
 
 if __name__ == "__main__":
-    path = FOLDER / "README.md"
-    if "--write" in sys.argv:
-        path.write_text(page(), encoding="utf-8")
-    elif page() != path.read_text(encoding="utf-8"):
-        sys.exit(f"{path} is not what its JSON says: run python docs/results_page.py --write")
+    for path in PAGES:
+        if "--write" in sys.argv:
+            path.write_text(page(path), encoding="utf-8")
+        elif page(path) != path.read_text(encoding="utf-8"):
+            sys.exit(f"{path} is not what its JSON says: run python docs/results_page.py --write")

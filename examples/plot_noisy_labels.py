@@ -53,7 +53,10 @@ def trained(x: torch.Tensor, y: torch.Tensor, labels: int, loss_fn: nn.Module) -
 def distances(side: int) -> dict[str, np.ndarray]:
     """The mean distance from the truth on the test part, `(levels, seeds)` for each loss."""
     metric = wl.ground.Grid((side, side))
-    losses = {"cross-entropy": nn.CrossEntropyLoss(), "Wasserstein": wl.WassersteinLoss(metric)}
+    losses = {
+        "cross-entropy": nn.CrossEntropyLoss(),
+        "Wasserstein": wl.WassersteinLoss(metric, kl_weight=0),
+    }
     sets = [lattice(side, noise, seed) for noise in LEVELS for seed in SEEDS]
     x, y, test = (torch.stack(each) for each in zip(*sets, strict=True))
     x, test = (torch.cat([each, torch.ones(*each.shape[:2], 1)], 2) for each in (x, test))

@@ -10,6 +10,7 @@ from experiments.figures import (
     lattice,
     missing,
     mnist,
+    networks,
     ordinal,
     relaxed,
     relaxed_tags,
@@ -33,6 +34,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         hierarchy,
         missing,
         relaxed_tags,
+        networks,
     )
 }
 

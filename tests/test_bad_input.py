@@ -40,15 +40,17 @@ def w(h: Any = H, y: Any = H, metric: Any = METRIC, **keywords: Any) -> torch.Te
 
 
 def loss(logits: Any = LOGITS, target: Any = IDS, metric: Any = METRIC, **keywords: Any) -> Any:
-    return wl.WassersteinLoss(metric, **keywords)(logits, target)
+    return wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **keywords}, own_units=True)(
+        logits, target
+    )
 
 
 def relaxed(log_h: Any = LOGITS, target: Any = H, metric: Any = METRIC, **keywords: Any) -> Any:
-    return wl.RelaxedWassersteinLoss(metric, **keywords)(log_h, target)
+    return wl.RelaxedWassersteinLoss(metric, **keywords, own_units=True)(log_h, target)
 
 
 def weighed(sample_weight: Any) -> Any:
-    return wl.WassersteinLoss(METRIC)(LOGITS, IDS, sample_weight)
+    return wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)(LOGITS, IDS, sample_weight)
 
 
 Mistake = tuple[Callable[[], object], type[Exception], str]
@@ -720,9 +722,13 @@ def test_a_mistake_is_named(
 def test_ignore_index(ignore_index: Any, error: type[Exception], message: str) -> None:
     metric, x, y = wl.ground.Ordinal(4), torch.zeros(2, 4), torch.tensor([0, 1])
     makes: list[Callable[[], object]] = [
-        lambda: wl.WassersteinLoss(metric, ignore_index=ignore_index),
-        lambda: wl.NearestWassersteinLoss(metric, ignore_index=ignore_index),
-        lambda: wl.RelaxedWassersteinLoss(metric, ignore_index=ignore_index),
+        lambda: wl.WassersteinLoss(
+            metric, ignore_index=ignore_index, kl_weight=0.0, own_units=True
+        ),
+        lambda: wl.NearestWassersteinLoss(
+            metric, ignore_index=ignore_index, kl_weight=0.0, own_units=True
+        ),
+        lambda: wl.RelaxedWassersteinLoss(metric, ignore_index=ignore_index, own_units=True),
         lambda: wasserstein_loss(x, y, metric, epsilon=1.0, ignore_index=ignore_index),
         lambda: relaxed_wasserstein_loss(
             x, y, metric, epsilon=1.0, gamma=1.0, ignore_index=ignore_index
@@ -736,8 +742,16 @@ def test_ignore_index(ignore_index: Any, error: type[Exception], message: str) -
 @pytest.mark.parametrize("ignore_index", [-(2**63), 2**63 - 1, np.int64(1), torch.tensor(1)])
 def test_ignore_index_of_any_integer_type(ignore_index: Any) -> None:
     x, y = torch.randn(3, 4), torch.tensor([0, 1, 2])
-    loss = wl.WassersteinLoss(wl.ground.Ordinal(4), ignore_index=ignore_index)
+    loss = wl.WassersteinLoss(
+        wl.ground.Ordinal(4), ignore_index=ignore_index, kl_weight=0.0, own_units=True
+    )
     assert type(loss.ignore_index) is int
     counted = 2 if int(ignore_index) == 1 else 3
-    each = wl.WassersteinLoss(wl.ground.Ordinal(4), ignore_index=ignore_index, reduction="none")
+    each = wl.WassersteinLoss(
+        wl.ground.Ordinal(4),
+        ignore_index=ignore_index,
+        reduction="none",
+        kl_weight=0.0,
+        own_units=True,
+    )
     assert int((each(x, y) != 0).sum()) == counted

@@ -63,7 +63,12 @@ def test_loss_and_gradient_are_those_of_the_cpu(dtype, keywords, kind):
         close = (
             {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-6, "atol": 1e-7}
         )
-        assert_as_on_the_cpu(wl.WassersteinLoss(metric, **keywords), logits, target, **close)
+        assert_as_on_the_cpu(
+            wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **keywords}, own_units=True),
+            logits,
+            target,
+            **close,
+        )
 
 
 @pytest.mark.parametrize("kind", ["class ids", "dense", "few"])
@@ -76,7 +81,7 @@ def test_relaxed_loss_and_gradient_are_those_of_the_cpu(gamma, regularizer, kind
         target = 3 * target
     for metric in metrics():
         loss_fn = wl.RelaxedWassersteinLoss(
-            metric, epsilon=0.5, gamma=gamma, regularizer=regularizer, kl_weight=0.1
+            metric, epsilon=0.5, gamma=gamma, regularizer=regularizer, kl_weight=0.1, own_units=True
         )
         assert_as_on_the_cpu(loss_fn, log_h, target, rtol=1e-5, atol=1e-7)
 
@@ -88,13 +93,15 @@ def test_nearest_loss_and_gradient_are_those_of_the_cpu(epsilon, regularizer, ki
     logits = torch.randn(BATCH, LABELS, dtype=torch.float64, requires_grad=True)
     for metric in metrics():
         loss_fn = wl.NearestWassersteinLoss(
-            metric, epsilon=epsilon, regularizer=regularizer, kl_weight=0.1
+            metric, epsilon=epsilon, regularizer=regularizer, kl_weight=0.1, own_units=True
         )
         assert_as_on_the_cpu(loss_fn, logits, target_of(kind, torch.float64), rtol=1e-6, atol=1e-9)
 
 
 def test_autocast_solves_in_single_precision():
-    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(LABELS), epsilon=0.01).cuda()
+    loss_fn = wl.WassersteinLoss(
+        wl.ground.Ordinal(LABELS), epsilon=0.01, kl_weight=0.0, own_units=True
+    ).cuda()
     model = torch.nn.Linear(8, LABELS).cuda()
     target = torch.rand(BATCH, LABELS).softmax(1).cuda()
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -167,14 +174,28 @@ def senseless():
     twice, astray = dense.clone(), ids.clone()
     twice[1] *= 2
     astray[1] = LABELS
-    relaxed = wl.RelaxedWassersteinLoss(line, scaling_iterations=5, reduction="none")
+    relaxed = wl.RelaxedWassersteinLoss(
+        line, scaling_iterations=5, reduction="none", own_units=True
+    )
     negative = dense.clone()
     negative[1, 3] = -1
     return {
-        "mass 2": (wl.WassersteinLoss(line, scaling_iterations=5, reduction="none"), dense, twice),
-        "exact, mass 2": (wl.WassersteinLoss(line, epsilon=0, reduction="none"), dense, twice),
+        "mass 2": (
+            wl.WassersteinLoss(
+                line, scaling_iterations=5, reduction="none", kl_weight=0.0, own_units=True
+            ),
+            dense,
+            twice,
+        ),
+        "exact, mass 2": (
+            wl.WassersteinLoss(line, epsilon=0, reduction="none", kl_weight=0.0, own_units=True),
+            dense,
+            twice,
+        ),
         "id too large": (
-            wl.WassersteinLoss(line, scaling_iterations=5, reduction="none"),
+            wl.WassersteinLoss(
+                line, scaling_iterations=5, reduction="none", kl_weight=0.0, own_units=True
+            ),
             ids,
             astray,
         ),
@@ -200,6 +221,7 @@ def test_a_graph_marks_just_the_examples_that_make_no_sense(name):
 
 
 @pytest.mark.parametrize("name", list(senseless()) if torch.cuda.is_available() else [])
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 def test_a_compiled_loss_refuses_what_makes_no_sense(name):
     loss_fn, good, bad = senseless()[name]
     loss_fn = loss_fn.cuda()

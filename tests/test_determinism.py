@@ -36,7 +36,7 @@ def loss_and_gradient(loss_fn: torch.nn.Module, target: Any) -> Callable[[], lis
 
 
 def balanced(**keywords: Any) -> wl.WassersteinLoss:
-    return wl.WassersteinLoss(random_metric(LABELS), kl_weight=0.1, **keywords)
+    return wl.WassersteinLoss(random_metric(LABELS), kl_weight=0.1, **keywords, own_units=True)
 
 
 def few() -> wl.SparseTarget:
@@ -82,7 +82,9 @@ CASES: dict[str, Callable[[], list[torch.Tensor]]] = {
     "dense": loss_and_gradient(balanced(), random_masses(BATCH, LABELS, seed=4).float()),
     "exact": loss_and_gradient(balanced(epsilon=0), random_masses(BATCH, LABELS, seed=4).float()),
     "debiased": loss_and_gradient(balanced(debiased=True), few()),
-    "relaxed": loss_and_gradient(wl.RelaxedWassersteinLoss(random_metric(LABELS)), few()),
+    "relaxed": loss_and_gradient(
+        wl.RelaxedWassersteinLoss(random_metric(LABELS), own_units=True), few()
+    ),
     "training": trained,
     "estimator": lambda: fitted(()),
     "perceptron": lambda: fitted((8,)),

@@ -18,7 +18,7 @@ class GradePatients(lightning.LightningModule):
     def __init__(self, features: int, metric: wl.ground.GroundMetric) -> None:
         super().__init__()
         self.model = nn.Linear(features, metric.size)
-        self.loss_fn = wl.WassersteinLoss(metric, kl_weight=0.1)
+        self.loss_fn = wl.WassersteinLoss(metric)
         self.distance_off = TopKCost(metric)
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:

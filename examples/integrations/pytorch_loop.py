@@ -20,7 +20,7 @@ def main(epochs: int = EPOCHS) -> tuple[float, float]:
     metric = wl.ground.Ordinal(GRADES)
 
     model = nn.Linear(x.shape[1], GRADES)
-    loss_fn = wl.WassersteinLoss(metric, kl_weight=0.1)  # was: nn.CrossEntropyLoss()
+    loss_fn = wl.WassersteinLoss(metric)  # was: nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 
     def distance_off() -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.corpora.lookup import find, read_bytes
@@ -30,15 +32,30 @@ def hypernym_paths(
         ValueError: a word is no noun of WordNet.
     """
     asked = list(words)
-    index, data = (_file(name, folder) for name in ("index.noun", "data.noun"))
+    index = _file("index.noun", folder)
     wanted = {word.lower().replace(" ", "_") for word in asked}
     sense = _first_senses(index, wanted)
     unknown = [word for word in asked if word.lower().replace(" ", "_") not in sense]
     if unknown:
         shown = ", ".join(map(repr, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
         raise ValueError(f"words must be nouns of WordNet, got {len(unknown)} others: {shown}")
-    notions = _notions(data)
-    return [(*_path(sense[word.lower().replace(" ", "_")], notions, data), word) for word in asked]
+    taxonomy = read_taxonomy(folder)
+    return [(*taxonomy.path(sense[word.lower().replace(" ", "_")]), word) for word in asked]
+
+
+def without_single_children(paths: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Paths in which every notion but the last has at least two children among all paths.
+
+    >>> without_single_children([("a", "b", "x"), ("a", "b", "y")])
+    [('b', 'x'), ('b', 'y')]
+    """
+    children: dict[str, set[str]] = {}
+    for path in paths:
+        for upper, lower in itertools.pairwise(path):
+            children.setdefault(upper, set()).add(lower)
+    return [
+        (*(notion for notion in path[:-1] if len(children[notion]) > 1), path[-1]) for path in paths
+    ]
 
 
 def _file(name: str, folder: str | os.PathLike[str] | None) -> Path:
@@ -64,32 +81,54 @@ def _first_senses(index: Path, words: set[str]) -> dict[str, str]:
     return found
 
 
-def _notions(data: Path) -> dict[str, tuple[str, str | None]]:
-    """Of each synset a name, and the synset of its first hypernym, if any."""
-    found = {}
+@dataclass(frozen=True)
+class Notion:
+    """A synset of WordNet: what several words have in common.
+
+    Attributes:
+        words: that name it, the commonest first.
+        above: the synset of its first hypernym, if any.
+        gloss: its definition, and examples.
+    """
+
+    words: tuple[str, ...]
+    above: str | None
+    gloss: str
+
+
+class Taxonomy(dict[str, Notion]):
+    """WordNet's nouns by the number of their synset; each has one way up."""
+
+    def path(self, synset: str) -> list[str]:
+        """Names from the most general notion down to a synset."""
+        path: list[str] = []
+        above: str | None = synset
+        while above is not None:
+            if above not in self or len(path) > len(self):
+                raise ValueError(f"WordNet's data.noun has no way up from synset {synset}")
+            path.append(f"{self[above].words[0]}#{above}")
+            above = self[above].above
+        return path[::-1]
+
+
+def read_taxonomy(folder: str | os.PathLike[str] | None = None) -> Taxonomy:
+    """All synsets of ``data.noun``; `folder` as in `hypernym_paths`."""
+    data, found = _file("data.noun", folder), Taxonomy()
     for line in _lines(data):
         # offset category n words(hex) [word id...] pointers [kind offset pos source...] | gloss
-        fields = line.split(" | ", 1)[0].split()
+        entry, _, gloss = line.partition(" | ")
+        fields = entry.split()
         try:
-            first = 4 + 2 * int(fields[3], 16) + 1
+            count = int(fields[3], 16)
+            first = 4 + 2 * count + 1
             pointers = [fields[i : i + 2] for i in range(first, len(fields) - 3, 4)]
-            name = f"{fields[4]}#{fields[0]}"
+            words = tuple(fields[4 : 4 + 2 * count : 2])
+            words[0]
         except (IndexError, ValueError) as error:
             raise ValueError(f"{data} has a line that is no synset: {line[:60]!r}") from error
-        found[fields[0]] = name, next((to for kind, to in pointers if kind in _POINTERS), None)
+        above = next((to for kind, to in pointers if kind in _POINTERS), None)
+        found[fields[0]] = Notion(words, above, gloss)
     return found
-
-
-def _path(synset: str, notions: dict[str, tuple[str, str | None]], data: Path) -> list[str]:
-    """Names from the most general notion down to a synset."""
-    path: list[str] = []
-    above: str | None = synset
-    while above is not None:
-        if above not in notions or len(path) > len(notions):
-            raise ValueError(f"{data} has no way up from synset {synset}")
-        name, above = notions[above]
-        path.append(name)
-    return path[::-1]
 
 
 def _lines(path: Path) -> list[str]:

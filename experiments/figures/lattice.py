@@ -149,7 +149,10 @@ def _train_side(side: int, best: dict[str, Any], settings: Settings) -> list[dic
     models = _trained(side, first, settings)
     last = jobs("exact_from_kl")
     models += _trained(side, last, settings, start=models[: len(last)])
-    metric, exact = Grid((side, side)), WassersteinLoss(Grid((side, side)), epsilon=0.0)
+    metric, exact = (
+        Grid((side, side)),
+        WassersteinLoss(Grid((side, side)), epsilon=0.0, kl_weight=0.0, own_units=True),
+    )
     runs = []
     for job, model in zip([*first, *last], models, strict=True):
         data = _data(side, job, settings)

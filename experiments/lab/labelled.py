@@ -202,10 +202,16 @@ def load_labelled(name: str, device: torch.device, most: int | None = None) -> L
 
 
 def each_set(
-    names: Sequence[str], cache: Cache, compute: Callable[[str], dict[str, Any]]
+    names: Sequence[str],
+    cache: Cache,
+    compute: Callable[[str], dict[str, Any]],
+    prefix: str = "",
 ) -> dict[str, Any]:
-    """Compute something for each data set, cached by name; sets without files are skipped."""
-    found = {name: _or_none(name, cache, compute) for name in names}
+    """Compute something for each data set, cached by name; sets without files are skipped.
+
+    The `prefix` goes before the names in the cache.
+    """
+    found = {name: _or_none(name, cache, compute, prefix) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -223,9 +229,9 @@ def each_version(
     return {version: compute(made[version]()) for version in versions}
 
 
-def _or_none(name: str, cache: Cache, compute: Callable[[str], dict[str, Any]]) -> Any:
+def _or_none(name: str, cache: Cache, compute: Callable[[str], dict[str, Any]], prefix: str) -> Any:
     try:
-        return cache.part(name, partial(compute, name))
+        return cache.part(f"{prefix}{name}", partial(compute, name))
     except FileNotFoundError as error:
         cache.say(f"{name} is left out: {error}")
         return None

@@ -41,5 +41,20 @@ def as_sparse(target: Tensor | SparseTarget) -> SparseTarget:
     if isinstance(target, SparseTarget):
         return target
     if target.dim() == 1:
-        return SparseTarget(target.unsqueeze(1), torch.ones(len(target), 1))
-    return SparseTarget(torch.arange(target.shape[1]).expand_as(target), target)
+        return SparseTarget(target.unsqueeze(1), torch.ones(len(target), 1, device=target.device))
+    labels = torch.arange(target.shape[1], device=target.device)
+    return SparseTarget(labels.expand_as(target), target)
+
+
+def take(target: Tensor | SparseTarget, rows: Tensor) -> Tensor | SparseTarget:
+    """The targets of some examples."""
+    if isinstance(target, SparseTarget):
+        return SparseTarget(target.indices[rows], target.weights[rows])
+    return target[rows]
+
+
+def as_dense(target: Tensor | SparseTarget, labels: int) -> Tensor:
+    """Weights `(n, labels)`."""
+    sparse = as_sparse(target)
+    dense = sparse.weights.new_zeros(len(sparse.weights), labels)
+    return dense.scatter_add_(1, sparse.indices, sparse.weights)

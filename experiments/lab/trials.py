@@ -24,7 +24,6 @@ from wassloss.losses.baselines import (
     ExpectedCostLoss,
     KLLoss,
     PerExampleLoss,
-    SoftenedKLLoss,
     SquaredEMDLoss,
     WeightedSum,
 )
@@ -72,9 +71,9 @@ class Trial:
         if self.loss == "kl":
             return KLLoss(metric.size)
         if self.loss == "softened":
-            return SoftenedKLLoss(metric, self.width)
+            return softened_kl(metric, self.width)
         if self.loss == "softened_nearest":
-            return SoftenedKLLoss(metric, self.width, nearest=True)
+            return softened_kl(metric, self.width, nearest=True)
         if self.loss == "expected":
             return ExpectedCostLoss(metric, kl_weight=self.kl)
         if self.loss == "squared_emd":
@@ -83,14 +82,16 @@ class Trial:
         epsilon = 1 / self.strength
         if self.loss == "relaxed":
             relaxed = RelaxedWassersteinLoss(
-                metric, epsilon=epsilon, gamma=self.gamma, kl_weight=self.kl
+                metric, epsilon=epsilon, gamma=self.gamma, kl_weight=self.kl, own_units=True
             )
             return OfProbabilities(relaxed)
         if self.loss == "nearest":
-            return NearestWassersteinLoss(metric, epsilon=epsilon, kl_weight=self.kl)
+            return NearestWassersteinLoss(
+                metric, epsilon=epsilon, kl_weight=self.kl, own_units=True
+            )
         if self.loss == "nearest_softened":
-            nearest = NearestWassersteinLoss(metric, epsilon=epsilon)
-            softened = SoftenedKLLoss(metric, self.width, nearest=True)
+            nearest = NearestWassersteinLoss(metric, epsilon=epsilon, kl_weight=0.0, own_units=True)
+            softened = softened_kl(metric, self.width, nearest=True)
             return WeightedSum([nearest, softened], [1.0, self.kl])
         balanced = WassersteinLoss(
             metric,
@@ -100,9 +101,10 @@ class Trial:
             debiased=self.loss == "debiased",
             normalize_target=True,
             scaling_iterations=self.iterations,
+            own_units=True,
         )
         if self.loss == "plan_softened":
-            return WeightedSum([balanced, SoftenedKLLoss(metric, self.width)], [1.0, self.kl])
+            return WeightedSum([balanced, softened_kl(metric, self.width)], [1.0, self.kl])
         if self.loss not in ("plan", "product", "debiased"):
             raise ValueError(f"loss must be one of those of Trial, got {self.loss!r}")
         return balanced
@@ -121,6 +123,23 @@ class Trial:
         """What differs from the defaults, and the loss."""
         plain = {f.name: f.default for f in fields(self)}
         return {name: value for name, value in asdict(self).items() if value != plain[name]}
+
+
+def softened_kl(metric: GroundMetric, width: float, *, nearest: bool = False) -> nn.Module:
+    """KL on labels softened by `exp(−(d/width)²)`, or by the distance to the nearest label."""
+    squares = metric.with_cost(power=2.0, scale=width)
+    if nearest:
+        return NearestWassersteinLoss(
+            squares, kl_weight=1.0, softening=1.0, transport_weight=0.0, own_units=True
+        )
+    return WassersteinLoss(
+        squares,
+        kl_weight=1.0,
+        softening=1.0,
+        transport_weight=0.0,
+        normalize_target=True,
+        own_units=True,
+    )
 
 
 class OfProbabilities(PerExampleLoss):

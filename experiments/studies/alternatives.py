@@ -43,7 +43,9 @@ Answer = Callable[[Tensor], Tensor]
 
 
 def wasserstein(epsilon: float, kl_weight: float) -> Loss:
-    return wl.WassersteinLoss(METRIC, epsilon=epsilon * MEDIAN, kl_weight=kl_weight * MEDIAN)
+    return wl.WassersteinLoss(
+        METRIC, epsilon=epsilon * MEDIAN, kl_weight=kl_weight * MEDIAN, own_units=True
+    )
 
 
 def first_guess(logits: Tensor) -> Tensor:

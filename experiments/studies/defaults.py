@@ -93,10 +93,11 @@ def train_and_score(
     else:
         loss_fn = wl.WassersteinLoss(
             metric,
-            epsilon=setting.epsilon,
+            epsilon=0.2 if setting.epsilon is None else setting.epsilon,
             regularizer=setting.loss,
             kl_weight=setting.kl_weight,
             scaling_iterations=10,
+            own_units=True,
         )
     train = data.parts["train"]
     model = torch.nn.Linear(train.features.shape[1], labels, device=device)

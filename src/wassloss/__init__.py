@@ -20,7 +20,11 @@ if TYPE_CHECKING:
         training,
         transport,
     )
-    from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
+    from wassloss.estimators import (
+        WassersteinClassifier,
+        WassersteinClassifierCV,
+        WassersteinMeasureRegressor,
+    )
     from wassloss.losses import (
         NearestWassersteinLoss,
         RelaxedWassersteinLoss,
@@ -43,6 +47,7 @@ __all__ = [
     "SparseTarget",
     "TrainingPlan",
     "WassersteinClassifier",
+    "WassersteinClassifierCV",
     "WassersteinLoss",
     "WassersteinMeasureRegressor",
     "data",
@@ -71,6 +76,7 @@ _ROOM_OF = {
     "SparseTarget": "targets",
     "TrainingPlan": "training",
     "WassersteinClassifier": "estimators",
+    "WassersteinClassifierCV": "estimators",
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
     "solve": "losses",

@@ -11,23 +11,26 @@ import wassloss
 NAMES = {
     "wassloss": """
         ConvergenceWarning NearestWassersteinLoss RelaxedWassersteinLoss Solution SparseTarget
-        TrainingPlan WassersteinClassifier WassersteinLoss WassersteinMeasureRegressor load solve
-        train wasserstein
+        TrainingPlan WassersteinClassifier WassersteinClassifierCV WassersteinLoss
+        WassersteinMeasureRegressor load solve train wasserstein
         data estimators ground losses models runs scores training transport
     """,
     "wassloss.data": """
-        DataWarning Dataset ParquetStream WordVectors clipart embed_labels get read
-        read_word_vectors write
+        DataWarning Dataset Definitions ParquetStream WordVectors clipart definitions embed_labels
+        get read        read_word_vectors write
     """,
-    "wassloss.estimators": "FitWarning WassersteinClassifier WassersteinMeasureRegressor",
+    "wassloss.estimators": """
+        FitWarning WassersteinClassifier WassersteinClassifierCV WassersteinMeasureRegressor
+        mean_distance
+    """,
     "wassloss.ground": """
-        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree load
+        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree lca_heights load
     """,
     "wassloss.losses": """
         NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss baselines solve wasserstein
     """,
     "wassloss.losses.baselines": """
-        ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss SoftenedKLLoss
+        ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss
         SquaredEMDLoss WeightedSum
     """,
     "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",
@@ -65,8 +68,8 @@ def test_rooms_that_the_package_offers_are_listed() -> None:
     assert rooms == set(NAMES["wassloss"].split()[-9:])
 
 
-def test_there_are_about_eighty() -> None:
+def test_there_are_no_more_than_someone_can_survey() -> None:
     """Of names that a room and the package both offer, one counts; modules do not."""
     modules = {name.rsplit(".", maxsplit=1)[-1] for name in NAMES}
     names = {name: None for listed in NAMES.values() for name in listed.split()}
-    assert len(names.keys() - modules) <= 80
+    assert len(names.keys() - modules) <= 85

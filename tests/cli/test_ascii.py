@@ -74,7 +74,7 @@ def test_what_stands_for_what(folder: Path) -> None:
     assert "+- s.e." in said
     assert "accuracy ^" in said
     shown = ascii_only("metric", "show", folder / "metric.npz").stdout
-    assert "exp(-M/eps)" in shown
+    assert "#####" in shown  # for the bars
     assert "###" in shown
     assert r"bl\xe9" in shown
 

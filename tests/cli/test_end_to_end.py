@@ -198,7 +198,7 @@ def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> Non
     assert config["model"]["kind"] == "MLP"
     assert config["model"]["hidden_layer_sizes"] == [8, 4]
     assert config["settings"]["seed"] == 3
-    assert config["epsilon"] == 0.5
+    assert "epsilon=0.5" in config["loss"]
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()
     opened = wl.load(run)
     assert opened.metric.power == 2

@@ -310,13 +310,6 @@ def test_vectors_without_words(
     assert "it does not say which word each row is of: put them into" in said
 
 
-def test_a_demonstration_among_other_files(tmp_path: Path) -> None:
-    (tmp_path / "kl-0").mkdir()
-    (tmp_path / "kl-0" / "checkpoint-00000010.safetensors").touch()
-    said = failed("demo", "--quick", "--seeds", 1, "--out", tmp_path)
-    assert "kl-0 is not empty and holds no run" in said
-
-
 # --- runs ----------------------------------------------------------------------------------------
 
 

@@ -91,7 +91,7 @@ def test_other_commands(line: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_demonstration(tmp_path: Path) -> None:
-    found = interrupted("model.safetensors.", "demo", "--quick", "--seeds", 1, "--out", tmp_path)
+    found = interrupted("report.html.", "demo", "--quick", "--seeds", 1, "--out", tmp_path)
     assert (found[0], found[2]) == (130, "Interrupted.\n")
 
 

@@ -8,7 +8,6 @@ import pytest
 import wassloss as wl
 from tests.cli.commands import failed, ok
 from wassloss.ground import load
-from wassloss.ground._cost import default_epsilon
 from wassloss.ground.inspection import inspect
 
 WORDS = ("cat", "kitten", "car", "truck")
@@ -162,7 +161,7 @@ def test_show(tmp_path: Path) -> None:
     text = ok("metric", "show", tmp_path / "m.npz", "--near", "c", "-k", 2).stdout
     assert "c: b 1, d 1" in text
     assert "triangle inequality: yes" in text
-    assert "--epsilon 0.6" in text
+    assert "a distance of 3, the median between two labels, as 1" in text
     assert "did you mean" in failed("metric", "show", "clipart", "--near", "boa")
     assert "boat: sailing 0.691" in ok("metric", "show", "clipart", "--near", "boat").stdout
     wl.ground.Ordinal(3).save(tmp_path / "unnamed.npz")
@@ -174,14 +173,10 @@ def test_show(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "metric", [wl.ground.Ordinal(7, power=2), wl.ground.Discrete(4), wl.data.clipart().metric]
 )
-def test_the_suggestion_is_the_loss_default(metric: wl.ground.GroundMetric) -> None:
+def test_the_unit_is_the_loss_s_own(metric: wl.ground.GroundMetric) -> None:
     look = inspect(metric)
-    assert look.epsilon == pytest.approx(default_epsilon(metric))
-    cost = metric.cost().double().numpy()
+    assert look.unit == pytest.approx(wl.WassersteinLoss(metric).metric.scale)
     others = ~np.eye(metric.size, dtype=bool)
-    for row in look.sparsity:
-        kept = (np.exp(-cost / row.epsilon) > 1e-4)[others].mean()
-        assert row.kept == pytest.approx(kept)
     distance = metric.distance().double().numpy()[others]
     bars = look.histogram()
     assert sum(count for _, _, count in bars) == others.sum()

@@ -25,7 +25,7 @@ def memory(field: str) -> int:
 
 
 def main(how: str, path: str, limit: str) -> None:
-    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(7), kl_weight=0.1)
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(7), kl_weight=0.1, own_units=True)
     if how == "train":  # loads all that training needs: code is not what is limited here
         data = torch.zeros(4, 512), torch.zeros(4, dtype=torch.long)
         first = wl.models.LinearSoftmax(features=512, labels=7)

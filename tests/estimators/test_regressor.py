@@ -23,8 +23,8 @@ X, Y = bumps(300, seed=0)
 X_NEW, Y_NEW = bumps(1000, seed=1)
 
 
-@pytest.mark.parametrize("kl_weight", [0.0, None, 4.0])
-def test_it_predicts_place_and_mass(kl_weight: float | None) -> None:
+@pytest.mark.parametrize("kl_weight", [0.0, 0.5, 4.0])
+def test_it_predicts_place_and_mass(kl_weight: float) -> None:
     fitted = wl.WassersteinMeasureRegressor("ordinal", kl_weight=kl_weight).fit(X, Y)
     predicted = fitted.predict(X_NEW)
     assert predicted.min() > 0
@@ -45,7 +45,7 @@ def test_hidden_layers_help_where_the_law_is_not_linear() -> None:
     y = np.hstack([x**2, 1 - x**2]) + 0.1
     linear, deep = (
         wl.WassersteinMeasureRegressor(**keywords, random_state=0).fit(x, y).score(x, y)
-        for keywords in ({}, {"hidden_layer_sizes": (32,), "max_iter": 100})
+        for keywords in ({}, {"hidden_layer_sizes": (32,), "alpha": 0.1})
     )
     assert linear < 0.3
     assert deep > 0.9

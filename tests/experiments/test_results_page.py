@@ -14,9 +14,10 @@ pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_results_page_says_what_its_json_says() -> None:
+def test_pages_say_what_the_json_says() -> None:
     module = runpy.run_path(str(DOCS / "results_page.py"))
-    assert module["page"]() == (DOCS / "results" / "README.md").read_text(encoding="utf-8")
+    for path in module["PAGES"]:
+        assert module["page"](path) == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

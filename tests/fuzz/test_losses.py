@@ -72,14 +72,14 @@ def test_balanced_losses(data: st.DataObject) -> None:
         "regularizer": regularizer,
         "normalize_target": data.draw(st.booleans(), "normalize"),
     }
-    tabulated = wl.WassersteinLoss(metric, reduction="none", **keywords)
+
+    def by_module(x: Tensor) -> Tensor:
+        return wl.WassersteinLoss(metric, reduction="none", **keywords, own_units=True)(x, target)
 
     def by_function(x: Tensor) -> Tensor:
         return per_example.wasserstein_loss(x, target, metric, **keywords)
 
-    quick = with_gradient(
-        by_function if data.draw(st.booleans()) else lambda x: tabulated(x, target), x
-    )
+    quick = with_gradient(by_function if data.draw(st.booleans()) else by_module, x)
     with composed():
         slow = with_gradient(by_function, x)
 
@@ -144,7 +144,12 @@ def test_relaxed_losses(data: st.DataObject) -> None:
         gamma[0] = largest
     regularizer = data.draw(st.sampled_from(["plan", "product"]), "regularizer")
     loss_fn = wl.RelaxedWassersteinLoss(
-        metric, epsilon=epsilon, gamma=gamma, regularizer=regularizer, reduction="none"
+        metric,
+        epsilon=epsilon,
+        gamma=gamma,
+        regularizer=regularizer,
+        reduction="none",
+        own_units=True,
     )
     found = with_gradient(lambda x: loss_fn(x, target), log_h)
     if found.answer is None:

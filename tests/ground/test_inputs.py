@@ -91,7 +91,7 @@ TYPES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Discrete(True), "size must be an integer, got True"),
     (lambda: Ordinal(True), "positions, as a number of labels, must be an integer, got True"),
     (lambda: Ordinal(["a", "b"]), "positions must hold real numbers, got list of dtype <U1"),
-    (lambda: Ordinal(None), "positions must hold real numbers, got NoneType"),  # type: ignore[arg-type]
+    (lambda: Ordinal(None), "positions or labels must be given, got neither"),
     (lambda: Ordinal(3, power="2"), "power must be a number, got '2'"),  # type: ignore[arg-type]
     (lambda: Ordinal(3, scale=[1]), "'max' or 'median', got [1]"),  # type: ignore[arg-type]
     (lambda: Ordinal(3, labels="abc"), "sequence of names, got the single string 'abc'"),

@@ -44,3 +44,14 @@ def test_gradient_is_finite_at_zero_and_a_parameter_is_followed() -> None:
     with torch.no_grad():
         distance *= 4
     assert metric.cost()[0, 1] == 2
+
+
+def test_a_data_frame_names_its_labels() -> None:
+    pd = pytest.importorskip("pandas")
+    names = ["cat", "dog"]
+    table = pd.DataFrame([[0.0, 2.0], [2.0, 0.0]], index=names, columns=names)
+    assert Matrix(table).labels == ("cat", "dog")
+    assert Matrix(table, labels=["a", "b"]).labels == ("a", "b")
+    assert Matrix(pd.DataFrame([[0.0, 2.0], [2.0, 0.0]])).labels is None
+    with pytest.raises(ValueError, match="same labels in rows and columns"):
+        Matrix(table.set_axis(["dog", "cat"]))

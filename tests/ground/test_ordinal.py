@@ -76,3 +76,10 @@ def test_a_dtype_in_which_positions_would_coincide_is_refused() -> None:
         with pytest.raises(ValueError, match=f"dtype {dtype} is too narrow: positions of"):
             metric.to(dtype=dtype)
         assert metric.to("cpu") is metric
+
+
+def test_names_in_their_order() -> None:
+    metric = Ordinal(labels=["poor", "fair", "good"])
+    assert metric.distance().tolist() == Ordinal(3).distance().tolist()
+    with pytest.raises(TypeError, match="positions or labels must be given"):
+        Ordinal()

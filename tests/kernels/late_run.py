@@ -34,7 +34,10 @@ def answers() -> str:
     ids = torch.randint(64, (20_000,), generator=generator)
     few = wl.SparseTarget(torch.stack([ids, (ids + 7) % 64], 1), torch.full((20_000, 2), 0.5))
     values = []
-    for loss_fn in (wl.WassersteinLoss(metric), wl.NearestWassersteinLoss(metric)):
+    for loss_fn in (
+        wl.WassersteinLoss(metric, kl_weight=0.0, own_units=True),
+        wl.NearestWassersteinLoss(metric, kl_weight=0.0, own_units=True),
+    ):
         for target in (ids, few):  # either is worth several threads
             loss = loss_fn(logits, target)
             values += [loss.detach(), *torch.autograd.grad(loss, logits)]
@@ -45,7 +48,7 @@ def answers() -> str:
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
     plan = wl.TrainingPlan(steps=5, batch_size=1000)
-    loss_fn = wl.WassersteinLoss(metric)
+    loss_fn = wl.WassersteinLoss(metric, kl_weight=0.0, own_units=True)
     wl.train(model, loss_fn, (logits.detach(), few), plan, progress=False)
     values += [parameter.detach() for parameter in model.parameters()]
     return " ".join(f"{value.double().abs().sum():.9g}" for value in values)

@@ -68,13 +68,21 @@ def loss_and_gradient(loss_fn, logits: Tensor, target, device) -> tuple[Tensor, 
 
 def compare(use, kernels, metric, logits, target, *, expect_fused=True, **keywords) -> None:
     """The same loss by the kernels, and by the composed functions in double precision."""
-    loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords)
+    loss_fn = wl.WassersteinLoss(
+        metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+    )
     device = use(kernels)
     if expect_fused:
         assert run(kernels, metric, logits, target, **keywords) is not None
     values, gradient = loss_and_gradient(loss_fn, logits, target, device)
     use(None)
-    loss_fn = wl.WassersteinLoss(metric.to(dtype=F64), reduction="none", **keywords, tol=1e-9)
+    loss_fn = wl.WassersteinLoss(
+        metric.to(dtype=F64),
+        reduction="none",
+        **{"kl_weight": 0.0, **keywords},
+        tol=1e-9,
+        own_units=True,
+    )
     if isinstance(target, SparseTarget):
         target = SparseTarget(target.indices, target.weights.double())
     expected = loss_and_gradient(loss_fn, logits.double(), target, torch.device("cpu"))
@@ -135,7 +143,12 @@ def compare_iterations(use, kernels, metric, logits, target, tolerance, **keywor
     found = []
     for own, dtype in ((kernels, logits.dtype), (None, F64)):
         device = use(own)
-        loss_fn = wl.WassersteinLoss(metric.to(dtype=dtype), reduction="none", **keywords)
+        loss_fn = wl.WassersteinLoss(
+            metric.to(dtype=dtype),
+            reduction="none",
+            **{"kl_weight": 0.0, **keywords},
+            own_units=True,
+        )
         given = SparseTarget(target.indices, target.weights.to(dtype))
         found.append(loss_and_gradient(loss_fn, logits.to(dtype), given, device))
     for ours, theirs in zip(*found, strict=True):
@@ -252,7 +265,7 @@ def test_divergence_from_an_impossible_label_is_infinite(use, kernels):
     logits[:, 7] = -math.inf
     weights = torch.full((BATCH, 2), 0.5, dtype=F64)
     loss_fn = wl.WassersteinLoss(
-        random_metric(LABELS), epsilon=0.1, kl_weight=0.5, reduction="none"
+        random_metric(LABELS), epsilon=0.1, kl_weight=0.5, reduction="none", own_units=True
     )
     for target in (
         torch.tensor([7, 8, 9, 9]),
@@ -375,10 +388,14 @@ def test_shapes_of_images(use, kernels):
     dense[:, 0] += 0.5
     for target in (ids, dense):
         use(kernels)
-        loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, reduction="none")
+        loss_fn = wl.WassersteinLoss(
+            metric, epsilon=0.1, reduction="none", kl_weight=0.0, own_units=True
+        )
         got = loss_and_gradient(loss_fn, logits, target, device)
         use(None)
-        loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, reduction="none")
+        loss_fn = wl.WassersteinLoss(
+            metric, epsilon=0.1, reduction="none", kl_weight=0.0, own_units=True
+        )
         expected = loss_and_gradient(loss_fn, logits, target, torch.device("cpu"))
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
         assert got[0].shape == (2, 3)
@@ -408,7 +425,11 @@ def test_class_weights_and_sample_weights(use, ignored):
     for kernels in (NumbaKernels, None):
         use(kernels)
         loss_fn = wl.WassersteinLoss(
-            random_metric(LABELS), weight=weight, kl_weight=0.1, ignore_index=ignored
+            random_metric(LABELS),
+            weight=weight,
+            kl_weight=0.1,
+            ignore_index=ignored,
+            own_units=True,
         )
         results.append([loss_fn(logits, t, share) for t in (ids, few_labels(F64))])
     torch.testing.assert_close(results[0], results[1], rtol=1e-6, atol=1e-8)
@@ -419,7 +440,7 @@ def test_inside_a_cuda_graph():
     metric, given = random_metric(LABELS).to(DEVICE), some_logits(F32).to(DEVICE)
     target = moved(few_labels(F32), DEVICE)
     ids = torch.tensor([3, -100, 7, 9], device=DEVICE)
-    loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.1)
+    loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.1, own_units=True)
 
     def step() -> tuple[Tensor, Tensor, Tensor]:
         logits = given.detach().requires_grad_()
@@ -455,7 +476,9 @@ def test_a_reduced_loss_has_the_gradient_of_its_parts(use, reduction, ignored):
     results = []
     for kernels in (NumbaKernels, None):
         use(kernels)
-        loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.2, reduction=reduction)
+        loss_fn = wl.WassersteinLoss(
+            metric, epsilon=0.1, kl_weight=0.2, reduction=reduction, own_units=True
+        )
         whole = loss_fn(logits, ids)
         # As it is, scaled, and once more: what is kept must not have been overwritten.
         found = [torch.autograd.grad(whole, logits, retain_graph=True)[0]]
@@ -474,13 +497,13 @@ def test_gradients_of_a_reduced_loss_add_up_in_place(use):
     use(NumbaKernels)
     metric, ids, logits = random_metric(LABELS), torch.tensor([3, 11, 7, 9]), some_logits(F64)
     logits.requires_grad_()
-    whole = wl.WassersteinLoss(metric, epsilon=0.1)(logits, ids)
+    whole = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.0, own_units=True)(logits, ids)
     whole.backward(retain_graph=True)
     once = logits.grad.clone()
     whole.backward(retain_graph=True)
     whole.backward()
     torch.testing.assert_close(logits.grad, 3 * once)
-    whole = wl.WassersteinLoss(metric, epsilon=0.1)(logits, ids)
+    whole = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.0, own_units=True)(logits, ids)
     slope = torch.autograd.grad(whole, logits, create_graph=True)[0].sum()
     with pytest.raises(RuntimeError, match="differentiable once"):
         slope.backward()
@@ -490,7 +513,9 @@ def test_gradients_of_a_reduced_loss_add_up_in_place(use):
 
 
 def nearest_by(use, kernels, metric, logits, target, **keywords) -> tuple[Tensor, Tensor]:
-    loss_fn = wl.NearestWassersteinLoss(metric, reduction="none", **keywords)
+    loss_fn = wl.NearestWassersteinLoss(
+        metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+    )
     return loss_and_gradient(loss_fn, logits, target, use(kernels))
 
 
@@ -533,7 +558,9 @@ def test_free_targets_take_one_pass_with_costs_from_anywhere(monkeypatch, epsilo
 
 def test_free_targets_that_make_no_sense_are_refused(use):
     use(NumbaKernels)
-    loss_fn = wl.NearestWassersteinLoss(random_metric(LABELS), epsilon=0.1)
+    loss_fn = wl.NearestWassersteinLoss(
+        random_metric(LABELS), epsilon=0.1, kl_weight=0.0, own_units=True
+    )
     logits = some_logits(F64)
     twice = few_labels(F64)
     twice.indices[1, 1] = twice.indices[1, 0]

@@ -12,7 +12,6 @@ from wassloss.losses.baselines import (
     KLLoss,
     NearestCostRegression,
     PoissonLoss,
-    SoftenedKLLoss,
     SquaredEMDLoss,
     WeightedSum,
 )
@@ -21,8 +20,6 @@ LABELS = 6
 METRIC = wl.ground.Ordinal(LABELS, power=1.5)
 LOSSES = {
     "kl": lambda: KLLoss(LABELS),
-    "softened": lambda: SoftenedKLLoss(METRIC, 1.3),
-    "softened nearest": lambda: SoftenedKLLoss(METRIC, 1.3, nearest=True),
     "expected": lambda: ExpectedCostLoss(METRIC, kl_weight=0.2),
     "squared_emd": lambda: SquaredEMDLoss(LABELS),
     "poisson": lambda: PoissonLoss(LABELS),
@@ -100,18 +97,13 @@ def test_gradients_are_those_of_finite_differences(name: str, kind: str) -> None
     assert torch.autograd.gradcheck(lambda x: loss.double()(x, target), logits)
 
 
-def test_a_width_of_zero_softens_nothing() -> None:
-    logits, target = some_logits(), targets()["few"]
-    torch.testing.assert_close(
-        SoftenedKLLoss(METRIC, 0.0)(logits, target), KLLoss(LABELS)(logits, target)
-    )
-
-
 def test_the_plan_loss_of_one_label_is_the_reverse_divergence_from_the_softened_label() -> None:
     epsilon, logits, ids = 0.8, some_logits(), targets()["ids"]
     squares = wl.ground.Ordinal(LABELS, power=2)
-    soft = SoftenedKLLoss(squares, epsilon**0.5).softened.double()[ids]
-    own = wl.WassersteinLoss(squares, epsilon=epsilon, reduction="none")
+    soft = (-squares.cost_columns(ids).double() / epsilon).softmax(1)
+    own = wl.WassersteinLoss(
+        squares, epsilon=epsilon, reduction="none", kl_weight=0.0, own_units=True
+    )
     log_h = logits.log_softmax(1)
     reverse = epsilon * (log_h.exp() * (log_h - soft.log())).sum(1)
     constant = own(soft.log(), ids)
@@ -122,12 +114,24 @@ def test_the_expected_cost_is_the_product_loss_of_one_label_and_its_limit_for_ma
     logits, everything = some_logits(), targets()
     loss = ExpectedCostLoss(METRIC, reduction="none")
     product = wl.WassersteinLoss(
-        METRIC, epsilon=0.3, regularizer="product", reduction="none", normalize_target=True
+        METRIC,
+        epsilon=0.3,
+        regularizer="product",
+        reduction="none",
+        normalize_target=True,
+        kl_weight=0.0,
+        own_units=True,
     )
     ids, few = everything["ids"], everything["few"]
     torch.testing.assert_close(loss(logits, ids), product(logits, ids))
     blurred = wl.WassersteinLoss(
-        METRIC, epsilon=1e4, regularizer="product", reduction="none", normalize_target=True
+        METRIC,
+        epsilon=1e4,
+        regularizer="product",
+        reduction="none",
+        normalize_target=True,
+        kl_weight=0.0,
+        own_units=True,
     )
     torch.testing.assert_close(loss(logits, few), blurred(logits, few), rtol=1e-3, atol=0)
     several = (few.weights > 0).sum(1) > 1  # to one label there is only one coupling
@@ -148,7 +152,6 @@ def test_a_label_that_is_ruled_out_costs_nothing_unless_it_is_true() -> None:
     ("make", "message"),
     [
         (lambda: KLLoss(3, reduction="median"), "reduction must be 'mean', 'sum' or"),
-        (lambda: SoftenedKLLoss(METRIC, -1.0), "width must be"),
         (lambda: ExpectedCostLoss(METRIC, kl_weight=-0.1), "kl_weight must be"),
         (lambda: WeightedSum([KLLoss(3)], [1.0, 2.0]), "weights must be one for each loss"),
         (lambda: KLLoss(3)(torch.zeros(2, 4), torch.tensor([0, 1])), r"logits must have shape"),

@@ -27,67 +27,115 @@ Case = tuple[Callable[[], torch.nn.Module], str]
 
 # Closed forms and fixed iterations: no loop ends on data.
 WHOLE: dict[str, Case] = {
-    "class ids": (lambda: wl.WassersteinLoss(LINE, epsilon=0.1), "ids"),
+    "class ids": (
+        lambda: wl.WassersteinLoss(LINE, epsilon=0.1, kl_weight=0.0, own_units=True),
+        "ids",
+    ),
     "class ids, product": (
-        lambda: wl.WassersteinLoss(LINE, epsilon=0.1, regularizer="product"),
+        lambda: wl.WassersteinLoss(
+            LINE, epsilon=0.1, regularizer="product", kl_weight=0.0, own_units=True
+        ),
         "ids",
     ),
     "class ids, weights and KL": (
-        lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, weight=torch.rand(K)),
+        lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, weight=torch.rand(K), own_units=True),
         "ignored",
     ),
-    "class ids, embedding": (lambda: wl.WassersteinLoss(Embedding(torch.randn(K, 3))), "ids"),
-    "pixels": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3), "pixels"),
-    "iterations, class ids": (lambda: wl.WassersteinLoss(LINE, scaling_iterations=2), "ids"),
-    "iterations, dense": (lambda: wl.WassersteinLoss(LINE, scaling_iterations=10), "dense"),
+    "class ids, embedding": (
+        lambda: wl.WassersteinLoss(Embedding(torch.randn(K, 3)), kl_weight=0.0, own_units=True),
+        "ids",
+    ),
+    "pixels": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, own_units=True), "pixels"),
+    "iterations, class ids": (
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.0, own_units=True),
+        "ids",
+    ),
+    "iterations, dense": (
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=10, kl_weight=0.0, own_units=True),
+        "dense",
+    ),
     "iterations, SparseTarget": (
-        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.3),
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.3, own_units=True),
         "SparseTarget",
     ),
     "iterations, normalized": (
-        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, normalize_target=True),
+        lambda: wl.WassersteinLoss(
+            LINE, scaling_iterations=2, normalize_target=True, kl_weight=0.0, own_units=True
+        ),
         "tags",
     ),
     "iterations, debiased": (
-        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, debiased=True),
+        lambda: wl.WassersteinLoss(
+            LINE, scaling_iterations=2, debiased=True, kl_weight=0.0, own_units=True
+        ),
         "dense",
     ),
-    "exact line": (lambda: wl.WassersteinLoss(LINE, epsilon=0), "dense"),
-    "exact line, SparseTarget": (lambda: wl.WassersteinLoss(LINE, epsilon=0), "SparseTarget"),
+    "exact line": (
+        lambda: wl.WassersteinLoss(LINE, epsilon=0, kl_weight=0.0, own_units=True),
+        "dense",
+    ),
+    "exact line, SparseTarget": (
+        lambda: wl.WassersteinLoss(LINE, epsilon=0, kl_weight=0.0, own_units=True),
+        "SparseTarget",
+    ),
     "exact line, power 2": (
-        lambda: wl.WassersteinLoss(LINE.with_cost(power=2), epsilon=0, kl_weight=0.3),
+        lambda: wl.WassersteinLoss(
+            LINE.with_cost(power=2), epsilon=0, kl_weight=0.3, own_units=True
+        ),
         "dense",
     ),
     "exact tree": (
-        lambda: wl.WassersteinLoss(Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2]), epsilon=0),
+        lambda: wl.WassersteinLoss(
+            Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2]), epsilon=0, kl_weight=0.0, own_units=True
+        ),
         "dense",
     ),
-    "exact 0-1": (lambda: wl.WassersteinLoss(Discrete(K), epsilon=0), "dense"),
-    "relaxed iterations": (lambda: wl.RelaxedWassersteinLoss(LINE, scaling_iterations=5), "dense"),
+    "exact 0-1": (
+        lambda: wl.WassersteinLoss(Discrete(K), epsilon=0, kl_weight=0.0, own_units=True),
+        "dense",
+    ),
+    "relaxed iterations": (
+        lambda: wl.RelaxedWassersteinLoss(LINE, scaling_iterations=5, own_units=True),
+        "dense",
+    ),
     "relaxed iterations, KL": (
         lambda: wl.RelaxedWassersteinLoss(
-            LINE, scaling_iterations=2, kl_weight=0.3, regularizer="product"
+            LINE, scaling_iterations=2, kl_weight=0.3, regularizer="product", own_units=True
         ),
         "SparseTarget",
     ),
 }
 # Solved to a tolerance, or by compiled code of its own: the solver runs outside the graph.
 BROKEN: dict[str, Case] = {
-    "plan": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3), "dense"),
+    "plan": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, own_units=True), "dense"),
     "product, SparseTarget": (
-        lambda: wl.WassersteinLoss(LINE, regularizer="product"),
+        lambda: wl.WassersteinLoss(LINE, regularizer="product", kl_weight=0.0, own_units=True),
         "SparseTarget",
     ),
-    "debiased": (lambda: wl.WassersteinLoss(LINE, debiased=True), "ids"),
+    "debiased": (
+        lambda: wl.WassersteinLoss(LINE, debiased=True, kl_weight=0.0, own_units=True),
+        "ids",
+    ),
     "exact, any metric": (
-        lambda: wl.WassersteinLoss(LINE.with_cost(power=0.5), epsilon=0),
+        lambda: wl.WassersteinLoss(
+            LINE.with_cost(power=0.5), epsilon=0, kl_weight=0.0, own_units=True
+        ),
         "dense",
     ),
-    "relaxed": (lambda: wl.RelaxedWassersteinLoss(LINE, kl_weight=0.3), "dense"),
-    "nearest": (lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3), "dense"),
-    "nearest, SparseTarget": (lambda: wl.NearestWassersteinLoss(LINE), "SparseTarget"),
-    "nearest, exact": (lambda: wl.NearestWassersteinLoss(LINE, epsilon=0), "tags"),
-    "nearest, class ids": (lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3), "ids"),
+    "relaxed": (lambda: wl.RelaxedWassersteinLoss(LINE, kl_weight=0.3, own_units=True), "dense"),
+    "nearest": (lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3, own_units=True), "dense"),
+    "nearest, SparseTarget": (
+        lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.0, own_units=True),
+        "SparseTarget",
+    ),
+    "nearest, exact": (
+        lambda: wl.NearestWassersteinLoss(LINE, epsilon=0, kl_weight=0.0, own_units=True),
+        "tags",
+    ),
+    "nearest, class ids": (
+        lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3, own_units=True),
+        "ids",
+    ),
 }
 
 
@@ -156,7 +204,7 @@ def test_other_solves_break_the_graph_and_agree(
 
 @pytest.mark.parametrize("kind", ["ids", "dense"])
 def test_batches_of_any_size(kind: str) -> None:
-    loss_fn = wl.WassersteinLoss(LINE, scaling_iterations=1, kl_weight=0.3)
+    loss_fn = wl.WassersteinLoss(LINE, scaling_iterations=1, kl_weight=0.3, own_units=True)
     compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
     logits, target = data(kind)
     for size in (3, 2, 1):
@@ -170,7 +218,9 @@ def test_a_learned_metric() -> None:
 
     def gradient(compile_it: bool) -> Tensor:
         learned = vectors.clone().requires_grad_()
-        loss_fn: Any = wl.WassersteinLoss(Embedding(learned, power=2), epsilon=0.1)
+        loss_fn: Any = wl.WassersteinLoss(
+            Embedding(learned, power=2), epsilon=0.1, kl_weight=0.0, own_units=True
+        )
         if compile_it:
             loss_fn = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
         (result,) = torch.autograd.grad(loss_fn(logits, ids), learned)
@@ -181,7 +231,7 @@ def test_a_learned_metric() -> None:
 
 def test_a_whole_training_step() -> None:
     network = torch.nn.Linear(4, K)
-    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.1)
+    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.1, own_units=True)
     features, (_, ids) = torch.randn(3, 4), data("ids")
 
     def run(x: Tensor, y: Tensor) -> Tensor:
@@ -287,7 +337,7 @@ def test_what_makes_no_sense_is_refused_as_without_the_compiler(name: str) -> No
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan])
 def test_senseless_sample_weights_are_refused(wrong: float) -> None:
-    loss_fn = wl.WassersteinLoss(LINE)
+    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.0, own_units=True)
     compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
     given = LOGITS, IDS, torch.tensor([1.0, wrong, 1.0])
     assert refusal(lambda: compiled(*given)) == refusal(lambda: loss_fn(*given))
@@ -368,9 +418,9 @@ def test_what_records_one_example_is_refused(name: str) -> None:
     target = ids if name == "ids" else torch.eye(K)[ids]
     logits = torch.randn(3, K)
     losses = [
-        wl.WassersteinLoss(LINE),
-        wl.NearestWassersteinLoss(LINE),
-        wl.RelaxedWassersteinLoss(LINE),
+        wl.WassersteinLoss(LINE, kl_weight=0.0, own_units=True),
+        wl.NearestWassersteinLoss(LINE, kl_weight=0.0, own_units=True),
+        wl.RelaxedWassersteinLoss(LINE, own_units=True),
         lambda x, y: wasserstein_loss(x, y, LINE, epsilon=0.1),
         lambda x, y: wl.wasserstein(x.softmax(1), y, LINE, epsilon=0.1),
     ]
@@ -381,7 +431,7 @@ def test_what_records_one_example_is_refused(name: str) -> None:
 
 def test_what_is_advised_instead() -> None:
     logits, target = torch.randn(3, K), torch.tensor([0, 2, 5])
-    loss = wl.WassersteinLoss(LINE, kl_weight=0.1)
+    loss = wl.WassersteinLoss(LINE, kl_weight=0.1, own_units=True)
     exported = torch.export.export(loss, (logits, target)).module()
     assert torch.allclose(exported(logits + 1, target.flip(0)), loss(logits + 1, target.flip(0)))
 

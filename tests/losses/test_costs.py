@@ -15,7 +15,7 @@ from tests.losses.test_gradients import ANY, check_gradient, measures, within_ma
 from tests.oracles import INF, algorithm_one, convex, linear_program
 from wassloss.ground import Cost
 from wassloss.kernels import launch
-from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression, SoftenedKLLoss
+from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression
 from wassloss.transport import Newton, Sinkhorn
 from wassloss.transport.closed_forms import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
@@ -182,7 +182,7 @@ def test_the_loss_of_logits(
     h = logits.softmax(1)
     kl = (torch.special.xlogy(torch.from_numpy(y), torch.from_numpy(y) / h)).sum(1)
     expected = answers(h, y, mode) + 0.3 * kl
-    loss_fn = wl.WassersteinLoss(ground(), kl_weight=0.3, reduction="none", **mode)
+    loss_fn = wl.WassersteinLoss(ground(), kl_weight=0.3, reduction="none", **mode, own_units=True)
     torch.testing.assert_close(loss_fn(logits, target), expected, rtol=1e-5, atol=1e-6)
     untabulated = wasserstein_loss(logits, target, ground(), kl_weight=0.3, **mode)
     torch.testing.assert_close(untabulated, expected, rtol=1e-5, atol=1e-6)
@@ -198,7 +198,9 @@ def test_the_nearest_loss(use, compiled: bool, kind: str, regularizer: str, epsi
     target, y = target_of(kind)
     mode = {"epsilon": epsilon, "regularizer": regularizer}
     expected = answers(logits.softmax(1), y, mode | {"gamma": (INF, 0.0)})
-    loss_fn = wl.NearestWassersteinLoss(ground(), reduction="none", **mode)
+    loss_fn = wl.NearestWassersteinLoss(
+        ground(), reduction="none", **{"kl_weight": 0.0, **mode}, own_units=True
+    )
     torch.testing.assert_close(loss_fn(logits, target), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -210,7 +212,7 @@ def test_the_relaxed_loss(use, compiled: bool, kind: str) -> None:
     h = 1.7 * random_masses(BATCH, K, seed=2)
     target, y = target_of(kind)
     expected = answers(h, y, mode)
-    loss_fn = wl.RelaxedWassersteinLoss(ground(), reduction="none", **mode)
+    loss_fn = wl.RelaxedWassersteinLoss(ground(), reduction="none", **mode, own_units=True)
     torch.testing.assert_close(loss_fn(h.log(), target), expected, rtol=1e-5, atol=1e-6)
     untabulated = relaxed_wasserstein_loss(h.log(), target, ground(), **mode)
     torch.testing.assert_close(untabulated, expected, rtol=1e-5, atol=1e-6)
@@ -238,7 +240,13 @@ def test_algorithm_one(use, compiled: bool, kind: str, iterations: int) -> None:
 
     logits = h.log().requires_grad_()
     loss_fn = wl.WassersteinLoss(
-        ground(), epsilon=0.1, scaling_iterations=iterations, reduction="sum", normalize_target=True
+        ground(),
+        epsilon=0.1,
+        scaling_iterations=iterations,
+        reduction="sum",
+        normalize_target=True,
+        kl_weight=0.0,
+        own_units=True,
     )
     loss_fn(logits, target).backward()
     slope = torch.tensor(np.array(gradients))
@@ -284,9 +292,15 @@ def test_gradient_in_the_logits(use, compiled: bool, kind: str) -> None:
     use(compiled)
     target, _ = target_of(kind)
     for loss_fn in (
-        wl.WassersteinLoss(ground(), epsilon=0.1, kl_weight=0.2, reduction="none", tol=1e-12),
-        wl.NearestWassersteinLoss(ground(), epsilon=0.1, reduction="none"),
-        wl.RelaxedWassersteinLoss(ground(), epsilon=0.1, gamma=0.7, reduction="none", tol=1e-12),
+        wl.WassersteinLoss(
+            ground(), epsilon=0.1, kl_weight=0.2, reduction="none", tol=1e-12, own_units=True
+        ),
+        wl.NearestWassersteinLoss(
+            ground(), epsilon=0.1, reduction="none", kl_weight=0.0, own_units=True
+        ),
+        wl.RelaxedWassersteinLoss(
+            ground(), epsilon=0.1, gamma=0.7, reduction="none", tol=1e-12, own_units=True
+        ),
     ):
         check_gradient(lambda x, f=loss_fn: f(x, target), torch.randn(BATCH, K, dtype=F64))
 
@@ -301,7 +315,9 @@ def test_a_debiased_loss_is_refused() -> None:
             with pytest.raises(ValueError, match=message):
                 wasserstein_loss(h.log(), y, metric, epsilon=epsilon, debiased=True)
             with pytest.raises(ValueError, match=message):
-                wl.WassersteinLoss(metric, epsilon=epsilon, debiased=True)
+                wl.WassersteinLoss(
+                    metric, epsilon=epsilon, debiased=True, kl_weight=0.0, own_units=True
+                )
         with pytest.raises(ValueError, match=message):
             wl.scores.mean_wasserstein(h, y, metric, debiased=True)
 
@@ -381,29 +397,28 @@ def test_rivals(kind: str) -> None:
     soft = np.exp(-((C / 0.7) ** 2))
     soft = y @ (soft / soft.sum(0)).T
     expected = (soft * (np.log(soft) - np.log(h))).sum(1)
-    found = SoftenedKLLoss(ground(), 0.7, reduction="none")(logits, target)
+    alone: dict[str, Any] = {
+        "kl_weight": 1.0,
+        "softening": 1.0,
+        "transport_weight": 0.0,
+        "own_units": True,
+        "reduction": "none",
+    }
+    squares = ground().with_cost(power=2, scale=0.7)
+    found = wl.WassersteinLoss(squares, normalize_target=True, **alone)(logits, target)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
     nearest = np.array([C[:, row > 0].min(1) for row in y])
     soft = np.exp(-((nearest / 0.7) ** 2))
     soft /= soft.sum(1, keepdims=True)
     expected = (soft * (np.log(soft) - np.log(h))).sum(1)
-    found = SoftenedKLLoss(ground(), 0.7, nearest=True, reduction="none")(logits, target)
+    found = wl.NearestWassersteinLoss(squares, **alone)(logits, target)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
     regression = NearestCostRegression(ground(), ridge=1e-9)
     features = torch.eye(BATCH, dtype=F64)
     predicted = regression.fit(features, target).costs(features)
     np.testing.assert_allclose(predicted, nearest, rtol=1e-5)
-
-
-def test_softening_by_nothing_is_plain_kl() -> None:
-    logits, ids = torch.randn(BATCH, K), torch.tensor([0, 2, 5, 3])
-    for nearest in (False, True):
-        found = SoftenedKLLoss(ground(), 0.0, nearest=nearest)(logits, ids)
-        torch.testing.assert_close(found, torch.nn.functional.cross_entropy(logits, ids))
-    with pytest.raises(ValueError, match="width must not be so far below all costs"):
-        SoftenedKLLoss(ground(), 1e-200)
 
 
 # Training and estimators
@@ -443,7 +458,5 @@ def test_typical_cost_is_between_different_labels() -> None:
     metric = Cost(torch.from_numpy(costs()) + 50 * torch.eye(K, dtype=F64))
     off = costs()[~np.eye(K, dtype=bool)]
     loss_fn = wl.WassersteinLoss(metric)
-    assert loss_fn.spec.objective.epsilon == pytest.approx(
-        0.2 * np.quantile(off, 0.5, method="lower")
-    )
+    assert loss_fn.metric.scale == pytest.approx(np.quantile(off, 0.5, method="lower"))
     assert math.isfinite(loss_fn(torch.zeros(1, K, dtype=F64), torch.tensor([0])).item())

@@ -387,12 +387,14 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
     kernel = (-metric.cost().to(F64) / epsilon).softmax(0)  # column j: where mass for j is cheapest
     blurred = (kernel[:, target.indices[0]] * target.weights).sum(1, keepdim=True).T
 
-    balanced = wl.WassersteinLoss(metric, epsilon=epsilon, tol=1e-11)
+    balanced = wl.WassersteinLoss(metric, epsilon=epsilon, tol=1e-11, kl_weight=0.0, own_units=True)
     logits = descend(lambda x: balanced(x, target), K)
     torch.testing.assert_close(logits.softmax(1), blurred, rtol=0, atol=1e-6)
 
     # So does an unnormalised head whose target must be met and whose own mass may differ.
-    relaxed = wl.RelaxedWassersteinLoss(metric, epsilon=epsilon, gamma=(0.5, math.inf), tol=1e-11)
+    relaxed = wl.RelaxedWassersteinLoss(
+        metric, epsilon=epsilon, gamma=(0.5, math.inf), tol=1e-11, own_units=True
+    )
     log_h = descend(lambda x: relaxed(x, target), K)
     torch.testing.assert_close(log_h.exp(), blurred, rtol=0, atol=1e-6)
 
@@ -400,7 +402,9 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
 @pytest.mark.parametrize("name", ["line", "embedding"])
 def test_with_the_divergence_a_classifier_learns_the_target_itself(name: str) -> None:
     y = torch.tensor([[0.1, 0.3, 0.05, 0.25, 0.1, 0.2]], dtype=F64)
-    loss_fn = wl.WassersteinLoss(METRICS[name], epsilon=0.2, debiased=True, tol=1e-11)
+    loss_fn = wl.WassersteinLoss(
+        METRICS[name], epsilon=0.2, debiased=True, tol=1e-11, kl_weight=0.0, own_units=True
+    )
     logits = descend(lambda x: loss_fn(x, y), K)
     torch.testing.assert_close(logits.softmax(1), y, rtol=0, atol=1e-5)
 
@@ -409,7 +413,7 @@ def test_mistakes_get_milder() -> None:
     # Label 0 is taken for its neighbour 1 as surely as for the far 5: the loss tells them apart.
     near, far = torch.zeros(1, K), torch.zeros(1, K)
     near[0, 1] = far[0, 5] = 3.0
-    loss_fn = wl.WassersteinLoss(Ordinal(K), epsilon=0.1)
+    loss_fn = wl.WassersteinLoss(Ordinal(K), epsilon=0.1, kl_weight=0.0, own_units=True)
     assert loss_fn(near, torch.tensor([0])) < loss_fn(far, torch.tensor([0]))
 
 
@@ -424,7 +428,13 @@ def test_settings_may_be_numbers_of_any_library(number: Any) -> None:
     torch.testing.assert_close(found, expected)
     count = torch.tensor(3) if number is torch.tensor else np.int64(3)
     loss_fn = wl.WassersteinLoss(
-        wl.ground.Ordinal(3), epsilon=held["epsilon"], scaling_iterations=count
+        wl.ground.Ordinal(3),
+        epsilon=held["epsilon"],
+        scaling_iterations=count,
+        kl_weight=0.0,
+        own_units=True,
     )
-    same = wl.WassersteinLoss(wl.ground.Ordinal(3), epsilon=0.125, scaling_iterations=3)
+    same = wl.WassersteinLoss(
+        wl.ground.Ordinal(3), epsilon=0.125, scaling_iterations=3, kl_weight=0.0, own_units=True
+    )
     torch.testing.assert_close(loss_fn(h.log(), y), same(h.log(), y))

@@ -39,7 +39,7 @@ def gradient_of(loss: Tensor, x: Tensor) -> Tensor:
 
 def cross_entropy_of_ours(**keywords: Any) -> wl.WassersteinLoss:
     zero = Matrix(torch.zeros(K, K))
-    return wl.WassersteinLoss(zero, epsilon=0, kl_weight=1.0, **keywords)
+    return wl.WassersteinLoss(zero, epsilon=0, kl_weight=1.0, **keywords, own_units=True)
 
 
 @reductions
@@ -97,7 +97,9 @@ def test_an_empty_batch_is_as_in_cross_entropy(
 @pytest.mark.parametrize("metric", [Discrete(K), METRIC, METRIC.with_cost(power=0.5)], ids=repr)
 @pytest.mark.parametrize("mode", [{"epsilon": 0}, {"debiased": True}], ids=str)
 def test_an_empty_batch_of_any_transport(metric: Ordinal, mode: dict[str, Any]) -> None:
-    loss_fn = wl.WassersteinLoss(metric, reduction="sum", **mode)
+    loss_fn = wl.WassersteinLoss(
+        metric, reduction="sum", **{"kl_weight": 0.0, **mode}, own_units=True
+    )
     logits = torch.zeros(0, K, requires_grad=True)
     loss = loss_fn(logits, torch.zeros(0, K))
     loss.backward()
@@ -141,15 +143,17 @@ def test_reductions_by_hand(module: Any, kind: str, weighted: bool, sampled: boo
 @reductions
 def test_class_weights_of_one_change_nothing_whatever_the_mass(reduction: str) -> None:
     log_h, y = torch.randn(3, K), 3 * torch.rand(3, K)
-    plain = wl.RelaxedWassersteinLoss(METRIC, reduction=reduction)
-    weighted = wl.RelaxedWassersteinLoss(METRIC, reduction=reduction, weight=torch.ones(K))
+    plain = wl.RelaxedWassersteinLoss(METRIC, reduction=reduction, own_units=True)
+    weighted = wl.RelaxedWassersteinLoss(
+        METRIC, reduction=reduction, weight=torch.ones(K), own_units=True
+    )
     torch.testing.assert_close(weighted(log_h, y), plain(log_h, y))
 
 
 def test_sample_weight_of_pixels() -> None:
     logits, ids = torch.randn(2, K, 3), torch.randint(K, (2, 3))
     sample_weight = torch.rand(2, 3)
-    loss_fn = wl.WassersteinLoss(METRIC, weight=torch.rand(K))
+    loss_fn = wl.WassersteinLoss(METRIC, weight=torch.rand(K), kl_weight=0.0, own_units=True)
     rows = logits.transpose(1, 2).reshape(6, K)
     torch.testing.assert_close(
         loss_fn(logits, ids, sample_weight),
@@ -160,7 +164,7 @@ def test_sample_weight_of_pixels() -> None:
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.half], ids=str)
 def test_the_dtype_of_sample_weight_is_not_that_of_the_loss(dtype: torch.dtype) -> None:
     logits, ids = torch.randn(3, K), torch.tensor([0, 1, 2])
-    loss_fn = wl.WassersteinLoss(METRIC)
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)
     loss = loss_fn(logits, ids, torch.tensor([0, 2, 1]).to(dtype))
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, loss_fn(logits, ids, torch.tensor([0.0, 2.0, 1.0])))
@@ -207,12 +211,12 @@ def test_the_modules_are_means_of_the_functions() -> None:
     logits, y = torch.randn(3, K, dtype=F64), weights_over_labels(3)
     keywords: dict[str, Any] = {"epsilon": 0.2, "kl_weight": 0.3, "regularizer": "product"}
     torch.testing.assert_close(
-        wl.WassersteinLoss(METRIC, **keywords)(logits, y),
+        wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **keywords}, own_units=True)(logits, y),
         wasserstein_loss(logits, y, METRIC, **keywords).mean(),
     )
     keywords["gamma"] = (0.4, 1.2)
     torch.testing.assert_close(
-        wl.RelaxedWassersteinLoss(METRIC, **keywords)(logits, y),
+        wl.RelaxedWassersteinLoss(METRIC, **keywords, own_units=True)(logits, y),
         relaxed_wasserstein_loss(logits, y, METRIC, **keywords).mean(),
     )
 
@@ -220,7 +224,8 @@ def test_the_modules_are_means_of_the_functions() -> None:
 def test_a_module_takes_a_plain_matrix() -> None:
     logits, ids = torch.randn(3, K), torch.tensor([0, 1, 4])
     torch.testing.assert_close(
-        wl.WassersteinLoss(METRIC.cost())(logits, ids), wl.WassersteinLoss(METRIC)(logits, ids)
+        wl.WassersteinLoss(METRIC.cost(), kl_weight=0.0, own_units=True)(logits, ids),
+        wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)(logits, ids),
     )
 
 
@@ -228,9 +233,13 @@ def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
     size = LARGEST_TABLE
     positions = torch.arange(size + 1.0)
     logits, ids = torch.randn(2, size + 1), torch.tensor([5, size - 1])
-    large = wl.WassersteinLoss(Ordinal(positions), epsilon=1.0, reduction="none")
+    large = wl.WassersteinLoss(
+        Ordinal(positions), epsilon=1.0, reduction="none", kl_weight=0.0, own_units=True
+    )
     assert large.metric._known_costs is None
-    small = wl.WassersteinLoss(Ordinal(positions[:-1]), epsilon=1.0, reduction="none")
+    small = wl.WassersteinLoss(
+        Ordinal(positions[:-1]), epsilon=1.0, reduction="none", kl_weight=0.0, own_units=True
+    )
     assert small.metric._known_costs is not None
     logits[:, -1] = -math.inf  # the label the small one lacks
     torch.testing.assert_close(large(logits, ids), small(logits[:, :-1], ids))
@@ -239,29 +248,18 @@ def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
 # Defaults
 
 
-def test_epsilon_is_a_fifth_of_the_median_cost() -> None:
-    metric = Ordinal([0.0, 1.0, 3.0, 7.0], power=2)
-    assert wl.WassersteinLoss(metric).spec.objective.epsilon == pytest.approx(1.8)  # 3² / 5
-    relaxed = wl.RelaxedWassersteinLoss(metric).spec.objective
-    assert relaxed.epsilon == pytest.approx(1.8)
-    assert relaxed.gamma == pytest.approx((9.0, 9.0))
-
-
 @modules
 @pytest.mark.parametrize(
-    ("metric", "epsilon"),
+    "metric",
     [
-        (Ordinal(1), 0.2),
-        (Matrix(torch.zeros(4, 4)), 0.2),
-        (Ordinal([0.0] * 9 + [2.0]), 0.4),  # the median cost is 0, the largest is not
+        Ordinal(1),
+        Matrix(torch.zeros(4, 4)),
+        Ordinal([0.0] * 9 + [2.0]),  # the median cost is 0, the largest is not
     ],
     ids=["one label", "all at one place", "nearly all at one place"],
 )
-def test_degenerate_metrics_work(
-    module: Any, metric: wl.ground.GroundMetric, epsilon: float
-) -> None:
+def test_degenerate_metrics_work(module: Any, metric: wl.ground.GroundMetric) -> None:
     loss_fn = module(metric)
-    assert loss_fn.spec.objective.epsilon == pytest.approx(epsilon)
     x = torch.randn(2, metric.size, requires_grad=True)
     loss = loss_fn(x, torch.full((2, metric.size), 1 / metric.size))
     loss.backward()
@@ -275,7 +273,9 @@ def test_degenerate_metrics_work(
 
 @pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16, torch.float64], ids=str)
 def test_a_module_moves_while_its_metric_keeps_its_precision(dtype: torch.dtype) -> None:
-    loss_fn = wl.WassersteinLoss(METRIC, weight=torch.ones(K), epsilon=0.1)
+    loss_fn = wl.WassersteinLoss(
+        METRIC, weight=torch.ones(K), epsilon=0.1, kl_weight=0.0, own_units=True
+    )
     moved = copy.deepcopy(loss_fn).to(dtype)
     assert moved.weight.dtype == dtype
     assert moved.metric.dtype == torch.float32
@@ -284,7 +284,9 @@ def test_a_module_moves_while_its_metric_keeps_its_precision(dtype: torch.dtype)
 
 
 def test_half_and_double_are_moves_too() -> None:
-    loss_fn = wl.WassersteinLoss(Embedding(torch.randn(K, 3, dtype=F64)), weight=torch.ones(K))
+    loss_fn = wl.WassersteinLoss(
+        Embedding(torch.randn(K, 3, dtype=F64)), weight=torch.ones(K), kl_weight=0.0, own_units=True
+    )
     model = nn.Sequential(nn.Linear(2, K), loss_fn)
     assert model.half()[1].metric.dtype == F64
     assert loss_fn.weight.dtype == torch.half
@@ -371,15 +373,21 @@ def test_copies_and_pickles(module: Any, metric: wl.ground.GroundMetric) -> None
 
 
 def test_repr_tells_what_is_computed() -> None:
-    assert repr(wl.WassersteinLoss(Ordinal(10, power=2), kl_weight=0.1, epsilon=0.5)) == (
+    assert repr(
+        wl.WassersteinLoss(Ordinal(10, power=2), kl_weight=0.1, epsilon=0.5, own_units=True)
+    ) == (
         "WassersteinLoss(Ordinal(10, power=2), epsilon=0.5, regularizer='plan', kl_weight=0.1, "
         "reduction='mean')"
     )
-    assert repr(wl.RelaxedWassersteinLoss(Discrete(3), gamma=(1, math.inf), epsilon=0.1)) == (
+    assert repr(
+        wl.RelaxedWassersteinLoss(Discrete(3), gamma=(1, math.inf), epsilon=0.1, own_units=True)
+    ) == (
         "RelaxedWassersteinLoss(Discrete(3), epsilon=0.1, gamma=(1.0, inf), regularizer='plan', "
         "kl_weight=0, reduction='mean')"
     )
-    special = wl.WassersteinLoss(Discrete(3), epsilon=0.1, debiased=True, scaling_iterations=5)
+    special = wl.WassersteinLoss(
+        Discrete(3), epsilon=0.1, debiased=True, scaling_iterations=5, kl_weight=0.0, own_units=True
+    )
     assert "debiased=True, scaling_iterations=5" in repr(special)
 
 
@@ -387,7 +395,7 @@ def test_repr_tells_what_is_computed() -> None:
     "mode", [{}, {"epsilon": 0}, {"kl_weight": 0.5}, {"debiased": True}], ids=str
 )
 def test_strides_do_not_matter(mode: dict[str, Any]) -> None:
-    loss_fn = wl.WassersteinLoss(METRIC, **mode)
+    loss_fn = wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **mode}, own_units=True)
     target = weights_over_labels(4, dtype=torch.float32)
     plain = torch.randn(4, K)
     for strided in (plain.T.contiguous().T, plain.repeat_interleave(2, 1)[:, ::2]):
@@ -403,7 +411,7 @@ def test_strides_do_not_matter(mode: dict[str, Any]) -> None:
 
 def test_a_batch_of_one_is_one_example() -> None:
     logits, y = torch.randn(1, K), weights_over_labels(1, dtype=torch.float32)
-    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.1, weight=torch.rand(K))
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.1, weight=torch.rand(K), own_units=True)
     torch.testing.assert_close(loss_fn(logits, y), loss_fn(logits[0], y[0]))
 
 
@@ -430,7 +438,7 @@ def test_constants_in_a_constant_out(module: Any) -> None:
 
 def test_the_ground_metric_can_be_learned_through_the_module() -> None:
     vectors = nn.Parameter(torch.randn(K, 3, dtype=F64))
-    loss_fn = wl.WassersteinLoss(Embedding(vectors), epsilon=0.1)
+    loss_fn = wl.WassersteinLoss(Embedding(vectors), epsilon=0.1, kl_weight=0.0, own_units=True)
     logits, ids = torch.randn(3, K, dtype=F64), torch.tensor([0, 1, 2])
     before = loss_fn(logits, ids)
     before.backward()

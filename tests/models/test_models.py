@@ -72,7 +72,7 @@ def test_the_measure_model_learns_a_total_mass() -> None:
     model = MeasureModel(2, 5)
     x = torch.randn(64, 2)
     target = 3 * torch.rand(64, 5)
-    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(5), kl_weight=1.0)
+    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(5), kl_weight=1.0, own_units=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
 
     def totals() -> Tensor:

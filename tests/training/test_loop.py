@@ -174,7 +174,11 @@ def test_the_progress_bar_shows_only_when_told_or_on_a_terminal(
 
 def test_unconverged_solves_are_reported_once_and_counted_in_the_log() -> None:
     loss_fn = wl.WassersteinLoss(
-        wl.ground.Ordinal(5, power=2), epsilon=0.001, solver=wl.transport.Sinkhorn(max_iterations=1)
+        wl.ground.Ordinal(5, power=2),
+        epsilon=0.001,
+        solver=wl.transport.Sinkhorn(max_iterations=1),
+        kl_weight=0.0,
+        own_units=True,
     )
     plan = TrainingPlan(steps=6, log_every=3)
     with pytest.warns(wl.ConvergenceWarning, match="6 solves did not converge") as caught:

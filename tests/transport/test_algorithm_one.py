@@ -151,6 +151,7 @@ def test_relaxed_gradients_are_in_units_of_the_cost_however_large(
             gamma=(0.3 * unit, 40 * unit),
             regularizer=regularizer,
             scaling_iterations=5,
+            own_units=True,
         )
         (found,) = torch.autograd.grad(loss_fn(x, y), x)
         return found / unit

@@ -293,7 +293,11 @@ def test_strengths_below_the_smallest_number_have_gradients(
         x = torch.tensor([[30.0, 29.0, 31.0], [28.0, 30.0, 27.0]], dtype=dtype, requires_grad=True)
         y = torch.tensor([[1e12, 0.0, 2e12], [3e12, 1e12, 1e12]], dtype=dtype)
         loss_fn = wl.RelaxedWassersteinLoss(
-            metric, epsilon=2 * strength, gamma=strength, scaling_iterations=iterations
+            metric,
+            epsilon=2 * strength,
+            gamma=strength,
+            scaling_iterations=iterations,
+            own_units=True,
         )
         loss_fn(x, y).backward()
         assert x.grad is not None

@@ -83,7 +83,9 @@ def test_it_leads_from_the_nearest_to_the_expected_cost() -> None:
     expected = ExpectedCostLoss(METRIC, reduction="none")(logits, TAGS)
     nearest = wl.wasserstein(logits.softmax(1), TAGS, METRIC, gamma=FREE)
     values = [
-        wl.NearestWassersteinLoss(METRIC, epsilon=epsilon, reduction="none")(logits, TAGS)
+        wl.NearestWassersteinLoss(
+            METRIC, epsilon=epsilon, reduction="none", kl_weight=0.0, own_units=True
+        )(logits, TAGS)
         for epsilon in (1e-4, 0.3, 1e5)
     ]
     torch.testing.assert_close(values[0], nearest, atol=1e-3, rtol=0)
@@ -116,7 +118,9 @@ def test_labels_of_no_weight_are_no_targets(epsilon: float, regularizer: str) ->
 def test_tiny_epsilons_and_vanished_labels_stay_finite(dtype: torch.dtype) -> None:
     logits = torch.tensor([[0.0, -200, 0, -200, 0, 0]], dtype=dtype, requires_grad=True)
     for epsilon in (0.0, 1e-6, 1e-3):
-        loss = wl.NearestWassersteinLoss(METRIC.to(dtype=dtype), epsilon=epsilon, kl_weight=0.1)
+        loss = wl.NearestWassersteinLoss(
+            METRIC.to(dtype=dtype), epsilon=epsilon, kl_weight=0.1, own_units=True
+        )
         value = loss(logits, TAGS[:1].to(dtype))
         (gradient,) = torch.autograd.grad(value, logits)
         assert value.isfinite()

@@ -171,7 +171,9 @@ def test_it_is_compiled_where_it_can_be_and_else_the_passes_of_torch(
 def test_inside_the_transforms_of_torch_func() -> None:
     metric, y = random_metric(6), random_masses(3, 6, support=2, seed=2)
     logits = torch.randn(3, 6, dtype=F64)
-    loss_fn = wl.NearestWassersteinLoss(metric, epsilon=0.1, kl_weight=0.2, reduction="sum")
+    loss_fn = wl.NearestWassersteinLoss(
+        metric, epsilon=0.1, kl_weight=0.2, reduction="sum", own_units=True
+    )
 
     def of_all(x: torch.Tensor) -> torch.Tensor:
         return loss_fn(x, y)

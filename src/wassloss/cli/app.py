@@ -50,18 +50,24 @@ app.add_typer(data.app, name="data")
 
 @app.command(epilog="Example: wassloss demo --out wassloss-demo")
 def demo(
-    out: Annotated[Path, option("Directory for the runs and the report.", "--out", "-o")] = Path(
+    out: Annotated[Path, option("Directory for the report.", "--out", "-o")] = Path(
         "wassloss-demo"
     ),
     seeds: Annotated[int, option("How often to train each.", min=1)] = 5,
     quick: Annotated[bool, option("Few steps, to see that it works.", "--quick")] = False,
 ) -> None:
-    """Train on clip art with and without a Wasserstein loss, and compare: a minute or so."""
+    """Classify WordNet's definitions with and without a Wasserstein loss, and compare: a minute."""
     from wassloss.demo import run_demo
 
     torch.set_num_threads(1)  # batches this small only make threads wait for each other
     found, report = run_demo(out, seeds, quick, say)
-    say(table(f"\n{found.title}", found.header, found.rows, numbers=4, gap=1))
+    say(f"\n{found.answer}")
+    say(table("", list(found.header), [list(row) for row in found.rows], numbers=4, gap=1))
+    for title, mistakes in (("Milder mistakes", found.milder), ("Worse mistakes", found.worse)):
+        say(f"\n{title}, where both are wrong:")
+        for mistake in mistakes:
+            ce, w = mistake.guesses
+            say(f"  {mistake.text} ({mistake.truth}): cross-entropy says {ce}, W says {w}")
     for note in found.notes:
         say(f"\n{note}")
     say(f"\nReport: {report.resolve()}")

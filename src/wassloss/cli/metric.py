@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from wassloss.cli._terminal import option, say, table
+from wassloss.cli._terminal import option, say
 from wassloss.data import clipart, read_word_vectors
-from wassloss.ground import Cost, Discrete, GroundMetric, Matrix, Ordinal, load
+from wassloss.ground import Cost, GroundMetric, Matrix, Ordinal, load
 from wassloss.ground.inspection import inspect
 from wassloss.ground.sources import read_names, table_from_file, tree_from_file
 
@@ -142,22 +142,9 @@ def show(
         where = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
         bar = "█" * round(40 * count / widest)
         say(f"  {where:>14}  {100 * count / total:5.1f} %  {bar}")
-    rows = [
-        [f"{r.epsilon:.4g}", f"{r.share_of_median:g}", f"{100 * r.kept:.1f} %", f"{r.neighbours:g}"]
-        for r in look.sparsity
-    ]
-    header = ["ε", "of the median cost", "kept", "neighbours of a label"]
-    say(table("\nThe kernel exp(−M/ε): entries above 1e-4", header, rows, numbers=3))
     say(f"\nThe distance is {made.check_axioms()}\n")
-    say("To begin with")
-    say(f"  --epsilon {look.epsilon:.4g}: {look.epsilon_reason}.")
-    say(f"  --power {look.power:g}: {look.power_reason}.")
-    if not isinstance(made, Discrete):
-        say(
-            f"  --kl-weight {0.1 * look.median_cost:.4g}: a tenth of the median cost; also "
-            "try 0. On tags, a fiftieth to a tenth was best with few tags per example, up to a "
-            "third with many."
-        )
+    say(f"Losses count a distance of {look.unit:.4g}, the median between two labels, as 1.")
+    say(f"  --power 1: {look.power_advice}.")
 
 
 def _neighbours(metric: GroundMetric, near: list[str] | None, k: int) -> None:

@@ -15,6 +15,7 @@ import typer
 from wassloss.cli._terminal import option, say, score_table
 from wassloss.cli.metric import cost_scale, label_list
 from wassloss.data import DataWarning
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.runs.directory import CONFIG, read_config
 from wassloss.runs.fitting import fit, is_first_process
 from wassloss.runs.settings import CHOICES, Settings
@@ -42,9 +43,9 @@ _HELP: dict[str, dict[str, str | None]] = {
     },
     "Loss": {
         "loss": "wasserstein: W + kl-weight KL. kl: cross-entropy alone, the baseline.",
-        "epsilon": "Entropic strength, in units of the cost; 0 is exact. By default a fifth of the "
-        "median cost.",
-        "kl_weight": "α in W + α KL, in units of the cost.",
+        "epsilon": "Entropic strength, in units of the median cost between two labels; 0 is exact. "
+        f"By default {EPSILON:g}.",
+        "kl_weight": f"α in W + α KL, in the same units. By default {KL_WEIGHT:g}.",
         "regularizer": "plan is the paper's.",
     },
     "Model": {

@@ -1,6 +1,6 @@
-"""Data sets: one record for all of them, readers for several formats, streams, a built-in set."""
+"""Data sets: one record for all of them, readers for several formats, streams, built-in sets."""
 
-from wassloss.data.builtin import clipart
+from wassloss.data.builtin import Definitions, clipart, definitions
 from wassloss.data.dataset import Dataset
 from wassloss.data.downloads import get
 from wassloss.data.files import read, write
@@ -11,9 +11,11 @@ from wassloss.data.word_vectors import WordVectors, embed_labels, read_word_vect
 __all__ = [
     "DataWarning",
     "Dataset",
+    "Definitions",
     "ParquetStream",
     "WordVectors",
     "clipart",
+    "definitions",
     "embed_labels",
     "get",
     "read",

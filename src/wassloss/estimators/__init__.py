@@ -12,5 +12,13 @@ They are imported when first used, so that `import wassloss` does not wait for s
 from wassloss.estimators.base import FitWarning
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
+from wassloss.estimators.scoring import mean_distance
+from wassloss.estimators.search import WassersteinClassifierCV
 
-__all__ = ["FitWarning", "WassersteinClassifier", "WassersteinMeasureRegressor"]
+__all__ = [
+    "FitWarning",
+    "WassersteinClassifier",
+    "WassersteinClassifierCV",
+    "WassersteinMeasureRegressor",
+    "mean_distance",
+]

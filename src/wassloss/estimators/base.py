@@ -34,7 +34,7 @@ from wassloss.estimators.model_file import (
     tupled,
     unpack,
 )
-from wassloss.ground._cost import typical_cost
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.targets import SparseTarget, Target
 from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
 from wassloss.training.batches import Examples
@@ -49,23 +49,26 @@ _LBFGS_ITERATIONS = 1000
 _STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
 
 
+Weights = dict[str, Tensor] | None  # to begin with
+
+
 class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
     """`fit` stopped before it converged: wassloss's and scikit-learn's `ConvergenceWarning`."""
 
 
-class ScaledLoss(nn.Module):
-    """The weighted mean of a loss in a unit of cost, so that `alpha` means the same for any metric.
+class WeightedMean(nn.Module):
+    """The weighted mean of a loss, divided by its size, so that `alpha` means the same for all.
 
     The mean is over the batch, not over its weight: heavy examples make for a larger step.
     """
 
-    def __init__(self, loss: nn.Module, unit: float) -> None:
+    def __init__(self, loss: nn.Module, size: float) -> None:
         super().__init__()
-        self.loss, self.unit = loss, unit
+        self.loss, self.size = loss, size
 
     def forward(self, outputs: Tensor, target: Target, weight: Tensor | None = None) -> Tensor:
         values: Tensor = self.loss(outputs, target)
-        return (values if weight is None else weight * values).mean() / self.unit
+        return (values if weight is None else weight * values).mean() / self.size
 
 
 @dataclass(eq=False, repr=False)
@@ -77,7 +80,6 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         metric_: the ground metric, with the requested power.
-        epsilon_, kl_weight_: as given, or their defaults for the metric.
         model_: from `wassloss.models`; takes standardised features.
         scaler_: the `StandardScaler` before it, or None.
         n_iter_: iterations of L-BFGS, or passes over the data.
@@ -87,8 +89,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     # The parameters: the constructor only assigns them, and `fit` checks them.
     metric: Metric = None
     _: KW_ONLY
-    kl_weight: float | None = None
-    epsilon: float | None = None
+    kl_weight: float = KL_WEIGHT
+    epsilon: float = EPSILON
     power: float | None = None
     hidden_layer_sizes: Sequence[int] = ()
     solver: str = "auto"
@@ -96,7 +98,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     tol: float = 1e-5
     learning_rate: float | None = None
     batch_size: int = 100
-    alpha: float = 0.001
+    alpha: float = 1.0
     standardize: bool = True
     device: str = "cpu"
     random_state: Any = None
@@ -110,8 +112,6 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         state = {
             "params": {name: plain(name, v) for name, v in self.get_params(deep=False).items()},
             "n_iter": self.n_iter_,
-            "epsilon": self.epsilon_,
-            "kl_weight": self.kl_weight_,
             "own": self._own_state(),
         }
         content = pack(self._fitted(), type(self).__name__, state)
@@ -148,7 +148,6 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         if fitted.feature_names is not None:
             estimator.feature_names_in_ = np.array(fitted.feature_names, dtype=object)
         estimator.n_iter_ = state["n_iter"]
-        estimator.epsilon_, estimator.kl_weight_ = state["epsilon"], state["kl_weight"]
         estimator._set_own_state(state["own"])
         return estimator
 
@@ -169,8 +168,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, multi_output=True, dtype=_FLOATS, **checks)
         return X, y, None if sample_weight is None else read_weight(sample_weight, len(X))
 
-    def _plan(self) -> TrainingPlan:
-        """How to take small steps; checks every keyword that says how to fit."""
+    def _plan(self, weight: float) -> TrainingPlan:
+        """How to take small steps on examples of this total weight; checks all that says how."""
         check_choice("solver", self.solver, ("auto", "lbfgs", "adam", "sgd"))
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
@@ -179,30 +178,33 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             optimizer="sgd" if self.solver == "sgd" else "adam",
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
-            weight_decay=check_strength("alpha", self.alpha),
+            weight_decay=check_strength("alpha", self.alpha) / weight,
             schedule="cosine",
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
 
     def _forget(self) -> None:
         """Remove what an earlier fit would be continued from."""
-        for name in ("model_", "scaler_", "_steps"):
+        for name in ("model_", "scaler_", "_steps", "_weight_seen"):
             self.__dict__.pop(name, None)
 
-    def _fit(self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None) -> Self:
+    def _fit(
+        self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, start: Weights = None
+    ) -> Self:
         """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
-        plan = self._plan()
         X, y, weight = weighted_rows(X, y, weight)
+        plan = self._plan(len(X) if weight is None else float(weight.sum()))
         self._standardize(X, weight)
-        loss = self._scaled_loss()
+        loss = self._mean_loss()
         target = self._target(y, weight)
         small = self._linear() and len(X) * self.metric_.size <= _FULL_BATCH
         at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
-        model = self._started(plan.seed, torch.float64 if at_once else torch.float32)
-        self._begin(model, y, weight)
+        model = self._started(plan.seed, torch.float64 if at_once else torch.float32, start)
+        if start is None:
+            self._begin(model, y, weight)
         data = self._columns(model, X, target, None if weight is None else weight / weight.mean())
         if at_once:
-            self.n_iter_ = self._fit_at_once(model, loss, data)
+            self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
         else:
             batch = min(plan.batch_size, len(X))
             self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / len(X)))
@@ -212,9 +214,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         self.model_ = model
         return self
 
-    def _fit_at_once(self, model: nn.Module, loss: ScaledLoss, data: Any) -> int:
+    def _fit_at_once(self, model: nn.Module, loss: WeightedMean, data: Any, decay: float) -> int:
         """Train by L-BFGS; returns the iterations that it took."""
-        decay, most = self.alpha, self.max_iter or _LBFGS_ITERATIONS
+        most = self.max_iter or _LBFGS_ITERATIONS
         with warnings.catch_warnings():
             # It names its own keywords; ours have scikit-learn's names.
             warnings.filterwarnings("ignore", "L-BFGS did not converge", ConvergenceWarning)
@@ -235,8 +237,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         """Go once over a batch of data, with an optimiser that outlives it."""
         if not hasattr(self, "_steps"):
             optimizer = plan.build_optimizer(self.model_.parameters())
-            self._steps = self._scaled_loss(), optimizer, np.random.default_rng(plan.seed)
+            self._steps = self._mean_loss(), optimizer, np.random.default_rng(plan.seed)
         loss_fn, optimizer, random = self._steps
+        optimizer.param_groups[0]["weight_decay"] = plan.weight_decay  # the first group decays
         model = self.model_.train()
         device = next(model.parameters()).device
         examples = Examples(data).to(device)
@@ -253,20 +256,18 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _linear(self) -> bool:
         return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
 
-    def _scaled_loss(self) -> ScaledLoss:
-        typical = typical_cost(self.metric_)
-        kl_weight = 0.1 * typical if self.kl_weight is None else self.kl_weight
-        self.kl_weight_ = check_strength("kl_weight", kl_weight)
-        loss = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight_, reduction="none")
-        self.epsilon_ = loss.spec.objective.epsilon
-        return ScaledLoss(loss, typical + self.kl_weight_).to(self._device())
+    def _mean_loss(self) -> WeightedMean:
+        loss = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
+        return WeightedMean(loss, 1 + loss.kl_weight).to(self._device())
 
-    def _started(self, seed: int, dtype: torch.dtype) -> nn.Module:
+    def _started(self, seed: int, dtype: torch.dtype, start: Weights = None) -> nn.Module:
         """A new model; a linear one begins at zero, as there is no symmetry to break."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model: nn.Module = self._build()
-        if self._linear():
+        if start is not None:
+            model.load_state_dict(start)
+        elif self._linear():
             for parameter in model.parameters():
                 nn.init.zeros_(parameter)
         return model.to(self._device(), dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array
 from torch import nn
 
 from wassloss import models
-from wassloss.estimators.base import TransportEstimator
+from wassloss.estimators.base import TransportEstimator, Weights
 from wassloss.estimators.inputs import (
     is_matrix,
     read_classes_or_weights,
@@ -29,7 +29,9 @@ from wassloss.estimators.labels import (
     Labels,
     labels_of_classes,
     labels_of_columns,
+    ordered_categories,
     read_classes,
+    with_power,
 )
 from wassloss.estimators.model_file import check_decision, decide
 from wassloss.losses import WassersteinLoss
@@ -46,20 +48,20 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     It minimises the weighted mean of
 
-    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{\tilde M + \kappa}
+    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{1 + \kappa}
 
-    plus `½ alpha Σ‖θ‖²` (not on biases), where `κ` is `kl_weight` and `M̃` the metric's median cost.
-    For large `kl_weight` that is `LogisticRegression(C=1 / (n alpha))` on standardised features.
+    plus `½ alpha / n Σ‖θ‖²` (not on biases), where `κ` is `kl_weight`, `n` the total weight of the
+    examples, and costs are in units of the median cost between two labels. For large `kl_weight`
+    that is `LogisticRegression(C=1 / alpha)` on standardised features.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
-            that are numbers, as far apart as their values (or, listed by `classes` in their order,
-            evenly spaced); or None for the 0-1 metric.
+            that are numbers, as far apart as their values (or, listed by `classes` in their order
+            or as ordered categories of pandas, evenly spaced); or None for the 0-1 metric.
         classes: the class of each label of the metric, in its order. If left out, classes are the
             names in the metric's `labels` or, without those, label numbers in 0..K-1, which must
             include 0. A guess would depend on which classes a fold of the data contains.
-        kl_weight: in units of the cost; by default a tenth of the median cost.
-        epsilon: entropic strength, by default a fifth of the median cost; 0 is exact.
+        kl_weight, epsilon: as in :class:`~wassloss.WassersteinLoss`, with its defaults.
         power: exponent of the cost; None for the metric's own.
         hidden_layer_sizes: width of each hidden layer; none for a linear model.
         solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps
@@ -70,7 +72,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         tol: on the gradient's largest component, for L-BFGS.
         learning_rate: of the small steps; by default 0.01 for Adam, 0.1 for SGD.
         batch_size: examples per small step.
-        alpha: strength of the penalty, as in scikit-learn's `SGDClassifier`.
+        alpha: strength of the penalty, which is divided by the number of examples, as in
+            scikit-learn's `MLPClassifier`.
         class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
             `sample_weight`. For class ids only.
         standardize: bring the features to mean 0 and variance 1 first.
@@ -102,9 +105,17 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             sample_weight: how much each example counts, `(n,)`.
         """
         self._forget()
+        ordered = ordered_categories(y)
         X, y, weight = self._read(X, y, sample_weight)
-        self._learn_labels(y)
+        self._learn_labels(y, ordered=ordered)
         return self._fit(X, y, weight)
+
+    def _fit_part(self, X: Any, y: Any, weight: Any, labels: Labels, start: Weights) -> None:
+        """Fit to a part of the examples that `labels` were learned from, from given weights."""
+        self._forget()
+        X, y, weight = self._read(X, y, weight)
+        self._take_labels(replace(labels, metric=with_power(labels.metric, self.power)))
+        self._fit(X, y, weight, start)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on one more batch of examples: a single pass over it, in small steps.
@@ -117,7 +128,6 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
         """
         first = not hasattr(self, "model_")
-        plan = self._plan()
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight must be a dictionary for partial_fit, which does not see all classes "
@@ -137,6 +147,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
                 f" got {list(classes)}"
             )
         X, y, weight = weighted_rows(X, y, weight)
+        before = 0.0 if first else getattr(self, "_weight_seen", 0.0)
+        self._weight_seen = before + (len(X) if weight is None else float(weight.sum()))
+        plan = self._plan(self._weight_seen)
         target = self._target(y, weight)
         self._standardize(X, weight)
         if first:
@@ -149,6 +162,32 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         """Probabilities `(n, labels)`, in the order of `classes_`."""
         p: NDArray[np.float64] = self._outputs(X).softmax(1).numpy()
         return p[:, self._labels.places]
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the probabilities, without taking them of rounded zeros."""
+        logs: NDArray[np.float64] = self._outputs(X).log_softmax(1).numpy()
+        return logs[:, self._labels.places]
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Weights of the features as they are given, `(labels, d)`; of a linear model only."""
+        return self._linear_parameters()[0]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """What the logits are where all features are 0, `(labels,)`; of a linear model only."""
+        return self._linear_parameters()[1]
+
+    def _linear_parameters(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        linear = getattr(getattr(self, "model_", None), "linear", None)
+        if linear is None:
+            raise AttributeError("coef_ and intercept_ are of a linear model that is fitted")
+        weight = linear.weight.detach().cpu().double().numpy()[self._labels.places]
+        bias = linear.bias.detach().cpu().double().numpy()[self._labels.places]
+        if self.scaler_ is not None:
+            weight = weight / self.scaler_.scale_
+            bias = bias - weight @ self.scaler_.mean_
+        return weight, bias
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Logits `(n, labels)`; for two classes, the second minus the first, `(n,)`."""
@@ -216,13 +255,15 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         own = compute_sample_weight(self.class_weight, y)
         return X, y, own if weight is None else own * weight
 
-    def _learn_labels(self, y: Any, classes: Any = None) -> None:
+    def _learn_labels(self, y: Any, classes: Any = None, ordered: Classes = None) -> None:
         """Match the classes, by default those in `y`, or its columns, to the metric's labels."""
         if is_matrix(y):
             labels = labels_of_columns(y.shape[1], self.metric, self.classes, self.power)
         else:
             found = np.unique(y if classes is None else read_classes(classes))
-            labels = labels_of_classes(found, self.metric, self.classes, self.power)
+            by_order = self.classes is None and isinstance(self.metric, str)
+            every = ordered if by_order else self.classes
+            labels = labels_of_classes(found, self.metric, every, self.power)
         self._take_labels(labels)
 
     def _take_labels(self, labels: Labels) -> None:

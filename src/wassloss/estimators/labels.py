@@ -72,7 +72,7 @@ def labels_of_classes(
     ground, every = _matched(found, metric, classes)
     # scikit-learn's scorers take the columns of probabilities to be in sorted order.
     order = np.argsort(every, kind="stable")
-    return Labels(_with_power(ground, power), every[order], order)
+    return Labels(with_power(ground, power), every[order], order)
 
 
 def labels_of_columns(
@@ -87,7 +87,7 @@ def labels_of_columns(
     ground = _metric_over(every, metric, "y", "columns")
     if classes is None and ground.labels is not None:
         every = np.array(ground.labels)
-    return Labels(_with_power(ground, power), every, np.arange(columns))
+    return Labels(with_power(ground, power), every, np.arange(columns))
 
 
 def _matched(
@@ -135,6 +135,14 @@ def _matched(
     numbers = np.arange(ground.size)
     own = numbers.astype(found.dtype)
     return ground, own if np.array_equal(own, numbers) else numbers
+
+
+def ordered_categories(y: Any) -> Classes:
+    """The categories of an ordered pandas column, in their order; None for anything else."""
+    kind = getattr(y, "dtype", None)
+    if kind is None or not getattr(kind, "ordered", False):
+        return None
+    return np.asarray(kind.categories)
 
 
 def read_classes(classes: Any) -> NDArray[Any]:
@@ -214,7 +222,8 @@ def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
     return ground
 
 
-def _with_power(ground: GroundMetric, power: float | None) -> GroundMetric:
+def with_power(ground: GroundMetric, power: float | None) -> GroundMetric:
+    """The metric with another exponent of its cost, unless None."""
     return ground if power is None else ground.with_cost(power=check_number("power", power))
 
 

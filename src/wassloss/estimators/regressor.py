@@ -36,7 +36,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for labels
             in a row; or None for the 0-1 metric.
         gamma: price of a mismatch of masses, as in :class:`~wassloss.RelaxedWassersteinLoss`.
-        kl_weight: weight of `KL~(y ‖ prediction)`, by default a tenth of the median cost.
+        kl_weight: weight of `KL~(y ‖ prediction)`.
         epsilon, power, hidden_layer_sizes, solver, max_iter, tol: as in
             :class:`WassersteinClassifier`.
         learning_rate, batch_size, alpha, standardize, device, random_state: the same.
@@ -52,7 +52,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
     True
     """
 
-    gamma: float | Iterable[float] | None = None
+    gamma: float | Iterable[float] = 1.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -94,7 +94,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         return RelaxedWassersteinLoss(self.metric_, gamma=self.gamma, **keywords)
 
     def _target(self, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> Tensor:
-        self.mass_unit_ = _mass_unit(y, weight, self.metric_, self.epsilon_)
+        self.mass_unit_ = _mass_unit(y, weight, self.metric_.in_medians(), self.epsilon)
         return torch.from_numpy(y / self.mass_unit_)
 
     @torch.no_grad()

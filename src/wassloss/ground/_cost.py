@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from wassloss.ground.base import GroundMetric
+    pass
 
 Scale: TypeAlias = float | Literal["max", "median"] | None
 BLOCK_ENTRIES = 2**22  # of distances or costs computed at once, to bound the memory
@@ -107,16 +107,3 @@ def blocks(indices: Tensor, width: int) -> Iterator[Tensor]:
     step = max(1, BLOCK_ENTRIES // width)
     for start in range(0, len(indices), step):
         yield indices[start : start + step]
-
-
-def typical_cost(metric: GroundMetric) -> float:
-    """The median cost between two labels; in a degenerate metric the largest, or 1."""
-    return metric.median_cost() or metric.max_cost() or 1.0
-
-
-def default_epsilon(metric: GroundMetric) -> float:
-    """A fifth of the typical cost: soft enough to train well, sharp enough to separate labels.
-
-    The evidence is in docs/defaults.md.
-    """
-    return 0.2 * typical_cost(metric)

@@ -287,6 +287,19 @@ class GroundMetric(ABC):
             other._scale = self._resolved(check_scale(scale))
         return other
 
+    def in_medians(self) -> Self:
+        """The same distances, with costs in units of the median cost between two different labels.
+
+        That is what losses, estimators and runs measure by. Where the median is 0, the unit is the
+        largest cost.
+
+        >>> from wassloss.ground import Ordinal
+        >>> Ordinal(10, power=2).in_medians()
+        Ordinal(10, power=2, scale=3)
+        """
+        unit = finite_distance(self._median_distance()) or finite_distance(self._max_distance())
+        return self.with_cost(scale=unit or None)
+
     def tabulated(self) -> Self:
         """The same metric with all K x K costs computed and kept: for many calls at moderate K.
 

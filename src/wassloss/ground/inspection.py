@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.ground._cost import blocks, default_epsilon, typical_cost
+from wassloss.ground._cost import blocks
 
 if TYPE_CHECKING:
     from wassloss.ground.base import GroundMetric
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _AXIOM_LABELS = 256  # 256 ** 3 triples take a fraction of a second
 _TOLERANCE = 8  # in rounding units of the largest distance
 _INSPECTED = 512  # labels that figures are taken from, if there are more
-_NEGLIGIBLE = 1e-4  # entries of exp(−M/ε) below it hardly carry mass
-_SHARES = (0.02, 0.05, 0.1, 0.2, 0.5)
 _CROWDED = 0.6  # nearest over median distance, above which neighbours hardly stand out
 
 
@@ -116,35 +114,20 @@ def _worst_triangle(distance: Tensor) -> tuple[float, list[int]]:
 
 
 @dataclass(frozen=True)
-class Sparsity:
-    """How many entries of the kernel exp(−M/ε) matter."""
-
-    epsilon: float
-    share_of_median: float
-    kept: float  # share of pairs of different labels above 1e-4
-    neighbours: float  # how many others a label has above 1e-4, median
-
-
-@dataclass(frozen=True)
 class Inspection:
     """Figures of a metric.
 
     Attributes:
         distances: between different labels, of up to 512 columns.
         nearest: the distance of each of those labels to its nearest other.
-        sparsity: of the kernel, for several epsilon.
-        median_cost: between two different labels.
-        epsilon, epsilon_reason, power, power_reason: what to begin with, and why.
+        unit: the distance whose cost is 1 in losses.
+        power_advice: which power to begin with, and why.
     """
 
     distances: NDArray[np.float64]
     nearest: NDArray[np.float64]
-    sparsity: tuple[Sparsity, ...]
-    median_cost: float
-    epsilon: float
-    epsilon_reason: str
-    power: float
-    power_reason: str
+    unit: float
+    power_advice: str
 
     def histogram(self, bins: int = 12) -> list[tuple[float, float, int]]:
         """From where to where, and how many distances are there; few are listed one by one."""
@@ -163,9 +146,8 @@ def inspect(metric: GroundMetric) -> Inspection:
     """Look at a metric of two labels or more.
 
     >>> from wassloss.ground import Ordinal
-    >>> look = inspect(Ordinal(10))
-    >>> round(look.epsilon, 2), look.power
-    (0.6, 1.0)
+    >>> inspect(Ordinal(10)).unit
+    3.0
     """
     size = metric.size
     if size < 2:
@@ -173,30 +155,9 @@ def inspect(metric: GroundMetric) -> Inspection:
     chosen = torch.arange(min(size, _INSPECTED)) * size // min(size, _INSPECTED)
     others = torch.arange(size) != chosen[:, None]  # (chosen, K)
     distance = metric.distance_columns(chosen).double().cpu()
-    cost = metric.cost_columns(chosen).double().cpu()
     nearest = distance.masked_fill(~others, torch.inf).amin(1).numpy()
     apart = distance[others].numpy()
-    median_cost = typical_cost(metric)
-    rows = []
-    for share in _SHARES:
-        epsilon = share * median_cost
-        matter = (torch.exp(-cost / epsilon) > _NEGLIGIBLE) & others
-        kept = float(matter.sum() / others.sum())
-        rows.append(Sparsity(epsilon, share, kept, float(matter.sum(1).double().median())))
-    return Inspection(
-        distances=apart,
-        nearest=nearest,
-        sparsity=tuple(rows),
-        median_cost=median_cost,
-        epsilon=default_epsilon(metric),
-        epsilon_reason=(
-            f"a fifth of the median cost between two labels ({median_cost:.4g} at power "
-            f"{metric.power:g}). Below a tenth the entropy is too weak to train without KL, at a "
-            "half the softened label begins to lose the true label"
-        ),
-        power=1.0,
-        power_reason=_why_power_one(nearest, apart),
-    )
+    return Inspection(apart, nearest, metric.in_medians().scale, _why_power_one(nearest, apart))
 
 
 def _why_power_one(nearest: NDArray[np.float64], apart: NDArray[np.float64]) -> str:

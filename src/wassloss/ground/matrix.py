@@ -34,6 +34,9 @@ class _Table(GroundMetric):
 
     def __init__(self, given: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         (name,) = self._FIELDS
+        names = _names_of_table(name, given)
+        if names is not None and keywords.get("labels") is None:
+            keywords["labels"] = names
         table = float_tensor(name, given, shape="(labels, labels)", differentiable=True)
         rows, columns = table.shape
         if rows != columns:
@@ -88,7 +91,8 @@ class Matrix(_Table):
     distances, pass a tensor that requires grad; keeping it symmetric is then up to its owner.
 
     Args:
-        distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K).
+        distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K). The columns
+            of a pandas data frame name the labels.
         **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Matrix([[0, 1, 4], [1, 0, 2], [4, 2, 0]], power=0.5).cost_columns(0)
@@ -208,3 +212,16 @@ def as_ground_metric(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetr
         "metric must be a GroundMetric, or a tensor or array of distances of shape "
         f"(labels, labels), got {type(metric).__name__}"
     )
+
+
+def _names_of_table(name: str, given: Any) -> list[str] | None:
+    """The columns of a data frame, where they are names, which its index must repeat."""
+    columns = getattr(given, "columns", None)
+    if columns is None or not all(isinstance(column, str) for column in columns):
+        return None
+    if list(given.index) != list(columns):
+        raise ValueError(
+            f"{name} must have the same labels in rows and columns, got {list(given.index)[:3]} … "
+            f"and {list(columns)[:3]} …"
+        )
+    return list(columns)

@@ -28,11 +28,14 @@ class Ordinal(GroundMetric):
     Args:
         positions: the number of labels K, for positions 0..K-1, or the positions, shape (K,), in
             any order. Equal positions are allowed; a tensor may require grad. Integers and lists
-            take torch's default dtype, arrays and tensors keep theirs.
+            take torch's default dtype, arrays and tensors keep theirs. May be left out where
+            ``labels`` are given, in their order.
         **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Ordinal(10, power=2, scale=10).cost_columns(0)[[1, 9]]
     tensor([0.0100, 0.8100])
+    >>> Ordinal(labels=["poor", "fair", "good"]).nearest("poor", 2)
+    [('fair', 1.0), ('good', 2.0)]
     >>> Ordinal([18, 25, 65], labels=["young", "adult", "old"]).distance_columns(1)
     tensor([ 7.,  0., 40.])
     """
@@ -42,7 +45,14 @@ class Ordinal(GroundMetric):
     positions: Tensor
     """The labels' positions on the line, shape (K,)."""
 
-    def __init__(self, positions: int | Numbers, **keywords: Unpack[MetricKeywords]) -> None:
+    def __init__(
+        self, positions: int | Numbers | None = None, **keywords: Unpack[MetricKeywords]
+    ) -> None:
+        if positions is None:
+            names = keywords.get("labels")
+            if names is None:
+                raise TypeError("positions or labels must be given, got neither")
+            positions = len(names)
         if isinstance(positions, int | np.integer):
             size = check_count("positions, as a number of labels,", positions)
             kept = torch.arange(size, dtype=torch.get_default_dtype())

@@ -2,7 +2,6 @@
 
 ======================  ==========================================================================
 KLLoss                  cross-entropy less the target's entropy: the baseline, blind to the metric
-SoftenedKLLoss          KL on labels that are smoothed by the metric before training
 ExpectedCostLoss        the cost of a label drawn from the prediction, whatever the target: the
                         Wasserstein loss whose plan is the independent coupling
 SquaredEMDLoss          squared differences of cumulative masses, for ordered labels
@@ -15,10 +14,11 @@ The losses take logits `(batch, labels)` and targets in any form (see :mod:`wass
 which each is divided by its sum; only :class:`PoissonLoss` takes logs of masses, and targets as
 they are.
 
-How they are related: with one label κ the plan-regularised Wasserstein loss is, up to a constant,
-`ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. :class:`SoftenedKLLoss` is
-`KL(s_κ ‖ h)` with the same softened label: the same optimum where the model can reach it, another
-compromise where it cannot.
+KL on labels that are softened by the metric is `WassersteinLoss(metric, softening=…,
+transport_weight=0)`. How the two are related: with one label κ the plan-regularised loss
+is, up to a constant, `ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. KL on softened
+labels is `KL(s_κ ‖ h)`: the same optimum where the model can reach it, another compromise where it
+cannot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from wassloss._checks import check_choice, check_number, check_strength
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
-from wassloss.losses.functional import divergence, divergence_at
+from wassloss.losses.functional import divergence_at
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 
@@ -44,7 +44,6 @@ __all__ = [
     "NearestCostRegression",
     "PerExampleLoss",
     "PoissonLoss",
-    "SoftenedKLLoss",
     "SquaredEMDLoss",
     "WeightedSum",
 ]
@@ -85,66 +84,6 @@ class KLLoss(PerExampleLoss):
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = _shares(target, self.labels, logits)
         return divergence_at(y, logits.log_softmax(1))
-
-
-class SoftenedKLLoss(PerExampleLoss):
-    r"""KL on labels softened by the metric.
-
-    Each label :math:`\kappa` becomes :math:`s_\kappa \propto \exp(-(d(\cdot, \kappa) / w)^2)`, and
-    a target the mixture of its labels; or, with `nearest`, a target becomes
-    :math:`s \propto \exp(-(\min_j d(\cdot, \kappa_j) / w)^2)`, in which a label near many true ones
-    counts for no more than one that is near a single one.
-
-    Args:
-        metric: the ground metric; its distance counts (of :class:`~wassloss.ground.Cost`, the
-            matrix), not its power or scale.
-        width: `w`, in units of the distance; 0 is plain KL (of true labels that count alike, if
-            `nearest`).
-        nearest: soften the target by the distance to its nearest label.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    >>> import wassloss as wl
-    >>> loss_fn = SoftenedKLLoss(wl.ground.Ordinal(5), width=1.0)
-    >>> loss_fn(torch.zeros(1, 5), torch.tensor([2])).item() > 0
-    True
-    """
-
-    far: Tensor
-    softened: Tensor
-
-    def __init__(
-        self,
-        metric: GroundMetric | Tensor | NDArray[Any],
-        width: float,
-        *,
-        nearest: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.width = check_strength("width", width)
-        self.nearest = nearest
-        distance, dtype = _table(metric, distances=True).double(), torch.get_default_dtype()
-        self.labels = len(distance)
-        far = (distance / width) ** 2 if width else torch.full_like(distance, math.inf)
-        own = torch.eye(self.labels, dtype=torch.bool, device=distance.device)
-        far = torch.where(distance == 0 if width else own | (distance == 0), 0.0, far)
-        if not bool(far.amin(1).isfinite().all()):
-            raise ValueError(f"width must not be so far below all costs of a label, got {width}")
-        if nearest:
-            self.register_buffer("far", far.to(dtype), persistent=False)
-        else:
-            self.register_buffer("softened", (-far).softmax(1).to(dtype), persistent=False)
-
-    def extra_repr(self) -> str:
-        return f"width={self.width:g}, nearest={self.nearest}, reduction={self.reduction!r}"
-
-    def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        y = _shares(target, self.labels, logits)
-        if self.nearest:
-            soft = (-_nearest(y, self.far.to(logits.dtype))).softmax(1)
-        else:
-            soft = _mixed(y, self.softened.to(logits.dtype))
-        return divergence(soft, logits.log_softmax(1))
 
 
 class ExpectedCostLoss(PerExampleLoss):
@@ -220,7 +159,7 @@ class PoissonLoss(PerExampleLoss):
 
 
 class WeightedSum(PerExampleLoss):
-    """A sum of losses, such as `W` with KL on softened labels.
+    """A sum of losses.
 
     Args:
         losses: modules that have a `reduction`, which is taken over.
@@ -229,7 +168,7 @@ class WeightedSum(PerExampleLoss):
 
     >>> import wassloss as wl
     >>> grades = wl.ground.Ordinal(5)
-    >>> parts = [wl.WassersteinLoss(grades), SoftenedKLLoss(grades, width=1.0)]
+    >>> parts = [wl.WassersteinLoss(grades), SquaredEMDLoss(5)]
     >>> loss_fn = WeightedSum(parts, [1.0, 0.1])
     """
 

@@ -18,6 +18,7 @@ from wassloss.losses.autograd import (
     with_fused_gradient,
 )
 from wassloss.losses.fused import FusedResult, fused_loss
+from wassloss.losses.softened import softened
 from wassloss.losses.spec import LossSpec, TransportKeywords
 from wassloss.losses.transport_cost import problem_of, transport_cost
 from wassloss.targets import (
@@ -144,7 +145,7 @@ class PerExample(NamedTuple):
 def loss_of_logits(
     logits: Tensor, target: Target, spec: LossSpec, unsolved: Tensor | None = None
 ) -> PerExample:
-    """`W(softmax(logits), target) + kl_weight · KL` for each example.
+    """`transport_weight · W(softmax(logits), target) + kl_weight · KL` for each example.
 
     `unsolved` is a count to which CUDA graphs add the examples that went wrong.
     """
@@ -154,7 +155,7 @@ def loss_of_logits(
     if fused is not None:
         found = _from_fused(fused, rows, read, shape)
         if found is not None:
-            return found
+            return _with_softened_kl(found, rows, read, spec) if spec.softening else found
     rows, sparse, counts = _checked("logits", rows, read, spec)
     if spec.normalize_target:
         sparse = sparse.normalized()
@@ -164,10 +165,37 @@ def loss_of_logits(
         marks = inputs.check_equal_mass(mass, torch.ones_like(mass), tolerance)
         sparse = sparse.marked(marks)
     log_h = rows.log_softmax(1)
-    value = transport_cost(log_h, sparse, spec, unsolved=unsolved)
-    if spec.kl_weight:
+    value = log_h.new_zeros(len(log_h))
+    if spec.transport_weight:
+        value = transport_cost(log_h, sparse, spec, unsolved=unsolved)
+        value = value if spec.transport_weight == 1 else spec.transport_weight * value
+    if spec.softening:
+        value = value + spec.kl_weight * divergence(_softened(sparse, spec), log_h)
+    elif spec.kl_weight:
         value = value + spec.kl_weight * divergence_at(sparse, log_h)
     return PerExample(_ignoring(value, counts), shape, sparse, counts)
+
+
+def _with_softened_kl(
+    found: PerExample, rows: Tensor, target: ReadTarget, spec: LossSpec
+) -> PerExample:
+    """Add KL on softened labels to what a compiled pass found without it."""
+    indices, weights = target
+    if weights is None:
+        indices = indices.clamp(0, spec.metric.size - 1).unsqueeze(1)
+        read = SparseTarget(indices, torch.ones_like(indices, dtype=rows.dtype))
+    else:
+        read = SparseTarget(indices.masked_fill(weights == 0, 0), weights.to(rows.dtype))
+        read = read.normalized() if spec.normalize_target else read
+    if found.counts is not None:
+        rows = rows.masked_fill(~found.counts.unsqueeze(1), 0.0)
+    kl = _ignoring(divergence(_softened(read, spec), rows.log_softmax(1)), found.counts)
+    values = found._replace(shape=found.values.shape).differentiable() + spec.kl_weight * kl
+    return found._replace(values=values, slope=None)
+
+
+def _softened(target: SparseTarget, spec: LossSpec) -> Tensor:
+    return softened(target, spec.metric, spec.softening, nearest=spec.objective.free_target)
 
 
 def _from_fused(

@@ -99,7 +99,7 @@ def fused_loss(
 
 def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
     """The kernels of the logits' device, if what is asked for is what they do."""
-    usual = spec.options.solver is None and not spec.debiased
+    usual = spec.options.solver is None and not spec.debiased and spec.transport_weight == 1
     plain = not torch.compiler.is_compiling() and not spec.metric.requires_grad
     if not (usual and plain and logits.shape[0] and _checks.has_memory(logits)):
         return None
@@ -179,6 +179,10 @@ class _Kernels(ABC):
         objective = self.spec.objective
         return objective.epsilon if objective.regularizer is Regularizer.PLAN else 0.0
 
+    def kl_weight(self) -> float:
+        """Of KL on the labels as they are; that on softened ones is added apart."""
+        return 0.0 if self.spec.softening else self.spec.kl_weight
+
     def budget(self) -> int:
         """How many iterations to run: just so many of Algorithm 1, or at most so many."""
         options = self.spec.options
@@ -200,7 +204,7 @@ class NumbaKernels(_Kernels):
         x, dtype, spec = batch.logits.numpy(), batch.logits.dtype, self.spec
         given = (
             *(x, batch.indices.numpy(), cost.contiguous().numpy(), tabulated),
-            *(self.entropy_of_one_label(), spec.kl_weight, lowest_log_mass(dtype)),
+            *(self.entropy_of_one_label(), self.kl_weight(), lowest_log_mass(dtype)),
             spec.ignore_index,
         )
 
@@ -222,7 +226,7 @@ class NumbaKernels(_Kernels):
         terms = terms_of(spec.objective, dtype, batch.tol, self.budget(), staged=True, fixed=fixed)
         given = (
             *(x, indices, weights, cost.contiguous().numpy(), tabulated, terms),
-            *(spec.kl_weight, lowest_log_mass(dtype), smallest_mass(dtype)),
+            *(self.kl_weight(), lowest_log_mass(dtype), smallest_mass(dtype)),
             *(spec.normalize_target, batch.mass_tolerance),
         )
 
@@ -280,7 +284,7 @@ class TritonKernels(_Kernels):
 
     def _shared(self, batch: Batch) -> dict[str, Any]:
         return {
-            "kl_weight": self.spec.kl_weight,
+            "kl_weight": self.kl_weight(),
             "lowest": lowest_log_mass(batch.logits.dtype),
             "unsolved": None if _checks.can_read_values() else self.unsolved,
         }

@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice, check_strength
+from wassloss._checks import check_choice, check_flag, check_strength
 from wassloss.ground import GroundMetric
-from wassloss.ground._cost import default_epsilon, typical_cost
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
@@ -22,6 +21,9 @@ from wassloss.targets import Target
 from wassloss.transport import Solver
 
 REDUCTIONS = ("mean", "sum", "none")
+# What every loss, estimator and run uses unless told otherwise; docs/defaults.md has the evidence.
+EPSILON = 0.2
+KL_WEIGHT = 0.5
 LARGEST_TABLE = 2048  # labels up to which all costs are computed once and kept
 
 
@@ -41,18 +43,18 @@ class _TransportLoss(nn.Module):
     def __init__(
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
-        epsilon: float | None,
         weight: Tensor | None,
         reduction: str,
+        own_units: bool,
         **settings: Any,
     ) -> None:
         super().__init__()
         metric = as_ground_metric(metric)
+        if not check_flag("own_units", own_units):
+            metric = metric.in_medians()
         if metric.size <= LARGEST_TABLE and not metric.requires_grad:
             metric = metric.tabulated()
-        if epsilon is None:
-            epsilon = default_epsilon(metric)
-        self.spec = LossSpec.checked(metric, epsilon=epsilon, **settings)
+        self.spec = LossSpec.checked(metric, **settings)
         check_choice("reduction", reduction, REDUCTIONS)
         if weight is not None:
             check_class_weights(weight, metric.size, metric.device)
@@ -94,7 +96,11 @@ class _TransportLoss(nn.Module):
     def extra_repr(self) -> str:
         objective, options = self.spec.objective, self.spec.options
         gamma = "" if objective.balanced else f", gamma={objective.gamma}"
-        shown = {"debiased": self.spec.debiased, "scaling_iterations": options.scaling_iterations}
+        shown = {
+            "softening": self.spec.softening,
+            "debiased": self.spec.debiased,
+            "scaling_iterations": options.scaling_iterations,
+        }
         extra = "".join(f", {name}={value}" for name, value in shown.items() if value)
         return (
             f"{self.metric!r}, epsilon={objective.epsilon:.4g}{gamma}, "
@@ -161,12 +167,17 @@ def _weight_of_classes(weight: Tensor, losses: PerExample) -> Tensor:
 class WassersteinLoss(_TransportLoss):
     r"""`W(softmax(logits), target) + kl_weight · KL`: swap it in for `CrossEntropyLoss`.
 
+    Costs are measured in units of the median cost between two different labels, so that the
+    defaults, and the learning rate of cross-entropy, suit every metric.
+
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`.
-        epsilon: entropic strength, `1/λ` in the paper, in units of the metric's cost. By default
-            a fifth of the median cost; 0 is the exact Wasserstein loss.
-        kl_weight: the paper's α in `W + α KL`.
+            :class:`~wassloss.ground.Cost`. Its power counts, and its scale only in `own_units`.
+        epsilon: entropic strength, `1/λ` in the paper; 0 is the exact Wasserstein loss.
+        kl_weight: the paper's α in `W + α KL`; 0 is the Wasserstein loss alone.
+        softening: where above 0, KL compares with softened labels: each label κ becomes
+            :math:`\propto \exp(-M_{\cdot\kappa} / \text{softening})`.
+        transport_weight: of `W`; 0 leaves KL alone, on softened labels or not.
         regularizer: ``"plan"``, the paper's, or ``"product"``.
         debiased: use the Sinkhorn divergence instead.
         normalize_target: divide each target by its sum, for targets such as a row of tags that
@@ -174,8 +185,9 @@ class WassersteinLoss(_TransportLoss):
         weight: a weight for each class, `(labels,)`; an example counts as much as its classes.
         ignore_index: the class id of examples that do not count.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
+        own_units: measure costs as the metric does instead.
         tol, max_iterations, scaling_iterations, solver: how hard to solve; see
-            :mod:`wassloss.losses`. The paper runs `scaling_iterations=10`.
+            :mod:`wassloss.losses`.
 
     Shapes:
         - logits: `(batch, labels)`, `(batch, labels, …)` or `(labels,)`.
@@ -186,7 +198,7 @@ class WassersteinLoss(_TransportLoss):
     Gradients are first-order: a double backward raises an error.
 
     >>> import torch, wassloss as wl
-    >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(5), kl_weight=0.1)
+    >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(5))
     >>> logits = torch.zeros(3, 5, requires_grad=True)
     >>> loss_fn(logits, torch.tensor([0, 2, 4])).backward()
     >>> logits.grad[0].argmin()  # the pull is towards the label itself
@@ -197,30 +209,64 @@ class WassersteinLoss(_TransportLoss):
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
         *,
-        epsilon: float | None = None,
-        kl_weight: float = 0.0,
+        epsilon: float = EPSILON,
+        kl_weight: float = KL_WEIGHT,
+        softening: float = 0.0,
+        transport_weight: float = 1.0,
         regularizer: str = "plan",
         debiased: bool = False,
         normalize_target: bool = False,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
+        own_units: bool = False,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         super().__init__(
-            *(metric, epsilon, weight, reduction),
+            *(metric, weight, reduction, own_units),
+            epsilon=epsilon,
             regularizer=regularizer,
             debiased=debiased,
             kl_weight=kl_weight,
+            softening=softening,
+            transport_weight=transport_weight,
             normalize_target=normalize_target,
             ignore_index=ignore_index,
             tol=tol,
             max_iterations=max_iterations,
             scaling_iterations=scaling_iterations,
             solver=solver,
+        )
+
+    @classmethod
+    def as_in_paper(
+        cls,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        *,
+        epsilon: float = 1 / 50,
+        kl_weight: float = 0.0,
+        scaling_iterations: int = 10,
+        **keywords: Any,
+    ) -> WassersteinLoss:
+        """The loss as the paper trains with it: ten iterations of Algorithm 1, λ = 50.
+
+        Costs are the metric's own; the paper's tags have distances of unit vectors and
+        `power=13`, and `kl_weight` is its α.
+
+        >>> import wassloss as wl
+        >>> wl.WassersteinLoss.as_in_paper(wl.ground.Discrete(3)).spec.options.scaling_iterations
+        10
+        """
+        return cls(
+            metric,
+            epsilon=epsilon,
+            kl_weight=kl_weight,
+            scaling_iterations=scaling_iterations,
+            own_units=True,
+            **keywords,
         )
 
 
@@ -241,12 +287,14 @@ class NearestWassersteinLoss(_TransportLoss):
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
             :class:`~wassloss.ground.Cost`.
-        epsilon: entropic strength in units of the metric's cost, by default a fifth of the median
-            cost; 0 is the nearest label's cost.
+        epsilon: entropic strength; 0 is the nearest label's cost.
         kl_weight: the paper's α in `W + α KL`.
+        softening: as in :class:`WassersteinLoss`, but by the distance to the nearest true label:
+            a label near many of them counts for no more than one that is near a single one.
         regularizer: ``"product"``, or ``"plan"``, which adds `ε Σ h log h` and counts all true
             labels alike.
-        weight, ignore_index, reduction: as in :class:`WassersteinLoss`.
+        transport_weight, weight, ignore_index, reduction, own_units: as in
+            :class:`WassersteinLoss`.
 
     Shapes:
         - logits and target: as in :class:`WassersteinLoss`; each target is divided by its sum.
@@ -262,18 +310,24 @@ class NearestWassersteinLoss(_TransportLoss):
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
         *,
-        epsilon: float | None = None,
-        kl_weight: float = 0.0,
+        epsilon: float = EPSILON,
+        kl_weight: float = KL_WEIGHT,
+        softening: float = 0.0,
+        transport_weight: float = 1.0,
         regularizer: str = "product",
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
+        own_units: bool = False,
     ) -> None:
         super().__init__(
-            *(metric, epsilon, weight, reduction),
+            *(metric, weight, reduction, own_units),
+            epsilon=epsilon,
             gamma=(math.inf, 0.0),
             regularizer=regularizer,
             kl_weight=kl_weight,
+            softening=softening,
+            transport_weight=transport_weight,
             normalize_target=True,
             ignore_index=ignore_index,
         )
@@ -285,13 +339,13 @@ class RelaxedWassersteinLoss(_TransportLoss):
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
             :class:`~wassloss.ground.Cost`.
-        epsilon: entropic strength, positive, by default a fifth of the median cost.
+        epsilon: entropic strength, positive.
         gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
-            for both, by default the median cost: mass that would travel further than about
+            for both: mass that would travel further than about
             `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint, and
             a target's of 0 is free: see :class:`NearestWassersteinLoss`.
         kl_weight: weight of `KL~(target ‖ prediction)`.
-        regularizer, weight, ignore_index, reduction: as in :class:`WassersteinLoss`.
+        regularizer, weight, ignore_index, reduction, own_units: as in :class:`WassersteinLoss`.
         tol, max_iterations, scaling_iterations, solver: likewise.
 
     Shapes:
@@ -309,22 +363,23 @@ class RelaxedWassersteinLoss(_TransportLoss):
         self,
         metric: GroundMetric | Tensor | NDArray[Any],
         *,
-        epsilon: float | None = None,
-        gamma: float | Iterable[float] | None = None,
+        epsilon: float = EPSILON,
+        gamma: float | Iterable[float] = 1.0,
         kl_weight: float = 0.0,
         regularizer: str = "plan",
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
+        own_units: bool = False,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        metric = as_ground_metric(metric)
         super().__init__(
-            *(metric, epsilon, weight, reduction),
-            gamma=typical_cost(metric) if gamma is None else gamma,
+            *(metric, weight, reduction, own_units),
+            epsilon=epsilon,
+            gamma=gamma,
             regularizer=regularizer,
             kl_weight=kl_weight,
             ignore_index=ignore_index,

@@ -40,6 +40,8 @@ class LossSpec:
         options: how hard to solve, and with what.
         debiased: subtract half of what each measure costs to itself.
         kl_weight: the paper's α.
+        softening: how far the labels of KL are softened, in units of the cost.
+        transport_weight: of the transport itself; 0 leaves KL alone.
         normalize_target: divide each target by its sum.
         ignore_index: the class id of examples whose loss is 0.
     """
@@ -49,6 +51,8 @@ class LossSpec:
     options: SolveOptions
     debiased: bool = False
     kl_weight: float = 0.0
+    softening: float = 0.0
+    transport_weight: float = 1.0
     normalize_target: bool = False
     ignore_index: int = -100
 
@@ -62,6 +66,8 @@ class LossSpec:
         regularizer: str = "plan",
         debiased: bool = False,
         kl_weight: float = 0.0,
+        softening: float = 0.0,
+        transport_weight: float = 1.0,
         normalize_target: bool = False,
         ignore_index: SupportsIndex = -100,
         tol: float | None = None,
@@ -98,6 +104,8 @@ class LossSpec:
             options,
             debiased,
             check_strength("kl_weight", kl_weight),
+            check_strength("softening", softening),
+            check_strength("transport_weight", transport_weight),
             bool(normalize_target),
             _ignore_index(ignore_index),
         )

@@ -56,16 +56,6 @@ class MassByDistance:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A table to put first, where there is more to say than these runs: over seeds, say."""
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str]
-
-
-@dataclass(frozen=True)
 class Report:
     """All that the page shows."""
 
@@ -76,7 +66,6 @@ class Report:
     mass: MassByDistance
     examples: list[Example]  # of the first two runs
     subtitle: str  # what they are judged on
-    comparison: Comparison | None = None
 
 
 def build_report(
@@ -86,7 +75,6 @@ def build_report(
     part: str | None = None,
     examples: int = 12,
     seed: int = 0,
-    comparison: Comparison | None = None,
 ) -> Report:
     """Judge runs on the same examples, under the same distances: those of the first run.
 
@@ -96,7 +84,6 @@ def build_report(
         part: of them; by default ``"test"``, or else ``"validation"``.
         examples: how many to show side by side.
         seed: of their choice.
-        comparison: a table to put first.
     """
     if not runs:
         raise ValueError("runs must hold a run, got none")
@@ -118,7 +105,6 @@ def build_report(
         mass=mass_by_distance(runs, batches, first.metric),
         examples=_examples(runs[:2], batches, first.metric, examples, seed),
         subtitle=_subtitle(inputs, data or first.settings.data, part, len(scores[0])),
-        comparison=comparison,
     )
 
 

@@ -15,12 +15,14 @@ import numpy as np
 
 from wassloss import __version__
 from wassloss._files import write_file
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.report.content import Report
 from wassloss.runs import TrainedRun
 from wassloss.runs.evaluation import MEANING
 from wassloss.training.log import Record
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -46,32 +48,40 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> None:
     write_file(path, render(report).encode())
 
 
-def render(report: Report) -> str:
-    """The page as text."""
+def environment() -> Environment:
+    """The templates next to this file."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    pages = Environment(
+    return Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def render(report: Report) -> str:
+    """The page as text."""
     means = {name: [s.mean(name) for s in report.scores] for name in report.scores[0].values}
     configs = [_settings(run) for run in report.runs]
     names = dict.fromkeys(name for config in configs for name in config)
     settings = [(name, [config.get(name, "–") for config in configs]) for name in names]
-    return pages.get_template("page.html.jinja").render(
-        report=report,
-        meanings=MEANING,
-        metrics={repr(run.metric.with_cost(power=1.0, scale=None)) for run in report.runs},
-        best={name: max(own) if MEANING[name][0] else min(own) for name, own in means.items()},
-        figures=_figures(report),
-        differing=[(name, values) for name, values in settings if len(set(values)) > 1],
-        shared=[(name, values) for name, values in settings if len(set(values)) == 1],
-        colors=COLORS,
-        style=(HERE / "style.css").read_text(encoding="utf-8"),
-        version=__version__,
+    return (
+        environment()
+        .get_template("page.html.jinja")
+        .render(
+            report=report,
+            meanings=MEANING,
+            metrics={repr(run.metric.with_cost(power=1.0, scale=None)) for run in report.runs},
+            best={name: max(own) if MEANING[name][0] else min(own) for name, own in means.items()},
+            figures=_figures(report),
+            differing=[(name, values) for name, values in settings if len(set(values)) > 1],
+            shared=[(name, values) for name, values in settings if len(set(values)) == 1],
+            colors=COLORS,
+            style=(HERE / "style.css").read_text(encoding="utf-8"),
+            version=__version__,
+        )
     )
 
 
@@ -79,8 +89,10 @@ def _settings(run: TrainedRun) -> dict[str, str]:
     """Settings, model, metric and versions of a run as words."""
     config = run.config
     shown: dict[str, Any] = dict(config["settings"])
-    if shown.get("epsilon") is None and config["epsilon"] is not None:
-        shown["epsilon"] = f"{config['epsilon']:.4g} (default)"
+    if shown["loss"] == "wasserstein":
+        for name, default in (("epsilon", EPSILON), ("kl_weight", KL_WEIGHT)):
+            if shown[name] is None:
+                shown[name] = f"{default:g} (default)"
     shown["model"] = ", ".join(f"{k} {v}" for k, v in config["model"].items())
     shown["metric"] = repr(run.metric)
     shown |= {f"{name} version": value for name, value in config["versions"].items()}
@@ -103,14 +115,14 @@ def _figures(report: Report) -> dict[str, str]:
     """The figures as SVG; that of validation scores only if runs that have them watch the same."""
     panels = 2.6 * -(-len(report.runs) // 2)
     figures = {
-        "topk": _svg(report, "topk", "Top-k cost of each run for k = 1 and more", draw_top_k),
-        "mass": _svg(report, "mass", "Predicted mass by distance from the truth", draw_mass),
-        "loss": _svg(report, "loss", "Training loss of each run", draw_losses, panels),
+        "topk": svg(report, "topk", "Top-k cost of each run for k = 1 and more", draw_top_k),
+        "mass": svg(report, "mass", "Predicted mass by distance from the truth", draw_mass),
+        "loss": svg(report, "loss", "Training loss of each run", draw_losses, panels),
     }
     watched = {run.settings.score for run in report.runs if _validated(run)}
     if len(watched) == 1 and watched != {"loss"}:
         title = "Validation score of each run while it trained"
-        figures["validation"] = _svg(report, "validation", title, draw_validation)
+        figures["validation"] = svg(report, "validation", title, draw_validation)
     return figures
 
 
@@ -125,7 +137,7 @@ def draw_top_k(report: Report, figure: Figure) -> None:
             half = scores.curve.std(0, ddof=1) / len(scores) ** 0.5
             axes.fill_between(k, curve - half, curve + half, color=color, alpha=0.15, lw=0)
     axes.set_xticks(k if len(k) <= 10 else [1, *range(5, len(k) + 1, 5)])
-    _finish(axes, "k, number of guesses", "mean distance to the nearest true label")
+    finish(axes, "k, number of guesses", "mean distance to the nearest true label")
 
 
 def draw_mass(report: Report, figure: Figure) -> None:
@@ -139,7 +151,7 @@ def draw_mass(report: Report, figure: Figure) -> None:
     sides = (places - 0.44, places + 0.44)
     axes.hlines(100 * mass.even, *sides, colors=GREY, linewidth=1.6, label="spread evenly")
     axes.set_xticks(places, mass.ticks, fontsize=8 if len(mass.ticks) > 8 else 10)
-    _finish(axes, "distance to the nearest true label", "% of the predicted mass")
+    finish(axes, "distance to the nearest true label", "% of the predicted mass")
 
 
 def draw_losses(report: Report, figure: Figure) -> None:
@@ -152,7 +164,7 @@ def draw_losses(report: Report, figure: Figure) -> None:
         log = run.log()
         _line(axes, [r.step for r in log], [r.loss for r in log], color, name)
         axes.set_title(name, fontsize=10, loc="left")
-        _finish(axes, "iteration", "loss", legend=False)
+        finish(axes, "iteration", "loss", legend=False)
 
 
 def draw_validation(report: Report, figure: Figure) -> None:
@@ -161,7 +173,7 @@ def draw_validation(report: Report, figure: Figure) -> None:
     for color, name, run in _runs(report, report.runs):
         if log := _validated(run):
             _line(axes, [r.step for r in log], [r.score for r in log], color, name)
-            _finish(axes, "iteration", f"validation {run.settings.score}")
+            finish(axes, "iteration", f"validation {run.settings.score}")
 
 
 def _runs(report: Report, values: Iterable[_T]) -> Iterator[tuple[str, str, _T]]:
@@ -178,7 +190,8 @@ def _line(axes: Axes, x: Any, y: Any, color: str, name: str) -> None:
     axes.plot(x, y, style, color=color, ms=3.5, lw=1.6, label=name)
 
 
-def _finish(axes: Axes, x: str, y: str, legend: bool = True) -> None:
+def finish(axes: Axes, x: str, y: str, legend: bool = True) -> None:
+    """Name the axes and clear away what a page does not need."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
@@ -188,11 +201,11 @@ def _finish(axes: Axes, x: str, y: str, legend: bool = True) -> None:
         axes.legend(frameon=False)
 
 
-def _svg(
-    report: Report,
+def svg(
+    report: _T,
     name: str,
     title: str,
-    draw: Callable[[Report, Figure], None],
+    draw: Callable[[_T, Figure], None],
     height: float = 3.6,
 ) -> str:
     """A figure as an element of a page: its own ids, the page's ink, no fixed size."""

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wassloss import scores
 from wassloss.estimators.model_file import FittedModel, fit_scaler, model_features, pack
 from wassloss.ground import GroundMetric
-from wassloss.losses import WassersteinLoss
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.inputs import Inputs, check_trainable, warn_of_unused
@@ -87,8 +86,7 @@ def fit(
         )
     fitted = _untrained(settings, inputs, start)
     loss_fn = settings.loss_fn(inputs.metric)
-    epsilon = loss_fn.spec.objective.epsilon if isinstance(loss_fn, WassersteinLoss) else None
-    config = _config(settings, inputs, fitted, epsilon)
+    config = _config(settings, inputs, fitted, loss_fn)
     if old is not None:
         config = _continued(old, config, path)
         if files.LOG in old["files"] and (path / files.LOG).exists():
@@ -201,7 +199,7 @@ def _score(name: str, metric: GroundMetric) -> tuple[Callable[[Tensor, Any], Any
 
 
 def _config(
-    settings: Settings, inputs: Inputs, fitted: FittedModel, epsilon: float | None
+    settings: Settings, inputs: Inputs, fitted: FittedModel, loss_fn: nn.Module
 ) -> dict[str, Any]:
     source = settings.data
     if Path(source).exists():
@@ -211,7 +209,7 @@ def _config(
         "features": {"count": inputs.features, "names": inputs.feature_names},
         "labels": inputs.metric.labels or list(range(inputs.metric.size)),
         "model": fitted.model.config(),  # type: ignore[operator]
-        "epsilon": epsilon,
+        "loss": repr(loss_fn),
         "metric": repr(inputs.metric),
         "data": {
             "name": (inputs.data.name if inputs.data is not None else "") or Path(source).name,

@@ -12,6 +12,7 @@ from wassloss._checks import check_choice, check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
 from wassloss.losses.baselines import KLLoss
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.models import MLP, LinearSoftmax
 from wassloss.training import TrainingPlan
 from wassloss.training.plan import OPTIMIZERS, SCHEDULES
@@ -41,8 +42,8 @@ class Settings(TrainingPlan):
         validation: share of the training examples to hold out, if the data have no part
             ``"validation"`` of their own.
         loss: ``"wasserstein"``, W + `kl_weight` KL, or ``"kl"``, cross-entropy alone.
-        epsilon: None for the loss's default, a fifth of the median cost.
-        kl_weight: the paper's α, in units of the cost.
+        epsilon, kl_weight: None for the defaults of :class:`~wassloss.WassersteinLoss`, in units of
+            the median cost between two labels.
         regularizer: ``"plan"`` or ``"product"``.
         hidden_layer_sizes: widths of hidden layers; none for a linear model.
         dropout: of the hidden layers.
@@ -63,7 +64,7 @@ class Settings(TrainingPlan):
     validation: float = 0.0
     loss: str = "wasserstein"
     epsilon: float | None = None
-    kl_weight: float = 0.0
+    kl_weight: float | None = None
     regularizer: str = "plan"
     hidden_layer_sizes: tuple[int, ...] = ()
     dropout: float = 0.0
@@ -82,7 +83,7 @@ class Settings(TrainingPlan):
             raise ValueError(
                 f"validation must be at least 0 and less than 1, got {self.validation}"
             )
-        if self.loss == "kl" and (self.epsilon is not None or self.kl_weight):
+        if self.loss == "kl" and (self.epsilon is not None or self.kl_weight is not None):
             raise ValueError("loss 'kl' takes neither epsilon nor kl_weight")
 
     def plan(self) -> TrainingPlan:
@@ -101,8 +102,8 @@ class Settings(TrainingPlan):
             return KLLoss(metric.size)
         return WassersteinLoss(
             metric,
-            epsilon=self.epsilon,
-            kl_weight=self.kl_weight,
+            epsilon=EPSILON if self.epsilon is None else self.epsilon,
+            kl_weight=KL_WEIGHT if self.kl_weight is None else self.kl_weight,
             regularizer=self.regularizer,
             normalize_target=True,
         )

@@ -60,9 +60,14 @@ def mixture() -> list[tuple[Any, OneLabelLoss]]:
     line, vectors = wl.ground.Ordinal(LABELS, power=2), torch.randn(LABELS, 2)
     directed = wl.ground.Cost(torch.rand(LABELS, LABELS))
     losses = [
-        (wl.WassersteinLoss(line, epsilon=0.7, kl_weight=0.2), (0.7, 0.2)),
-        (wl.WassersteinLoss(directed, epsilon=0.0, kl_weight=1.0), (0.0, 1.0)),
-        (wl.WassersteinLoss(wl.ground.Embedding(vectors), epsilon=1.0), (1.0, 0.0)),
+        (wl.WassersteinLoss(line, epsilon=0.7, kl_weight=0.2, own_units=True), (0.7, 0.2)),
+        (wl.WassersteinLoss(directed, epsilon=0.0, kl_weight=1.0, own_units=True), (0.0, 1.0)),
+        (
+            wl.WassersteinLoss(
+                wl.ground.Embedding(vectors), epsilon=1.0, kl_weight=0.0, own_units=True
+            ),
+            (1.0, 0.0),
+        ),
     ]
     return [(nn.CrossEntropyLoss(), CROSS_ENTROPY), *((x, of(x, *n)) for x, n in losses)]
 

@@ -64,7 +64,8 @@ def fixed_iterations(rng: Generator) -> Tally:
         made: Any = wl.WassersteinLoss
         if relaxed:
             keywords["gamma"], made = gamma, wl.RelaxedWassersteinLoss
-        values: Tensor = made(metric, reduction="none", **keywords)(x, targets.target)
+        loss_fn = made(metric, reduction="none", kl_weight=0.0, own_units=True, **keywords)
+        values: Tensor = loss_fn(x, targets.target)
         return values
 
     found = both_ways(lambda: loss_and_gradient(loss, x, cotangent))

@@ -59,7 +59,7 @@ def _check(rng: Generator, *, exact: bool) -> Tally:
     def loss(x: Tensor) -> Tensor:
         if not by_module:
             return per_example.wasserstein_loss(x, targets.target, metric, **keywords)
-        loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords)
+        loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords, own_units=True)
         values: Tensor = loss_fn(x, targets.target)
         return values
 

@@ -56,7 +56,9 @@ def debiased(rng: Generator) -> Tally:
     def loss(x: Tensor) -> Tensor:
         if not by_module:
             return per_example.wasserstein_loss(x, targets.target, metric, **keywords)
-        loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords)
+        loss_fn = wl.WassersteinLoss(
+            metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+        )
         values: Tensor = loss_fn(x, targets.target)
         return values
 

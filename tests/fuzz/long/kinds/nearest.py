@@ -50,7 +50,7 @@ def nearest(rng: Generator) -> Tally:
     cotangent = torch.from_numpy(rng.uniform(0.5, 2.0, batch))
 
     def loss(x: Tensor) -> Tensor:
-        loss_fn = wl.NearestWassersteinLoss(metric, reduction="none", **keywords)
+        loss_fn = wl.NearestWassersteinLoss(metric, reduction="none", **keywords, own_units=True)
         values: Tensor = loss_fn(x, targets.target)
         return values
 

@@ -72,7 +72,12 @@ def reductions(rng: Generator) -> Tally:
     made: Any = wl.NearestWassersteinLoss if nearest else wl.WassersteinLoss
     reduction = pick(rng, ["mean", "sum", "none"], [3, 2, 1])
     epsilon = drawn.unit * float(10 ** rng.uniform(-1.5, 1))
-    keywords: dict[str, Any] = {"epsilon": epsilon, "regularizer": pick(rng, ["plan", "product"])}
+    keywords: dict[str, Any] = {
+        "epsilon": epsilon,
+        "regularizer": pick(rng, ["plan", "product"]),
+        "kl_weight": 0.0,
+        "own_units": True,
+    }
     loss_fn = made(metric, reduction=reduction, weight=weight, ignore_index=IGNORE, **keywords)
     in_place = chance(rng, 0.3)
     note(

@@ -1,0 +1,226 @@
+"""The losses that networks are compared under, and what of each is searched.
+
+Strengths are in units of the median cost between two labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from experiments.lab.networks.tasks import Kind, Target, Task
+from experiments.lab.sparse import as_dense
+from wassloss.losses import NearestWassersteinLoss, WassersteinLoss
+from wassloss.losses.baselines import (
+    ExpectedCostLoss,
+    KLLoss,
+    SquaredEMDLoss,
+    WeightedSum,
+)
+
+Strengths = Mapping[str, float]
+EVERYTHING: tuple[Kind, ...] = ("taxonomy", "ordered", "tags", "distribution")
+
+
+def softmax(logits: Tensor) -> Tensor:
+    return logits.softmax(1)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of loss.
+
+    Attributes:
+        title: for tables.
+        build: a loss for a task from strengths.
+        ranges: of each strength, searched on a log scale.
+        kinds: of the tasks that it is for.
+        ours: whether a Wasserstein loss is in it.
+        probabilities: from a network's outputs.
+    """
+
+    title: str
+    build: Callable[[Task, Strengths], nn.Module]
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    kinds: tuple[Kind, ...] = EVERYTHING
+    ours: bool = False
+    probabilities: Callable[[Tensor], Tensor] = softmax
+
+
+class LabelSmoothing(nn.Module):
+    """Cross-entropy on labels that share a part of their mass with all others."""
+
+    def __init__(self, labels: int, share: float) -> None:
+        super().__init__()
+        self.labels, self.share = labels, share
+
+    def forward(self, logits: Tensor, target: Target) -> Tensor:
+        soft = as_dense(target, self.labels) * (1 - self.share) + self.share / self.labels
+        return functional.cross_entropy(logits, soft)
+
+
+class HierarchicalCrossEntropy(nn.Module):
+    """HXE of Bertinetto et al. (2020): `Σ exp(−α h) · −log p(C | parent of C)` up the tree.
+
+    Args:
+        paths: of each label, the notions from the root down to it.
+        alpha: how much less a decision near the root counts; `h` is the height of `C`'s parent.
+    """
+
+    below: Tensor  # (nodes, labels): whether a label is in a node's subtree
+    edge: Tensor  # (nodes,): weight of the decision for a node at its parent
+    parent: Tensor  # (nodes,)
+
+    def __init__(self, paths: tuple[tuple[str, ...], ...], alpha: float) -> None:
+        super().__init__()
+        nodes = sorted({path[:depth] for path in paths for depth in range(1, len(path) + 1)})
+        place = {node: i for i, node in enumerate(nodes)}
+        below = torch.zeros(len(nodes), len(paths), dtype=torch.bool)
+        for label, path in enumerate(paths):
+            for depth in range(1, len(path) + 1):
+                below[place[path[:depth]], label] = True
+        height = torch.zeros(len(nodes))
+        for path in paths:
+            for up in range(len(path)):
+                i = place[path[: len(path) - up]]
+                height[i] = max(float(height[i]), float(up))
+        parent = [place.get(node[:-1], -1) for node in nodes]
+        edge = torch.tensor(
+            [0.0 if p < 0 else float(torch.exp(-alpha * height[p])) for p in parent]
+        )
+        self.register_buffer("below", below.float())
+        self.register_buffer("edge", edge)
+        self.register_buffer("parent", torch.tensor(parent).clamp(min=0))
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        mass = logits.log_softmax(1).exp() @ self.below.T  # (batch, nodes)
+        steps = mass.clamp(min=1e-30).log()
+        conditional = steps - steps[:, self.parent]  # log p(C | parent)
+        path = self.below.T[target] * self.edge  # (batch, nodes)
+        return -(path * conditional).sum(1).mean()
+
+
+class Corn(nn.Module):
+    """CORN of Shi, Cao and Raschka (2021): the probability of exceeding each label, in a chain."""
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        own, total, count = target.unsqueeze(1), logits.new_zeros(()), 0
+        for k in range(logits.shape[1] - 1):
+            asked = (own >= k).squeeze(1)
+            if asked.any():
+                above = (target[asked] > k).float()
+                total = total + functional.binary_cross_entropy_with_logits(
+                    logits[asked, k], above, reduction="sum"
+                )
+                count += int(asked.sum())
+        return total / count
+
+
+def chained(logits: Tensor) -> Tensor:
+    """Probabilities of labels from those of exceeding each, of CORN's outputs."""
+    exceed = logits[:, :-1].sigmoid().cumprod(1)
+    one, zero = torch.ones_like(exceed[:, :1]), torch.zeros_like(exceed[:, :1])
+    steps = torch.cat([one, exceed], 1) - torch.cat([exceed, zero], 1)
+    return steps.clamp(min=1e-12)
+
+
+def _wasserstein(
+    task: Task, s: Strengths, *, regularizer: str = "plan", debiased: bool = False
+) -> nn.Module:
+    return WassersteinLoss(
+        task.metric.with_cost(power=s.get("power", 1.0)),
+        epsilon=s["epsilon"],
+        kl_weight=s.get("alpha", 0.0),
+        softening=s.get("softening", 0.0),
+        regularizer=regularizer,
+        debiased=debiased,
+        normalize_target=True,
+    )
+
+
+def _nearest(task: Task, s: Strengths) -> nn.Module:
+    return NearestWassersteinLoss(
+        task.metric.with_cost(power=s.get("power", 1.0)),
+        epsilon=s["epsilon"],
+        kl_weight=s["alpha"],
+        softening=s.get("softening", 0.0),
+    )
+
+
+def _softened(task: Task, s: Strengths, *, power: float) -> nn.Module:
+    """KL alone, on labels softened by `exp(−d^power / softening)`."""
+    return WassersteinLoss(
+        task.metric.with_cost(power=power),
+        kl_weight=1.0,
+        softening=s["softening"],
+        transport_weight=0.0,
+        normalize_target=True,
+    )
+
+
+def _squared_emd(task: Task, s: Strengths) -> nn.Module:
+    labels = task.metric.size
+    return WeightedSum([SquaredEMDLoss(labels), KLLoss(labels)], [3 / labels, s["alpha"]])
+
+
+def _hxe(task: Task, s: Strengths) -> nn.Module:
+    if task.tree is None:
+        raise ValueError(f"{task.name} must have a tree for hierarchical cross-entropy")
+    return HierarchicalCrossEntropy(task.tree, s["alpha"])
+
+
+EPSILON, ALPHA, SOFTENING = (0.03, 0.5), (0.05, 1.5), (0.03, 0.3)
+STRENGTHS = {"epsilon": EPSILON, "alpha": ALPHA}
+FAMILIES: dict[str, Family] = {
+    "ce": Family("cross-entropy", lambda task, s: KLLoss(task.metric.size)),
+    "smoothing": Family(
+        "label smoothing",
+        lambda task, s: LabelSmoothing(task.metric.size, s["share"]),
+        {"share": (0.02, 0.3)},
+    ),
+    "soft": Family("soft labels exp(−d)", partial(_softened, power=1.0), {"softening": SOFTENING}),
+    "sord": Family("soft labels exp(−d²)", partial(_softened, power=2.0), {"softening": (0.01, 1)}),
+    "hxe": Family("HXE", _hxe, {"alpha": (0.03, 0.6)}, ("taxonomy",)),
+    "emd2": Family("squared EMD + KL", _squared_emd, {"alpha": ALPHA}, ("ordered",)),
+    "corn": Family("CORN", lambda task, s: Corn(), {}, ("ordered",), probabilities=chained),
+    "expected": Family(
+        "expected cost + KL",
+        lambda task, s: ExpectedCostLoss(task.metric.in_medians(), kl_weight=s["alpha"]),
+        {"alpha": ALPHA},
+    ),
+    "default": Family(
+        "WassersteinLoss(metric)",
+        lambda task, s: WassersteinLoss(task.metric, normalize_target=True),
+        ours=True,
+    ),
+    "w-plain": Family("W", _wasserstein, {"epsilon": EPSILON}, ours=True),
+    "w": Family("W + KL", _wasserstein, STRENGTHS, ours=True),
+    "w-soft": Family("W + soft KL", _wasserstein, {**STRENGTHS, "softening": SOFTENING}, ours=True),
+    "w-product": Family(
+        "W product + KL",
+        lambda task, s: _wasserstein(task, s, regularizer="product"),
+        STRENGTHS,
+        ("tags", "distribution"),  # with one label it is the expected cost
+        ours=True,
+    ),
+    "w-debiased": Family(
+        "W debiased + KL",
+        lambda task, s: _wasserstein(task, s, debiased=True),
+        STRENGTHS,
+        ours=True,
+    ),
+    "w-nearest": Family("W nearest + KL", _nearest, STRENGTHS, ("tags",), ours=True),
+    "w-nearest-soft": Family(
+        "W nearest + soft KL", _nearest, {**STRENGTHS, "softening": SOFTENING}, ("tags",), ours=True
+    ),
+}
+
+
+def families_for(kind: Kind) -> dict[str, Family]:
+    """The losses that suit a kind of task."""
+    return {name: family for name, family in FAMILIES.items() if kind in family.kinds}

@@ -1,0 +1,34 @@
+"""Labels softened by the metric: what KL compares the prediction with instead of the labels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from wassloss.ground import GroundMetric
+from wassloss.targets import SparseTarget
+
+
+def softened(target: SparseTarget, metric: GroundMetric, strength: float, nearest: bool) -> Tensor:
+    """Shares of all labels, `(batch, labels)`, for targets whose weights sum to 1.
+
+    Each label κ becomes `softmax(−M_·κ / strength)` and a target the mixture of its labels. With
+    `nearest`, a target becomes `softmax(−min_κ M_·κ / strength)`, in which a label near many true
+    ones counts for no more than one that is near a single one.
+    """
+    weights = target.weights
+    columns = metric.unchecked_cost_columns(target.indices).detach().to(weights.dtype)
+    if nearest:
+        absent = (weights == 0).unsqueeze(2)
+        return _softmin(columns.masked_fill(absent, math.inf).amin(1), strength)
+    soft = _softmin(columns, strength)  # (batch or 1, support, labels)
+    if len(soft) != len(weights):  # every label, for all examples
+        return weights @ soft[0]
+    return torch.bmm(weights.unsqueeze(1), soft).squeeze(1)
+
+
+def _softmin(costs: Tensor, strength: float) -> Tensor:
+    # Less the least, which changes nothing but that the quotients are not all infinite.
+    return ((costs.amin(-1, keepdim=True) - costs) / strength).softmax(-1)

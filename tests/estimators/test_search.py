@@ -1,0 +1,131 @@
+"""Strengths chosen by cross-validation, against searches of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import wassloss as wl
+from tests.estimators.test_scikit_learn import expected_failures
+from wassloss.estimators import mean_distance
+
+FOLDS = StratifiedKFold(3)
+FEW: dict[str, Any] = {"alphas": (10.0, 0.1), "kl_weights": (0.1, 1.0), "cv": FOLDS}
+
+
+def grades(n: int = 120, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.digitize(X[:, 0] + 0.3 * rng.normal(size=n), [-1, 0, 1])
+
+
+X, Y = grades()
+
+
+@parametrize_with_checks(
+    [wl.WassersteinClassifierCV(alphas=(10.0, 1.0), kl_weights=(0.5,), cv=2)],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_it_finds_what_a_grid_search_finds() -> None:
+    ours = wl.WassersteinClassifierCV("ordinal", tol=1e-8, **FEW).fit(X, Y)
+    grid = {"alpha": [10.0, 0.1], "kl_weight": [0.1, 1.0]}
+    theirs = GridSearchCV(
+        wl.WassersteinClassifier("ordinal", tol=1e-8), grid, scoring=mean_distance, cv=FOLDS
+    ).fit(X, Y)
+    assert ours.scores_.shape == (3, 2, 1, 1, 2)
+    found = theirs.cv_results_["mean_test_score"].reshape(2, 2).T  # (kl_weights, alphas)
+    np.testing.assert_allclose(ours.scores_.mean(0)[:, 0, 0], found, atol=1e-9)
+    assert {"alpha": ours.alpha_, "kl_weight": ours.kl_weight_} == theirs.best_params_
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+    assert ours.score(X, Y) == mean_distance(ours.best_estimator_, X, Y)
+
+
+def test_processes_find_the_same() -> None:
+    one, two = (
+        wl.WassersteinClassifierCV("ordinal", n_jobs=n, **FEW).fit(X, Y).scores_ for n in (1, 2)
+    )
+    np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+def test_a_fold_may_lack_classes() -> None:
+    y = Y.copy()
+    y[0] = 7  # of which no fold but one has any
+    with pytest.warns(UserWarning, match="least populated class"):
+        fitted = wl.WassersteinClassifierCV("ordinal", cv=3, alphas=(1.0,)).fit(X, y)
+    assert fitted.classes_.tolist() == [0, 1, 2, 3, 7]
+
+
+def test_powers_and_scorers_by_name() -> None:
+    fitted = wl.WassersteinClassifierCV(
+        "ordinal", powers=(None, 2), scoring="accuracy", kl_weights=(0.5,), cv=3
+    ).fit(X, Y)
+    assert fitted.metric_.power == (fitted.power_ or 1)
+    assert fitted.score(X, Y) == np.mean(fitted.predict(X) == Y)
+
+
+def test_class_weights_count_once() -> None:
+    balanced = {**FEW, "alphas": (1.0,), "kl_weights": (0.5,)}
+    ours = wl.WassersteinClassifierCV("ordinal", class_weight="balanced", **balanced).fit(X, Y)
+    alone = wl.WassersteinClassifier("ordinal", class_weight="balanced")
+    found = cross_val_score(alone, X, Y, scoring=mean_distance, cv=FOLDS)
+    np.testing.assert_allclose(ours.scores_.reshape(-1), found, atol=1e-9)
+
+
+def test_weights_and_tags() -> None:
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
+    wl.WassersteinClassifierCV("ordinal", **FEW).fit(X, Y, weight)
+    tags = np.abs(np.arange(4) - Y[:, None]) <= 1
+    fitted = wl.WassersteinClassifierCV(
+        wl.ground.Ordinal(4), alphas=(1.0,), kl_weights=(0.5,), cv=2
+    ).fit(X, tags.astype(float))
+    assert fitted.predict_proba(X).shape == (len(X), 4)
+    assert -1.5 < fitted.best_score_ < 0
+
+
+def test_nothing_to_try() -> None:
+    with pytest.raises(ValueError, match="alphas must hold a number"):
+        wl.WassersteinClassifierCV(alphas=()).fit(X, Y)
+
+
+def test_the_mean_distance_of_predictions() -> None:
+    fitted = wl.WassersteinClassifier("ordinal", power=2).fit(X, Y)
+    off = np.abs(fitted.predict(X) - Y)
+    assert mean_distance(fitted, X, Y) == pytest.approx(-off.mean())
+    weight = np.arange(len(X)) + 1.0
+    assert mean_distance(fitted, X, Y, weight) == pytest.approx(-np.average(off, weights=weight))
+    every = np.eye(4)[Y]
+    assert mean_distance(fitted, X, every) == pytest.approx(-off.mean())
+    assert cross_val_score(fitted, X, Y, scoring=mean_distance, cv=3).mean() > -1
+
+
+def test_linear_parameters_are_of_the_given_features() -> None:
+    raw = 10 * X + 5
+    fitted = wl.WassersteinClassifier("ordinal").fit(raw, Y)
+    np.testing.assert_allclose(
+        raw @ fitted.coef_.T + fitted.intercept_, fitted.decision_function(raw), atol=1e-8
+    )
+    np.testing.assert_allclose(
+        np.exp(fitted.predict_log_proba(raw)), fitted.predict_proba(raw), atol=1e-12
+    )
+    deep = wl.WassersteinClassifier("ordinal", hidden_layer_sizes=(4,), max_iter=2).fit(X, Y)
+    assert not hasattr(deep, "coef_")
+
+
+def test_ordered_categories_of_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    names = np.array(["poor", "fair", "good", "best"])
+    y = pd.Series(pd.Categorical(names[Y], categories=names, ordered=True))
+    fitted = wl.WassersteinClassifier("ordinal").fit(X, y)
+    by_hand = wl.WassersteinClassifier("ordinal", classes=names).fit(X, names[Y])
+    np.testing.assert_array_equal(fitted.predict(X), by_hand.predict(X))
+    assert fitted.metric_.distance()[0].tolist() == [0, 1, 2, 3]
+    chosen = wl.WassersteinClassifierCV("ordinal", **FEW).fit(X, y)
+    assert chosen.classes_.tolist() == sorted(names)

@@ -1,0 +1,139 @@
+"""KL on softened labels, alone and beside the transport."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import wassloss as wl
+from wassloss import SparseTarget
+from wassloss.losses import fused
+
+K, BATCH = 6, 5
+METRIC = wl.ground.Embedding(torch.randn(K, 2, generator=torch.Generator().manual_seed(0)))
+TARGETS: dict[str, Any] = {
+    "ids": torch.tensor([0, 2, 5, 3, 1]),
+    "few": SparseTarget(
+        torch.tensor([[0, 3, -1], [1, 2, 5], [4, 0, 0], [5, 1, 2], [3, 0, 1]]),
+        torch.tensor([[0.5, 0.5, 0], [0.2, 0.3, 0.5], [1, 0, 0], [0.1, 0.1, 0.8], [0.6, 0.4, 0]]),
+    ),
+    "dense": torch.rand(BATCH, K, generator=torch.Generator().manual_seed(2)).softmax(1),
+}
+KINDS = (wl.WassersteinLoss, wl.NearestWassersteinLoss)
+
+
+def some_logits() -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(BATCH, K, dtype=torch.float64, generator=generator)
+
+
+def shares(target: Any) -> np.ndarray:
+    if isinstance(target, SparseTarget):
+        rows = np.zeros((BATCH, K))
+        for row, ids, weights in zip(rows, target.indices, target.weights, strict=True):
+            for i, weight in zip(ids.tolist(), weights.tolist(), strict=True):
+                if weight > 0:
+                    row[i] += weight
+        return rows
+    return target.numpy() if target.is_floating_point() else np.eye(K)[target.numpy()]
+
+
+def by_hand(logits: Tensor, target: Any, softening: float, nearest: bool) -> np.ndarray:
+    cost = METRIC.in_medians().cost().double().numpy()
+    y, log_h = shares(target), logits.log_softmax(1).numpy()
+    if nearest:
+        far = np.array([cost[:, row > 0].min(1) for row in y])
+        soft = np.exp(-far / softening)
+        soft /= soft.sum(1, keepdims=True)
+    else:
+        table = np.exp(-cost / softening)
+        soft = y @ (table / table.sum(0)).T
+    return (soft * (np.log(soft) - log_h)).sum(1)
+
+
+@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("name", TARGETS)
+def test_alone(name: str, loss: type) -> None:
+    logits, target = some_logits(), TARGETS[name]
+    alone = loss(METRIC, kl_weight=2.0, softening=0.3, transport_weight=0.0, reduction="none")
+    expected = 2 * by_hand(logits, target, 0.3, nearest=loss is wl.NearestWassersteinLoss)
+    np.testing.assert_allclose(alone(logits, target), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.4])
+@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_sum_is_the_sum_of_its_parts(name: str, loss: type, weight: float) -> None:
+    logits, target = some_logits().requires_grad_(), TARGETS[name]
+    keywords: dict[str, Any] = {"epsilon": 0.3, "reduction": "none"}
+    both = loss(METRIC, kl_weight=0.7, softening=0.2, transport_weight=weight, **keywords)
+    w = loss(METRIC, kl_weight=0.0, **keywords)
+    kl = loss(METRIC, kl_weight=0.7, softening=0.2, transport_weight=0.0, **keywords)
+    whole, parts = both(logits, target), weight * w(logits, target) + kl(logits, target)
+    torch.testing.assert_close(whole, parts)
+    (own,) = torch.autograd.grad(whole.sum(), logits)
+    (other,) = torch.autograd.grad(parts.sum(), logits)
+    torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("name", TARGETS)
+def test_gradients_are_those_of_finite_differences(name: str, loss: type) -> None:
+    finely = {"tol": 1e-11} if loss is wl.WassersteinLoss else {}
+    loss_fn, target = loss(METRIC, epsilon=0.3, softening=0.2, **finely), TARGETS[name]
+    logits = some_logits().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: loss_fn(x, target), logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_compiled_and_composed_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss_fn = wl.WassersteinLoss(METRIC, softening=0.2, reduction="none")
+    logits, target = some_logits(), TARGETS[name]
+    found = loss_fn(logits, target)
+    monkeypatch.setattr(fused, "_kernels", lambda logits, spec: None)
+    torch.testing.assert_close(loss_fn(logits, target), found)
+
+
+def test_costs_on_demand() -> None:
+    logits, ids = some_logits(), TARGETS["ids"]
+    tabulated = wl.WassersteinLoss(METRIC, softening=0.2)
+    on_demand = wl.WassersteinLoss(METRIC, softening=0.2)
+    on_demand.spec = wl.losses.modules.replace(on_demand.spec, metric=METRIC.in_medians())
+    assert on_demand.metric.known_costs is None
+    torch.testing.assert_close(on_demand(logits, ids), tabulated(logits, ids))
+
+
+@pytest.mark.parametrize("softening", [1e-3, 1e-300])
+def test_a_little_softening_is_none(softening: float) -> None:
+    logits, ids = some_logits(), TARGETS["ids"]
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=1, softening=softening, transport_weight=0)
+    torch.testing.assert_close(loss_fn(logits, ids), functional.cross_entropy(logits, ids))
+
+
+def test_without_transport_or_softening_it_is_cross_entropy() -> None:
+    logits, ids = some_logits(), TARGETS["ids"]
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=1, transport_weight=0)
+    torch.testing.assert_close(loss_fn(logits, ids), functional.cross_entropy(logits, ids))
+
+
+def test_ignored_examples_do_not_count() -> None:
+    logits = torch.cat([some_logits(), torch.full((1, K), torch.nan)]).requires_grad_()
+    ids = torch.cat([TARGETS["ids"], torch.tensor([-100])])
+    loss_fn = wl.WassersteinLoss(METRIC, softening=0.2)
+    loss = loss_fn(logits, ids)
+    torch.testing.assert_close(loss, loss_fn(logits[:-1], ids[:-1]))
+    loss.backward()
+    assert logits.grad is not None
+    assert logits.grad[-1].abs().sum() == 0
+    assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("keyword", ["softening", "transport_weight"])
+def test_strengths_are_checked(keyword: str) -> None:
+    with pytest.raises(ValueError, match=f"{keyword} must be"):
+        wl.WassersteinLoss(METRIC, **{keyword: -1.0})
