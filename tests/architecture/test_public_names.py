@@ -17,7 +17,7 @@ NAMES = {
     """,
     "wassloss.data": """
         DataWarning Dataset Definitions ParquetStream WordVectors clipart definitions embed_labels
-        get read        read_word_vectors write
+        get read read_word_vectors write
     """,
     "wassloss.estimators": """
         FitWarning WassersteinClassifier WassersteinClassifierCV WassersteinMeasureRegressor

@@ -83,7 +83,7 @@ class Definitions:
 def definitions() -> Definitions:
     """Load 55 897 definitions of nouns in 339 classes.
 
-    *A small boat propelled by oars* belongs to *craft*. The classes are the largest subtrees of
+    *Any of various small boats propelled by oars* belongs to *craft*. The classes are the largest subtrees of
     WordNet's nouns with at most 400 notions, if they have at least 60. There are no variants of a
     text, so a split at random is fair.
 
@@ -93,9 +93,9 @@ def definitions() -> Definitions:
     >>> data = wl.data.definitions()
     >>> len(data), len(data.paths)
     (55897, 339)
-    >>> i = data.words.index("rowboat")
+    >>> i = data.words.index("skiff")
     >>> data.texts[i], data.paths[data.classes[i]][-1]
-    ('a small boat of shallow draft with cross thwarts for seats and rowlocks for oars', 'craft')
+    ('any of various small boats propelled by oars or by sails or by a motor', 'craft')
     """
     folder = resources.files("wassloss.data") / "wordnet"
     lines = gzip.decompress((folder / "definitions.tsv.gz").read_bytes()).decode().splitlines()
