@@ -83,9 +83,9 @@ class Definitions:
 def definitions() -> Definitions:
     """Load 55 897 definitions of nouns in 339 classes.
 
-    *Any of various small boats propelled by oars* belongs to *craft*. The classes are the largest subtrees of
-    WordNet's nouns with at most 400 notions, if they have at least 60. There are no variants of a
-    text, so a split at random is fair.
+    *Any of various small boats propelled by oars* belongs to *craft*. The classes are the largest
+    subtrees of WordNet's nouns with at most 400 notions, if they have at least 60. There are no
+    variants of a text, so a split at random is fair.
 
     WordNet 3.0 is © 2006 by Princeton University; its licence lies next to the file.
 
