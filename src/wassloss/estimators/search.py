@@ -155,7 +155,7 @@ class WassersteinClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self.best_estimator_.intercept_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `best_estimator_` to a file, which :meth:`WassersteinClassifier.load` reads."""
+        """Write `best_estimator_` to a file, which `WassersteinClassifier.load` reads."""
         check_is_fitted(self, "best_estimator_")
         self.best_estimator_.save(path)
 
