@@ -59,6 +59,12 @@ def compare_table(
     labels = np.array(read[label_column].to_pylist(), dtype=object)
     if any(label is None for label in labels):
         raise ValueError(f"column {label_column!r} must name every row's label, got gaps")
+    if metric == "ordinal" and order is None and isinstance(labels[0], str):
+        words = sorted(set(labels.tolist()))
+        raise ValueError(
+            f"labels in words have no order of their own: say it with --order, such as "
+            f"--order {','.join(words[:6])}{',…' if len(words) > 6 else ''}"
+        )
     unused = {label_column, *_names(drop), *_names(group)}
     kept = [n for n in _names(features) or read.column_names if n not in unused]
     raw = RawTable.of(read.select(kept), missing)
