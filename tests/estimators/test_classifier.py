@@ -39,11 +39,11 @@ def test_equals_logistic_regression_for_high_kl_weight() -> None:
 
 
 def test_without_transport_it_is_logistic_regression() -> None:
-    ours = wl.WassersteinClassifier("ordinal", transport_weight=0, kl_weight=3, tol=1e-8)
+    ours = wl.WassersteinClassifier("ordinal", transport_weight=0, kl_weight=3, tol=1e-7)
     theirs = LogisticRegression(tol=1e-8, max_iter=1000)
     scaled = StandardScaler().fit_transform(X)
     np.testing.assert_allclose(
-        proba(ours.fit(X, Y)), theirs.fit(scaled, Y).predict_proba(scaled), atol=1e-5
+        proba(ours.fit(X, Y)), theirs.fit(scaled, Y).predict_proba(scaled), atol=1e-4
     )
     with pytest.raises(ValueError, match="must not both be 0"):
         wl.WassersteinClassifier(transport_weight=0, kl_weight=0).fit(X, Y)
