@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         WassersteinClassifier,
         WassersteinClassifierCV,
         WassersteinMeasureRegressor,
+        compare,
     )
     from wassloss.losses import (
         NearestWassersteinLoss,
@@ -50,6 +51,7 @@ __all__ = [
     "WassersteinClassifierCV",
     "WassersteinLoss",
     "WassersteinMeasureRegressor",
+    "compare",
     "data",
     "estimators",
     "ground",
@@ -79,6 +81,7 @@ _ROOM_OF = {
     "WassersteinClassifierCV": "estimators",
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
+    "compare": "estimators",
     "solve": "losses",
     "load": "runs",
     "train": "training",

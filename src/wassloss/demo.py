@@ -165,7 +165,7 @@ def _gains(
         rows=rows,
         notes=notes,
         names=(CE, W),
-        distances=_shares(scores),
+        distances=[np.concatenate([run["distance"] for run in runs]) for runs in scores.values()],
         milder=milder,
         worse=worse,
     )
@@ -196,16 +196,6 @@ def _answer(changes: dict[str, float]) -> str:
         f"{right} right answers, and the likelihood is {abs(changes['nll']):.1f} % "
         f"{'better' if changes['nll'] < 0 else 'worse'}."
     )
-
-
-def _shares(scores: dict[str, list[Scores]]) -> dict[str, dict[int, float]]:
-    """The share of definitions that are so far off, by distance, for each loss."""
-    found = {}
-    for name, runs in scores.items():
-        all_runs = np.concatenate([run["distance"] for run in runs]).round().astype(int)
-        counts = np.bincount(all_runs)
-        found[name] = {step: float(count / len(all_runs)) for step, count in enumerate(counts)}
-    return found
 
 
 def _mistakes(

@@ -12,7 +12,7 @@ NAMES = {
     "wassloss": """
         ConvergenceWarning NearestWassersteinLoss RelaxedWassersteinLoss Solution SparseTarget
         TrainingPlan WassersteinClassifier WassersteinClassifierCV WassersteinLoss
-        WassersteinMeasureRegressor load solve train wasserstein
+        WassersteinMeasureRegressor compare load solve train wasserstein
         data estimators ground losses models runs scores training transport
     """,
     "wassloss.data": """
@@ -20,8 +20,8 @@ NAMES = {
         get read read_word_vectors write
     """,
     "wassloss.estimators": """
-        FitWarning WassersteinClassifier WassersteinClassifierCV WassersteinMeasureRegressor
-        mean_distance
+        Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
+        WassersteinMeasureRegressor compare mean_distance
     """,
     "wassloss.ground": """
         Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree lca_heights load

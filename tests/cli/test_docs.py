@@ -20,8 +20,19 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith("wassloss ")]
 
 
+def write_wine() -> None:
+    """The table that `compare` is shown on, and more of its kind."""
+    lines = [
+        f"{i % 7 + i / 100},{('old', 'new')[i % 2]},{('poor', 'fair', 'good')[i % 7 // 3]}"
+        for i in range(60)
+    ]
+    for name in ("wine.csv", "more.csv"):
+        Path(name).write_text("\n".join(["acid,cellar,grade", *lines]) + "\n")
+
+
 def test_the_page_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    write_wine()
     text = (ROOT / "docs/cli.md").read_text()
     (table,) = re.findall(r"```text\n(name,.*?)```", text, flags=re.DOTALL)
     Path("taxonomy.csv").write_text(table)
@@ -47,7 +58,10 @@ def test_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(data, Path("data.csv"))
     saved(data, Path("new.csv"))
     found = commands("README.md")
-    assert [words[0] for words in found] == ["train", "train", "report", "predict"]
+    write_wine()
+    assert [words[0] for words in found] == [
+        *("compare", "predict", "train", "train", "report", "predict")
+    ]
     for words in found:
         ok(*words, *(["--steps", 30] if words[0] == "train" else []))
 

@@ -38,6 +38,28 @@ def test_equals_logistic_regression_for_high_kl_weight() -> None:
     )
 
 
+def test_without_transport_it_is_logistic_regression() -> None:
+    ours = wl.WassersteinClassifier("ordinal", transport_weight=0, kl_weight=3, tol=1e-7)
+    theirs = LogisticRegression(tol=1e-8, max_iter=1000)
+    scaled = StandardScaler().fit_transform(X)
+    np.testing.assert_allclose(
+        proba(ours.fit(X, Y)), theirs.fit(scaled, Y).predict_proba(scaled), atol=1e-4
+    )
+    with pytest.raises(ValueError, match="must not both be 0"):
+        wl.WassersteinClassifier(transport_weight=0, kl_weight=0).fit(X, Y)
+
+
+def test_softened_labels_spread_to_their_neighbours() -> None:
+    keywords: dict[str, Any] = {"transport_weight": 0, "kl_weight": 1}
+    hard, soft = (
+        proba(wl.WassersteinClassifier("ordinal", softening=s, **keywords).fit(X, Y))
+        for s in (0.0, 0.3)
+    )
+    off = np.abs(np.arange(10) - Y[:, None])
+    assert soft[off == 1].mean() > hard[off == 1].mean()
+    assert (-hard * np.log(hard)).sum(1).mean() < (-soft * np.log(soft)).sum(1).mean()
+
+
 def test_class_weights_are_sample_weights() -> None:
     weights = {grade: 1.0 + grade for grade in range(10)}
     by_class = wl.WassersteinClassifier("ordinal", class_weight=weights).fit(X, Y)

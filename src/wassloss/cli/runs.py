@@ -16,7 +16,9 @@ from wassloss import runs
 from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
+from wassloss.cli.compare import TABLE, read_model
 from wassloss.data._arrow import import_pyarrow
+from wassloss.data.raw_table import read_raw_table
 from wassloss.estimators.model_file import decide
 from wassloss.report import build_report, write_report
 from wassloss.runs import evaluation
@@ -72,12 +74,12 @@ def predict(
         int | None, option("Labels for each example; by default up to 5.", "--top", "-k", min=1)
     ] = None,
     decision: Annotated[
-        Literal["most-probable", "least-cost"],
+        Literal["most-probable", "least-cost"] | None,
         option(
             "least-cost: the label or, for --top 2 and more, the set of labels of least expected "
-            "cost."
+            "cost. By default most-probable, or what a comparison found better."
         ),
-    ] = "most-probable",
+    ] = None,
     part: Annotated[str | None, option("Which examples; by default all.")] = None,
     label_column: Annotated[
         str | None, option("A column that is no feature; by default that of the run, or label.")
@@ -90,14 +92,54 @@ def predict(
     """Predict labels with their probabilities."""
     if out is not None and out.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"--out must end in one of {', '.join(_FORMATS)}, got {out}.")
-    opened = _opened(run)
-    labels = opened.metric.size
+    if (run / TABLE).exists():
+        k, predictions = _of_comparison(run, Path(data), top, decision)
+    else:
+        k, predictions = _of_run(run, data, top, decision, part, label_column)
+    if out is None:
+        set_missing_characters("backslashreplace")
+        sys.stdout.write(_csv(predictions, k))
+        return
+    _write(predictions, k, out)
+    say(f"{len(predictions)} predictions: {out}", err=True)
+
+
+def _of_comparison(
+    path: Path, data: Path, top: int | None, decision: str | None
+) -> tuple[int, list[dict[str, Any]]]:
+    """Predictions of the best model of `wassloss compare` for the rows of a table."""
+    model, raw, _ = read_model(path)
+    if decision is not None:
+        model.decision = "probable" if decision == "most-probable" else "least_cost"
+    k = _how_many(top, len(model.classes_))
+    features = raw.features(read_raw_table(data))
+    chances, chosen = model.predict_proba(features), model.predict_top(features, k)
+    place = {each: i for i, each in enumerate(model.classes_.tolist())}
+    return k, [
+        {"row": row, "labels": labels, "probabilities": [float(own[place[x]]) for x in labels]}
+        for row, (labels, own) in enumerate(zip(chosen.tolist(), chances, strict=True))
+    ]
+
+
+def _how_many(top: int | None, labels: int) -> int:
     if top is not None and top > labels:
         raise typer.BadParameter(
             f"--top must be at most {labels}, the number of labels, got {top}."
         )
-    k = top or min(5, labels)
-    rule = "probable" if decision == "most-probable" else "least_cost"
+    return top or min(5, labels)
+
+
+def _of_run(
+    run: Path,
+    data: str,
+    top: int | None,
+    decision: str | None,
+    part: str | None,
+    label_column: str | None,
+) -> tuple[int, list[dict[str, Any]]]:
+    opened = _opened(run)
+    k = _how_many(top, opened.metric.size)
+    rule = "least_cost" if decision == "least-cost" else "probable"
     predictions: list[dict[str, Any]] = []
     for rows, features in features_to_predict(opened, data, part, label_column):
         p = opened.predict_proba(features)
@@ -107,12 +149,7 @@ def predict(
             {"row": row, "labels": [opened.label(i) for i in ids], "probabilities": own}
             for row, ids, own in zip(rows, chosen.tolist(), chances, strict=True)
         ]
-    if out is None:
-        set_missing_characters("backslashreplace")
-        sys.stdout.write(_csv(predictions, k))
-        return
-    _write(predictions, k, out)
-    say(f"{len(predictions)} predictions: {out}", err=True)
+    return k, predictions
 
 
 def _checked_seed(seed: int) -> int:

@@ -258,7 +258,10 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _mean_loss(self) -> WeightedMean:
         loss = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
-        return WeightedMean(loss, 1 + loss.kl_weight).to(self._device())
+        return WeightedMean(loss, self._transport_weight() + loss.kl_weight).to(self._device())
+
+    def _transport_weight(self) -> float:
+        return 1.0
 
     def _started(self, seed: int, dtype: torch.dtype, start: Weights = None) -> nn.Module:
         """A new model; a linear one begins at zero, as there is no symmetry to break."""

@@ -48,11 +48,12 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     It minimises the weighted mean of
 
-    .. math:: \frac{W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{1 + \kappa}
+    .. math:: \frac{\omega\,W(h_\theta(x), y) + \kappa\,\mathrm{KL}}{\omega + \kappa}
 
-    plus `½ alpha / n Σ‖θ‖²` (not on biases), where `κ` is `kl_weight`, `n` the total weight of the
-    examples, and costs are in units of the median cost between two labels. For large `kl_weight`
-    that is `LogisticRegression(C=1 / alpha)` on standardised features.
+    plus `½ alpha / n Σ‖θ‖²` (not on biases), where `ω` is `transport_weight`, `κ` is `kl_weight`,
+    `n` the total weight of the examples, and costs are in units of the median cost between two
+    labels. With `transport_weight=0` that is `LogisticRegression(C=1 / alpha)` on standardised
+    features.
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
@@ -61,7 +62,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         classes: the class of each label of the metric, in its order. If left out, classes are the
             names in the metric's `labels` or, without those, label numbers in 0..K-1, which must
             include 0. A guess would depend on which classes a fold of the data contains.
-        kl_weight, epsilon: as in :class:`~wassloss.WassersteinLoss`, with its defaults.
+        kl_weight, epsilon, softening, transport_weight: as in
+            :class:`~wassloss.WassersteinLoss`, with its defaults.
         power: exponent of the cost; None for the metric's own.
         hidden_layer_sizes: width of each hidden layer; none for a linear model.
         solver: ``"lbfgs"``, all data at once; ``"adam"`` or ``"sgd"``, in small steps
@@ -94,6 +96,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     classes: Classes = None
     class_weight: Any = None
     decision: str = "probable"
+    softening: float = 0.0
+    transport_weight: float = 1.0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to examples.
@@ -290,4 +294,14 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return models.MLP(features, self.hidden_layer_sizes, labels)
 
     def _loss(self, **keywords: Any) -> WassersteinLoss:
-        return WassersteinLoss(self.metric_, **keywords)
+        return WassersteinLoss(
+            self.metric_,
+            softening=self.softening,
+            transport_weight=self.transport_weight,
+            **keywords,
+        )
+
+    def _transport_weight(self) -> float:
+        if not self.transport_weight and not self.kl_weight:
+            raise ValueError("transport_weight and kl_weight must not both be 0")
+        return self.transport_weight

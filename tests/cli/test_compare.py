@@ -1,0 +1,89 @@
+"""`wassloss compare`: from a table as it is to a model that predicts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.commands import failed, ok
+
+NAMES = ["poor", "fair", "good"]
+pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text categories, gaps, a row number and labels in words."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("table") / "wine.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "acid", "cellar", "organic", "maker", "grade"])
+        for i in range(240):
+            acid, cellar = rng.normal(), rng.choice(["old", "new"])
+            value = acid + (cellar == "old") + 0.4 * rng.normal()
+            shown = "" if i % 9 == 0 else f"{acid:.3f}"
+            grade = NAMES[int(value > 0) + int(value > 1)]
+            writer.writerow([i, shown, cellar, i % 2 == 0, f"m{i % 8}", grade])
+    return path
+
+
+WORDS = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
+
+
+def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cmp"
+    done = ok("compare", wine, *WORDS, "--group", "maker", "--jobs", 1, "--out", out)
+    assert "240 rows" in done.stdout
+    assert "column 'id' looks like row numbers" in done.stderr
+    assert "rows held out the mean distance is" in done.stdout
+    for name in ("cross-entropy", "W + KL", "softened labels", "ridge, rounded"):
+        assert name in done.stdout
+    found = json.loads((out / "comparison.json").read_text())
+    page = (out / "report.html").read_text()
+    assert found["answer"] in page
+    assert len(found["rows"]) == 7
+
+    plain = ok("predict", out, wine, "--top", 2).stdout.splitlines()
+    assert plain[0] == "row,label_1,probability_1,label_2,probability_2"
+    assert len(plain) == 241
+    with wine.open() as file:
+        rows = list(csv.DictReader(file))
+    shuffled = tmp_path / "shuffled.csv"
+    with shuffled.open("w", newline="") as file:
+        order = ["organic", "id", "extra", "cellar", "acid", "maker"]
+        writer = csv.DictWriter(file, order, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({**row, "extra": "x"} for row in rows)
+    assert ok("predict", out, shuffled, "--top", 2).stdout.splitlines() == plain
+    answers = [line.split(",")[1] for line in plain[1:]]
+    assert np.mean([a == row["grade"] for a, row in zip(answers, rows, strict=True)]) > 0.7
+
+
+def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cmp"
+    words = ("--features", "acid,cellar", "--model", "linear", "--jobs", 1, "--out", out)
+    assert "4 features" in ok("compare", wine, *WORDS, *words).stdout
+    kept = json.loads((out / "table.json").read_text())
+    assert [column["name"] for column in kept["columns"]] == ["acid", "cellar"]
+    new = tmp_path / "new.csv"
+    new.write_text("acid\n1.0\n")
+    assert "got none named 'cellar'" in failed("predict", out, new)
+
+
+def test_mistakes_of_users(wine: Path, tmp_path: Path) -> None:
+    said = failed("compare", wine, "--out", tmp_path / "x")
+    assert "there is no column 'label' (--label-column)" in said
+    assert "did you mean 'grade'" in failed("compare", wine, "--label-column", "grades")
+    said = failed("compare", wine, "--label-column", "grade", "--drop", "idd")
+    assert "did you mean 'id'" in said
+    assert "say it with --order, such as --order fair,good,poor" in failed(
+        "compare", wine, *WORDS[:4]
+    )
+    said = failed("compare", wine, *WORDS, "--missing", "error", "--drop", "id")
+    assert "column 'acid' must have no gaps" in said
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,120 @@
+"""`wl.compare`: losses and decisions tuned alike, judged on rows on which nothing was chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wassloss as wl
+from wassloss.estimators import comparison
+
+
+def grades(n: int = 300, seed: int = 0, noise: float = 0.7) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = np.digitize(X[:, 0] + noise * rng.normal(size=n), [-1.5, -0.5, 0.5, 1.5])
+    return X, y
+
+
+X, Y = grades()
+
+
+@pytest.fixture(scope="module")
+def found() -> wl.estimators.Comparison:
+    return wl.compare(X, Y, "ordinal")
+
+
+def test_every_loss_with_every_decision(found: wl.estimators.Comparison) -> None:
+    pairs = [(c.loss, c.decision) for c in found.candidates]
+    losses = ("cross-entropy", "W + KL", "softened labels")
+    assert pairs == [
+        *((loss, decision) for decision in ("probable", "least cost") for loss in losses),
+        ("ridge, rounded", "nearest"),
+    ]
+    assert found.rows == (225, 75)
+    for c in found.candidates:
+        assert len(c.distance) == len(c.accuracy) == 75
+        assert ((c.distance == 0) == (c.accuracy == 1)).all()
+    assert found.candidates[0].versus.mean == 0
+
+
+def test_all_losses_have_as_many_settings() -> None:
+    counts = {sum(len(alphas) for _, alphas in paths) for paths in comparison._PATHS.values()}
+    assert counts == {8} == {len(comparison._MORE_ALPHAS)}
+
+
+def test_the_answer_and_the_table(found: wl.estimators.Comparison) -> None:
+    text = str(found)
+    assert text.startswith(found.answer)
+    assert "75 rows held out" in found.answer
+    assert f"{found.candidates[0].distance.mean():.3g} with cross-entropy" in found.answer
+    assert len(text.splitlines()) == 3 + len(found.candidates)
+
+
+def test_differences_are_paired_with_cross_entropy(found: wl.estimators.Comparison) -> None:
+    for c in found.candidates:
+        gap = wl.scores.paired_difference(c.distance - found.candidates[0].distance)
+        assert (c.versus.mean, c.versus.low, c.versus.high) == (gap.mean, gap.low, gap.high)
+
+
+def test_scores_are_those_of_a_model_that_never_saw_the_rows(
+    found: wl.estimators.Comparison,
+) -> None:
+    train, held = comparison._held_out(Y, 0.25, None, 0)
+    for c in found.candidates[:3]:
+        again = wl.WassersteinClassifier("ordinal", **c.settings).fit(X[train], Y[train])
+        np.testing.assert_array_equal(np.abs(again.predict(X[held]) - Y[held]), c.distance)
+        logs = again.predict_log_proba(X[held])[np.arange(75), Y[held]]
+        assert c.nll is not None
+        np.testing.assert_allclose(-logs, c.nll, rtol=1e-3)
+
+
+def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None:
+    chosen = min(found.candidates[:-1], key=lambda c: c.validation)
+    rule = "least_cost" if chosen.decision == "least cost" else "probable"
+    again = wl.WassersteinClassifier("ordinal", decision=rule, **chosen.settings).fit(X, Y)
+    np.testing.assert_allclose(found.best.predict_proba(X), again.predict_proba(X), atol=1e-6)
+    assert found.best.decision == rule
+
+
+def test_it_is_reproducible_in_any_number_of_processes(found: wl.estimators.Comparison) -> None:
+    again = wl.compare(X, Y, "ordinal", n_jobs=2)
+    assert [c.settings for c in again.candidates] == [c.settings for c in found.candidates]
+    other = wl.compare(X, Y, "ordinal", random_state=1)
+    assert other.answer != found.answer
+
+
+def test_groups_stay_together() -> None:
+    groups = np.repeat(np.arange(60), 5).astype(str)
+    train, held = comparison._held_out(Y, 0.25, np.repeat(np.arange(60), 5), 0)
+    assert not set(groups[train]) & set(groups[held])
+    found = wl.compare(X, Y, "ordinal", groups=groups)
+    assert sum(found.rows) == len(X)
+    for one, other in comparison._folds(Y[train], np.repeat(np.arange(60), 5)[train], 0):
+        assert not set(groups[train][one]) & set(groups[train][other])
+
+
+def test_names_a_hidden_layer_and_no_order() -> None:
+    names = np.array(["a", "b", "c", "d", "e"])[Y]
+    found = wl.compare(X[:120], names[:120], model="mlp")
+    assert "ridge, rounded" not in {c.loss for c in found.candidates}
+    assert found.best.hidden_layer_sizes == (64,)
+    assert set(found.best.predict(X)) <= set("abcde")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"model": "tree"}, "model must be"),
+        ({"test": 1.5}, "test must be more than 0 and less than 1, got 1.5"),
+        ({"groups": [0, 1]}, "groups must have 300 entries, got 2"),
+        ({"random_state": -1}, "random_state must be"),
+    ],
+)
+def test_what_makes_no_sense(keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        wl.compare(X, Y, "ordinal", **keywords)
+    with pytest.raises(ValueError, match="y must hold class ids"):
+        wl.compare(X, np.eye(5)[Y])
