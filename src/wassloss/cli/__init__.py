@@ -18,6 +18,9 @@ def main() -> None:
     unheeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if unheeded:
         signal.signal(signal.SIGINT, _leave)
+    # Threads that spin while they wait for each other make small batches slow on a busy machine; it
+    # is read when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
