@@ -20,7 +20,7 @@ NAMES = {
         get read read_word_vectors write
     """,
     "wassloss.estimators": """
-        Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
+        Candidate Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
         WassersteinMeasureRegressor compare mean_distance
     """,
     "wassloss.ground": """

@@ -11,12 +11,13 @@ They are imported when first used, so that `import wassloss` does not wait for s
 
 from wassloss.estimators.base import FitWarning
 from wassloss.estimators.classifier import WassersteinClassifier
-from wassloss.estimators.comparison import Comparison, compare
+from wassloss.estimators.comparison import Candidate, Comparison, compare
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
 from wassloss.estimators.scoring import mean_distance
 from wassloss.estimators.search import WassersteinClassifierCV
 
 __all__ = [
+    "Candidate",
     "Comparison",
     "FitWarning",
     "WassersteinClassifier",
