@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss.data import Definitions, definitions
+from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
 from wassloss.report.gains import Gains, Mistake, write_gains
-from wassloss.scores import paired_difference
+from wassloss.scores import paired_difference, top_k_cost
 from wassloss.training import TrainingPlan, train
 
 CE, W = "cross-entropy", "Wasserstein"
@@ -125,7 +126,9 @@ def _gains(
     data: Definitions, test: NDArray[np.int64], chances: dict[str, list[Tensor]], quick: bool
 ) -> Gains:
     truth, distance = data.classes[torch.from_numpy(test)], data.metric.distance()
-    scores = {name: [_scores(p, truth, distance) for p in each] for name, each in chances.items()}
+    scores = {
+        name: [_scores(p, truth, data.metric) for p in each] for name, each in chances.items()
+    }
     rows, changes = [], {}
     for key, (title, more, form) in _SCORES.items():
         pairs = list(zip(scores[CE], scores[W], strict=True))
@@ -171,15 +174,14 @@ def _gains(
     )
 
 
-def _scores(p: Tensor, truth: Tensor, distance: Tensor) -> Scores:
+def _scores(p: Tensor, truth: Tensor, metric: GroundMetric) -> Scores:
     """Scores of each definition."""
-    guesses = p.topk(5, dim=1).indices
-    steps = distance[guesses, truth[:, None]]
+    off, of_five = top_k_cost(p, truth, metric, k=[1, 5], reduction="none").T
     found = {
-        "accuracy": steps[:, 0] == 0,
-        "distance": steps[:, 0],
-        "distance of 5": steps.mean(1),
-        "grave": steps[:, 0] >= _GRAVE * distance.max(),
+        "accuracy": off == 0,
+        "distance": off,
+        "distance of 5": of_five,
+        "grave": off >= _GRAVE * metric.distance().max(),
         "nll": -p.gather(1, truth[:, None]).squeeze(1).clamp(min=1e-30).log(),
     }
     return {name: values.double().numpy() for name, values in found.items()}

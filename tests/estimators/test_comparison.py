@@ -79,6 +79,17 @@ def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None
     assert found.best.decision == rule
 
 
+def test_what_is_scored_is_what_the_classifier_answers() -> None:
+    # Of least expected cost, which is not of least expected distance where the power is 2.
+    metric = wl.ground.Ordinal(5, power=2)
+    found = wl.compare(X, Y, metric)
+    train, held = comparison._held_out(Y, 0.25, None, 0)
+    for c in found.candidates[3:6]:
+        again = wl.WassersteinClassifier(metric, decision="least_cost", **c.settings)
+        answers = again.fit(X[train], Y[train]).predict(X[held])
+        assert np.mean(np.abs(answers - Y[held]) == c.distance) > 0.97  # ties may go either way
+
+
 def test_it_is_reproducible_in_any_number_of_processes(found: wl.estimators.Comparison) -> None:
     again = wl.compare(X, Y, "ordinal", n_jobs=2)
     assert [c.settings for c in again.candidates] == [c.settings for c in found.candidates]

@@ -145,5 +145,5 @@ def _check_columns(read: pyarrow.Table, names: list[str]) -> None:
             near = difflib.get_close_matches(name, read.column_names, 1)
             advice = f"did you mean {near[0]!r}? " if near else ""
             shown = ", ".join(read.column_names[:8])
-            option_ = " (--label-column)" if name == names[0] else ""
-            raise ValueError(f"there is no column {name!r}{option_}: {advice}columns are {shown}")
+            where = " (--label-column)" if name == names[0] else ""
+            raise ValueError(f"there is no column {name!r}{where}: {advice}columns are {shown}")

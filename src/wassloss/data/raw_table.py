@@ -1,7 +1,7 @@
 """Tables as people have them, with categories and gaps, as features.
 
-What a column becomes is decided on the rows that a model learns from, kept as JSON next to it, and
-done again to the rows that it predicts.
+What a column becomes is decided on the rows of one table, whatever their labels, kept as JSON next
+to a model, and done again to the rows that it predicts.
 """
 
 from __future__ import annotations

@@ -21,12 +21,14 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.parallel import Parallel, delayed
+from torch import Tensor
 
 from wassloss._checks import check_choice, check_seed
 from wassloss.estimators.base import Weights
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.inputs import is_matrix
 from wassloss.estimators.labels import Classes, Metric, ordered_categories
+from wassloss.estimators.model_file import decide
 from wassloss.ground import Ordinal
 from wassloss.scores import paired_difference
 from wassloss.scores.differences import Difference
@@ -34,6 +36,7 @@ from wassloss.scores.differences import Difference
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
+_RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
 CE, W, SOFT, RIDGE = "cross-entropy", "W + KL", "softened labels", "ridge, rounded"
 # Eight settings for each loss: two strengths of its own and four penalties, or eight penalties.
 _ALPHAS = (100.0, 10.0, 1.0, 0.1)
@@ -208,7 +211,7 @@ def compare(
     if isinstance(whole.metric_, Ordinal):
         found.append(work.ridge(found[0].distance))
     best = _with(whole, chosen.settings)
-    best.decision = "least_cost" if chosen.decision == LEAST_COST else "probable"
+    best.decision = _RULE[chosen.decision]
     return Comparison(tuple(found), best.fit(X, y), (len(train), len(held)))
 
 
@@ -244,9 +247,9 @@ class _Work:
                 classifier._fit_part(self.x[train], self.y[train], None, labels, weights)
                 if not self.whole.hidden_layer_sizes:
                     weights = classifier.model_.state_dict()
-                p = classifier._outputs(self.x[test]).softmax(1).numpy()
+                p = classifier._outputs(self.x[test]).softmax(1)
                 for decision, means in found.items():
-                    guess = _decided(p, self.distance, decision)
+                    guess = self.decided(p, decision)
                     means[i] += self.distance[guess, truth].mean() / len(self.folds)
         return found
 
@@ -256,10 +259,15 @@ class _Work:
         """Labels of the rows held out, and the negative log-likelihood of each true one."""
         classifier = _with(self.whole, settings)
         classifier._fit_part(self.x, self.y, None, self.whole._labels, None)
-        logs = classifier._outputs(self.held_x).log_softmax(1).numpy()
+        logs = classifier._outputs(self.held_x).log_softmax(1)
         truth = self.whole._labels.places_of(self.held_y)
-        guess = _decided(np.exp(logs), self.distance, decision)
-        return guess, -logs[np.arange(len(logs)), truth]
+        nll: NDArray[np.float64] = -logs.numpy()[np.arange(len(logs)), truth]
+        return self.decided(logs.exp(), decision), nll
+
+    def decided(self, p: Tensor, decision: str) -> NDArray[np.int64]:
+        """The label of each row of probabilities, as the classifier decides."""
+        found: NDArray[np.int64] = decide(p, self.whole.metric_, 1, _RULE[decision])[:, 0].numpy()
+        return found
 
     def ridge(self, reference: NDArray[np.float64]) -> Candidate:
         """A regression on the positions of the labels, rounded to the nearest of them."""
@@ -337,11 +345,3 @@ def _best_of(name: str, decision: str, jobs: Any, tried: Any) -> tuple[dict[str,
         for i, alpha in enumerate(alphas)
     ]
     return min(scored, key=lambda pair: pair[1])
-
-
-def _decided(
-    p: NDArray[np.float64], distance: NDArray[np.float64], decision: str
-) -> NDArray[np.int64]:
-    """The label of each row of probabilities `(n, labels)`."""
-    found: NDArray[np.int64] = p.argmax(1) if decision == PROBABLE else (p @ distance.T).argmin(1)
-    return found

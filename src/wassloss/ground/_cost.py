@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 Scale: TypeAlias = float | Literal["max", "median"] | None
 BLOCK_ENTRIES = 2**22  # of distances or costs computed at once, to bound the memory
