@@ -438,3 +438,28 @@ def test_settings_may_be_numbers_of_any_library(number: Any) -> None:
         wl.ground.Ordinal(3), epsilon=0.125, scaling_iterations=3, kl_weight=0.0, own_units=True
     )
     torch.testing.assert_close(loss_fn(h.log(), y), same(h.log(), y))
+
+
+@pytest.mark.parametrize("epsilon", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize("solver", [None, wl.transport.Newton(), wl.transport.Sinkhorn()])
+def test_the_value_is_the_expected_cost_where_the_product_outweighs_costs(
+    solver: Any, dtype: torch.dtype, epsilon: float
+) -> None:
+    # Up to cost² / ε. Potentials found to the tolerance in units of ε would be off by thousands.
+    logits = torch.randn(8, K, dtype=dtype, requires_grad=True)
+    y, metric = simplex(8, K).to(dtype), Ordinal(K, power=2)
+    loss = wl.WassersteinLoss(
+        metric, epsilon=epsilon, kl_weight=0, regularizer="product", own_units=True, solver=solver
+    )
+    value = loss(logits, y)
+    cost = metric.costs_among(torch.arange(K)).to(dtype)
+    expected = (logits.softmax(1) @ cost * y).sum(1).mean()
+    accuracy = float(cost.max()) ** 2 / epsilon + (1e-3 if dtype == torch.float32 else 1e-4)
+    torch.testing.assert_close(value, expected, rtol=0, atol=accuracy)
+    for found, wanted in zip(slope(value, logits), slope(expected, logits), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=accuracy)
+
+
+def slope(value: Tensor, x: Tensor) -> Tensor:
+    return torch.autograd.grad(value, x)[0]

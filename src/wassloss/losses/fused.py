@@ -114,9 +114,10 @@ def _sparse_batch(x: Tensor, indices: Tensor, weights: Tensor, spec: LossSpec) -
     dtype, objective, options = x.dtype, spec.objective, spec.options
     tol = default_tolerance(dtype) if options.tol is None else options.tol
     largest = spec.metric.largest_known_cost
-    to_tolerance = not objective.free_target and options.scaling_iterations is None
-    if to_tolerance and rounding_error(largest or 0.0, objective.epsilon, dtype) > tol:
-        x = x.double()  # whose rounding leaves enough digits
+    if not objective.free_target and options.scaling_iterations is None:
+        tol = objective.marginal_error(tol, largest or 1.0)  # in medians, where it is unknown
+        if rounding_error(largest or 0.0, objective.epsilon, dtype) > tol:
+            x = x.double()  # whose rounding leaves enough digits
     # In the precision of the logits first: what it rounds to 0 is padding in either.
     rounded = weights.to(dtype).to(x.dtype).contiguous()
     return Batch(x, indices, rounded, tol, _mass_tolerance(dtype, weights.dtype))

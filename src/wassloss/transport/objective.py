@@ -33,6 +33,10 @@ from torch import Tensor
 
 from wassloss.kernels.newton_constants import NO_LOG_MASS
 
+# Potentials may be unknown by this many times the tolerance, in units of the largest cost.
+_SLACK = 10.0
+_FINEST = 1e-13  # the least marginal error that double precision reaches, however flat the plan
+
 
 class Regularizer(str, Enum):
     """Which entropy smooths the plan: see the table at the top of this module."""
@@ -67,6 +71,21 @@ class Objective:
     def free_target(self) -> bool:
         """Whether the target's marginal costs nothing, whatever it is."""
         return self.gamma[1] == 0
+
+    @property
+    def values_are_costs(self) -> bool:
+        """Whether values stay as large as costs, however large `epsilon` is."""
+        return self.balanced and self.regularizer is Regularizer.PRODUCT and not self.exact
+
+    def marginal_error(self, tol: float, reach: float) -> float:
+        """The marginal error to solve to, so that potentials of size `reach` are known to `tol`.
+
+        An error of `tol` leaves them unknown by `tol · ε`: little where values are of the size of
+        an entropy, but too much where they are costs.
+        """
+        if not self.values_are_costs:
+            return tol
+        return max(tol * min(1.0, _SLACK * reach / self.epsilon), min(tol, _FINEST))
 
     def log_reference(self, log_h: Tensor, log_y: Tensor) -> tuple[Tensor, Tensor]:
         """`(α, β)` with `R = exp(α_i + β_j)`; `β = −inf` on the padding of the target."""
@@ -162,8 +181,10 @@ class Objective:
         slope = self.mass_term(log_mass, potential, side)
         if not self._reference_moves:
             return slope
-        marginal = self.marginal(log_mass, potential, side)
-        return slope - self.epsilon * (marginal - log_mass.exp() * other)
+        mass = log_mass.exp()
+        if math.isinf(self.gamma[side]):  # as a multiple of the mass, which adds nothing to logits
+            return slope - mass * (self.epsilon * (1 - other))
+        return slope - self.epsilon * (self.marginal(log_mass, potential, side) - mass * other)
 
     @property
     def _reference_moves(self) -> bool:

@@ -23,6 +23,9 @@ LARGEST_PLAIN_EXPONENT = {torch.float64: 300.0, torch.float32: 30.0}
 LEAST_LOG_MASS = {torch.float64: -350.0, torch.float32: -45.0}
 
 
+_ROUNDED_SUMS = 4.0  # units of rounding in a marginal, and in the two logarithms of an update
+
+
 def default_tolerance(dtype: torch.dtype) -> float:
     """Well below what training notices, well above what rounding allows at everyday `epsilon`."""
     return 1e-8 if dtype == torch.float64 else 1e-5
@@ -50,11 +53,12 @@ def negligible_exponent(dtype: torch.dtype) -> float:
 def rounding_error(reach: float, epsilon: float, dtype: torch.dtype) -> float:
     """The marginal error that rounding `M/ε` alone can cause: plans feel it as a factor `e^δ`.
 
-    Potentials are rounded too, hence `reach`: see `Problem.reach`.
+    Potentials are rounded too, hence `reach`: see `Problem.reach`. However small they are, sums of
+    masses are rounded.
     """
     if epsilon * torch.finfo(dtype).max < 1:  # 1/ε overflows
         return math.inf
-    return 0.5 * torch.finfo(dtype).eps * reach / epsilon
+    return torch.finfo(dtype).eps * max(0.5 * reach / epsilon, _ROUNDED_SUMS)
 
 
 def can_widen(x: Tensor) -> bool:
@@ -76,7 +80,7 @@ def products_fit_single(reach: float, epsilon: float, tol: float) -> bool:
     the rest. Where users have allowed products of even less precision, the answer is no.
     """
     exponent = reach / epsilon
-    rounding = 4 * torch.finfo(torch.float32).eps / 2 * exponent
+    rounding = _ROUNDED_SUMS * torch.finfo(torch.float32).eps / 2 * max(exponent, 1.0)
     exact_products = torch.get_float32_matmul_precision() == "highest"
     within = exponent <= LARGEST_PLAIN_EXPONENT[torch.float32]
     return exact_products and within and rounding <= tol / 2

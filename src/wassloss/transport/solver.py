@@ -145,14 +145,17 @@ class IterativeSolver(Solver):
         return cls(options.tol, cls.max_iterations if given is None else given)
 
     def tolerance(self, problem: Problem) -> float:
-        """`tol`, or the default of the problem's dtype."""
-        return default_tolerance(problem.dtype) if self.tol is None else self.tol
+        """The marginal error that `tol`, or the default of the problem's dtype, asks for."""
+        tol = default_tolerance(problem.dtype) if self.tol is None else self.tol
+        objective = problem.objective
+        return objective.marginal_error(tol, problem.reach()) if objective.values_are_costs else tol
 
     def answer(self, problem: Problem, start: Tensor | None) -> Solution:
-        tol = self.tolerance(problem)
+        tol = default_tolerance(problem.dtype) if self.tol is None else self.tol
         solver, given = replace(self, tol=tol), self.with_costs(problem)
         widens, epsilon = can_widen(problem.log_h), problem.objective.epsilon
-        if not (widens and rounding_error(given.reach(), epsilon, problem.dtype) > tol):
+        rounding = rounding_error(given.reach(), epsilon, problem.dtype) if widens else 0.0
+        if rounding <= solver.tolerance(given):
             solution = solver.solve(given, start)
             if not (widens and _left_the_range(solution)):
                 return solution.to(problem)
