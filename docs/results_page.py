@@ -38,8 +38,9 @@ def table(name: str, results: Mapping[str, Result]) -> str:
         return limits()
     if name == "origins":
         return origins(results)
-    if name in ("networks-untouched", "networks-tuned"):
-        return (tuned if name.endswith("tuned") else untouched)(results["networks"])
+    if name.startswith("networks-"):
+        of_networks = {"untouched": untouched, "tuned": tuned, "carried": carried}
+        return of_networks[name.removeprefix("networks-")](results["networks"])
     special = {"tags": tags, "frontier": frontier, "missing": missing, "tradeoff": tradeoff}
     return special.get(name, claims)(name, results[name])
 
@@ -160,6 +161,24 @@ def tuned(result: Result) -> str:
         ]  # fmt: skip
         rows.append([name, *cells])
     return markdown(["%", *titles.values()], rows)
+
+
+def carried(result: Result) -> str:
+    """The scores of what was tuned on a smaller set, below those of what was not tuned."""
+    found, rows = result["found"], []
+    for name, of in found["carried"].items():
+        entries = {
+            "cross-entropy": found["untouched"][name]["scores"]["ce"],
+            "`WassersteinLoss(metric)`": found["untouched"][name]["scores"]["default"],
+            "the same with `power=2`": of["scores"]["squared"],
+        } | {
+            f"{FAMILIES[k].title}, as tuned": scores
+            for k, scores in of["scores"].items() if k != "squared"
+        }  # fmt: skip
+        for title, scores in entries.items():
+            cells = [f"{fmean(scores[k]):.3f}" for k in ("distance", "distance@5", "nll", "ece")]
+            rows.append([title, f"{100 * fmean(scores['right']):.1f} %", *cells])
+    return markdown(["loss", "accuracy", "distance", "distance@5", "NLL", "ECE"], rows)
 
 
 def limits() -> str:

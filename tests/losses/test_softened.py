@@ -13,6 +13,7 @@ from torch.nn import functional
 import wassloss as wl
 from wassloss import SparseTarget
 from wassloss.losses import fused
+from wassloss.targets import read_form
 
 K, BATCH = 6, 5
 METRIC = wl.ground.Embedding(torch.randn(K, 2, generator=torch.Generator().manual_seed(0)))
@@ -90,13 +91,49 @@ def test_gradients_are_those_of_finite_differences(name: str, loss: type) -> Non
     assert torch.autograd.gradcheck(lambda x: loss_fn(x, target), logits, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", TARGETS)
-def test_compiled_and_composed_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    loss_fn = wl.WassersteinLoss(METRIC, softening=0.2, reduction="none")
-    logits, target = some_logits(), TARGETS[name]
-    found = loss_fn(logits, target)
+def with_gradient(loss_fn: Any, logits: Tensor, target: Any) -> tuple[Tensor, Tensor]:
+    x = logits.clone().requires_grad_()
+    values = loss_fn(x, target)
+    return values, torch.autograd.grad(values.sum(), x)[0]
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.3, 0.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("name", ["ids", "few"])
+def test_compiled_and_composed_agree(
+    name: str, loss: type, dtype: torch.dtype, weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = TARGETS[name] if name == "ids" else SparseTarget(
+        TARGETS[name].indices, 3 * TARGETS[name].weights
+    )  # fmt: skip
+    own = {"normalize_target": True} if loss is wl.WassersteinLoss else {}
+    classes = torch.linspace(1, 2, K)
+    keywords: dict[str, Any] = {"transport_weight": weight, "weight": classes, **own}
+    loss_fn = loss(METRIC, softening=0.2, reduction="none", **keywords)
+    logits = 5 * some_logits().to(dtype)
+    found = with_gradient(loss_fn, logits, few)
+    assert fused.fused_loss(
+        logits.float(), read_form(few, K, logits.shape[:1], logits), loss_fn.spec
+    )
     monkeypatch.setattr(fused, "_kernels", lambda logits, spec: None)
-    torch.testing.assert_close(loss_fn(logits, target), found)
+    for one, other in zip(found, with_gradient(loss_fn, logits, few), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", KINDS)
+def test_many_labels_and_impossible_ones(loss: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = 1100  # several blocks of the compiled pass
+    logits = torch.randn(3, labels, generator=torch.Generator().manual_seed(4))
+    logits[0, 1000:] = -torch.inf
+    few = SparseTarget(torch.tensor([[5, 80], [300, 301], [900, 1099]]), torch.full((3, 2), 0.5))
+    loss_fn = loss(wl.ground.Ordinal(labels), softening=0.001, reduction="none")
+    found = [with_gradient(loss_fn, logits, target) for target in (few, few.indices[:, 0])]
+    monkeypatch.setattr(fused, "_kernels", lambda logits, spec: None)
+    for got, target in zip(found, (few, few.indices[:, 0]), strict=True):
+        for one, other in zip(got, with_gradient(loss_fn, logits, target), strict=True):
+            assert one.isfinite().all()
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
 def test_costs_on_demand() -> None:

@@ -155,7 +155,8 @@ def loss_of_logits(
     if fused is not None:
         found = _from_fused(fused, rows, read, shape)
         if found is not None:
-            return _with_softened_kl(found, rows, read, spec) if spec.softening else found
+            apart = spec.softening and rows.is_cuda  # Triton's kernels leave it out
+            return _with_softened_kl(found, rows, read, spec) if apart else found
     rows, sparse, counts = _checked("logits", rows, read, spec)
     if spec.normalize_target:
         sparse = sparse.normalized()

@@ -99,14 +99,15 @@ def fused_loss(
 
 def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
     """The kernels of the logits' device, if what is asked for is what they do."""
-    usual = spec.options.solver is None and not spec.debiased and spec.transport_weight == 1
+    usual = spec.options.solver is None and not spec.debiased
     plain = not torch.compiler.is_compiling() and not spec.metric.requires_grad
     if not (usual and plain and logits.shape[0] and _checks.has_memory(logits)):
         return None
     device = logits.device.type
     if device == "cpu" and launch.HAS_NUMBA:
         return NumbaKernels
-    return TritonKernels if device == "cuda" and launch.HAS_TRITON else None
+    on_gpu = device == "cuda" and launch.HAS_TRITON and spec.transport_weight == 1
+    return TritonKernels if on_gpu else None
 
 
 def _sparse_batch(x: Tensor, indices: Tensor, weights: Tensor, spec: LossSpec) -> Batch:
@@ -180,10 +181,6 @@ class _Kernels(ABC):
         objective = self.spec.objective
         return objective.epsilon if objective.regularizer is Regularizer.PLAN else 0.0
 
-    def kl_weight(self) -> float:
-        """Of KL on the labels as they are; that on softened ones is added apart."""
-        return 0.0 if self.spec.softening else self.spec.kl_weight
-
     def budget(self) -> int:
         """How many iterations to run: just so many of Algorithm 1, or at most so many."""
         options = self.spec.options
@@ -197,6 +194,8 @@ class NumbaKernels(_Kernels):
 
     @staticmethod
     def solves(spec: LossSpec) -> bool:
+        if not spec.transport_weight:
+            return True
         if spec.options.scaling_iterations is not None:
             return spec.objective.balanced
         return not spec.objective.exact or spec.objective.free_target
@@ -205,8 +204,8 @@ class NumbaKernels(_Kernels):
         x, dtype, spec = batch.logits.numpy(), batch.logits.dtype, self.spec
         given = (
             *(x, batch.indices.numpy(), cost.contiguous().numpy(), tabulated),
-            *(self.entropy_of_one_label(), self.kl_weight(), lowest_log_mass(dtype)),
-            spec.ignore_index,
+            *(spec.transport_weight, spec.transport_weight * self.entropy_of_one_label()),
+            *(spec.kl_weight, spec.softening, lowest_log_mass(dtype), spec.ignore_index),
         )
 
         def scratch() -> RowScratch:
@@ -225,20 +224,27 @@ class NumbaKernels(_Kernels):
         indices, weights = batch.indices.numpy(), cast(Tensor, batch.weights).numpy()
         support, fixed = indices.shape[1], spec.options.scaling_iterations is not None
         terms = terms_of(spec.objective, dtype, batch.tol, self.budget(), staged=True, fixed=fixed)
-        given = (
-            *(x, indices, weights, cost.contiguous().numpy(), tabulated, terms),
-            *(self.kl_weight(), lowest_log_mass(dtype), smallest_mass(dtype)),
-            *(spec.normalize_target, batch.mass_tolerance),
-        )
+        free, normalize = spec.objective.free_target, spec.normalize_target
+        apart = spec.softening > 0 and spec.kl_weight > 0
+        costs = x, indices, weights, cost.contiguous().numpy(), tabulated
+        least = lowest_log_mass(dtype), smallest_mass(dtype)
+        kl_weight = 0.0 if apart else spec.kl_weight
+        given = (terms, spec.transport_weight, kl_weight, *least, normalize, batch.mass_tolerance)
+        softened = (free, spec.kl_weight, spec.softening, *least, normalize)
+
+        def rows(first: int, last: int, *found: Any) -> int:
+            worst: int = compiled.sparse_rows(first, last, *costs, *given, *found)
+            if apart:
+                worst = compiled.softened_rows(first, last, *costs, *softened, *found)
+            return worst
 
         def scratch() -> tuple[Scratch, RowScratch]:
             solving = compiled.new_scratch(support, x.shape[1], x.dtype)
             return solving, _row_scratch(x.shape[1], x.dtype)
 
-        free = spec.objective.free_target
         worth = launch.WORTH_PASSING if free else launch.WORTH_SOLVING
         pieces = 1 + x.size * support // worth
-        return _spread(compiled.sparse_rows, given, x, scratch, pieces)
+        return _spread(rows, (), x, scratch, pieces)
 
 
 class TritonKernels(_Kernels):
@@ -285,7 +291,8 @@ class TritonKernels(_Kernels):
 
     def _shared(self, batch: Batch) -> dict[str, Any]:
         return {
-            "kl_weight": self.kl_weight(),
+            # KL on softened labels is added by `losses.functional`.
+            "kl_weight": 0.0 if self.spec.softening else self.spec.kl_weight,
             "lowest": lowest_log_mass(batch.logits.dtype),
             "unsolved": None if _checks.can_read_values() else self.unsolved,
         }

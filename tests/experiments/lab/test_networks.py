@@ -151,12 +151,15 @@ def test_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "load_task", lambda name, seed: made_task())
     monkeypatch.setattr(figure, "load_task", lambda name, seed: made_task())
     monkeypatch.setattr(figure, "run_all", lambda jobs: [run(job) for job in jobs])
+    monkeypatch.setattr(figure, "LONG", {"two": "one"})
     trials._task.cache_clear()
-    settings = figure.Settings(tasks=("one",), images=(), untouched=("two",), trials=2, seeds=2)
+    settings = figure.Settings(("one",), (), ("two",), carried=("two",), trials=2, seeds=2)
     found = figure.compute(settings)
     trials._task.cache_clear()
     result = {"found": found, "mode": "own", "settings": {"seeds": 2, "trials": 2}}
     assert set(figure.draw(result)) == {"untouched", "tuned"}
+    assert found["carried"]["two"]["chosen"]["w-soft"] == found["tuned"]["one"]["chosen"]["w-soft"]
+    assert "squared − ce" in found["carried"]["two"]["differences"]
     verdicts = figure.verdict(result)
     assert len(verdicts) == 5
     assert "of 2 sets" in verdicts[0].effect
