@@ -8,16 +8,16 @@ import pytest
 import torch
 
 import wassloss as wl
-from tests.losses.test_linear_head import TOKENS, WORDS, direct, metrics, problem, with_gradients
+from tests.losses.test_linear_head import TOKENS, direct, metrics, problem, with_gradients
 from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
-from wassloss.losses import linear_head, modules
+from wassloss.losses import head_chunks, modules
 
 pytestmark = quiet
 
 
 def results(given, metric, keywords, triton: bool, monkeypatch) -> list[torch.Tensor]:
-    monkeypatch.setattr(linear_head, "_triton_fits", lambda hidden: triton)
-    monkeypatch.setattr(linear_head, "CHUNK_BYTES", 2**12)  # several chunks
+    monkeypatch.setattr(head_chunks, "_triton_fits", lambda hidden: triton)
+    monkeypatch.setattr(head_chunks, "CHUNK_BYTES", 2**12)  # several chunks
     monkeypatch.setattr(modules, "LARGEST_TABLE", 0)  # costs on demand
     return with_gradients(direct(metric, *given, **keywords), given[:3])
 

@@ -7,7 +7,7 @@ import wassloss as wl
 from tests.losses.test_linear_head import (
     WORDS,
     composed,
-    linear_head,
+    head_chunks,
     metrics,
     problem,
     with_gradients,
@@ -20,7 +20,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     group, half = dist.group.WORLD, (WORDS + 1) // 2
     own = slice(half * dist.get_rank(), half * (dist.get_rank() + 1))
-    linear_head.CHUNK_BYTES = 3 * half * 56
+    head_chunks.CHUNK_BYTES = 3 * half * 56
     for metric in metrics().values():
         for reduction in ("mean", "none"):
             given = problem()

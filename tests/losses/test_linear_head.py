@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import wassloss as wl
 from tests.generators import random_metric
-from wassloss.losses import linear_head
+from wassloss.losses import head_chunks
 
 TOKENS, FEATURES, WORDS = 11, 6, 37
 F32, F64 = torch.float32, torch.float64
@@ -64,7 +64,7 @@ def compare(metric, given, close=None, **keywords) -> None:
 
 @pytest.fixture(autouse=True)
 def three_tokens_at_a_time(monkeypatch) -> None:
-    monkeypatch.setattr(linear_head, "CHUNK_BYTES", 3 * WORDS * 56)
+    monkeypatch.setattr(head_chunks, "CHUNK_BYTES", 3 * WORDS * 56)
 
 
 KEYWORDS = [
