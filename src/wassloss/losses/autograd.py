@@ -84,7 +84,9 @@ class _FusedEnvelope(torch.autograd.Function):
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
     """A new tensor always: its owner may change it, and a retained graph needs `gradient` again."""
-    return first_order_only(grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient, x)
+    if grad_output.dim():  # a scalar would widen a gradient in half precision, had it dimensions
+        grad_output = grad_output.reshape(-1, *[1] * (gradient.dim() - 1))
+    return first_order_only(grad_output * gradient, x)
 
 
 def first_order_only(gradient: Tensor, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from wassloss._checks import check_device, check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses.functional import PerExample
 from wassloss.losses.head_chunks import Head, LinearHead, numbered, wide_dtype
-from wassloss.losses.modules import EPSILON, KL_WEIGHT, _quotient, _total_share, _TransportLoss
+from wassloss.losses.modules import EPSILON, KL_WEIGHT, _total_share, _TransportLoss, quotient
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import is_class_ids, read_form
 
@@ -145,7 +145,7 @@ class LinearWassersteinLoss(_TransportLoss):
         if self.reduction == "sum":
             return total
         weighed = share is not None or counts is not None
-        return _quotient(total, _total_share(losses, share)) if weighed else total / len(rows)
+        return quotient(total, _total_share(losses, share)) if weighed else total / len(rows)
 
     def _check(self, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None) -> None:
         for name, x in (("hidden", hidden), ("weight", weight), ("bias", bias)):
