@@ -173,6 +173,8 @@ def draw(results: dict[str, Any]) -> bytes:
                     for row in results["rows"]
                     if row["contender"] == name and row["words"] == count and key in row
                 ]
+                if not own:
+                    continue
                 style = "o-" if name.startswith("wassloss") else "o--"
                 ax.plot(
                     *zip(*own, strict=True), style, color=colours[name], label=name, markersize=4

@@ -75,7 +75,7 @@ from triton.compiler import ASTSource
 from wassloss.kernels.triton.linear_head import _tile, gradient_kernel, sums_kernel
 
 def compile(kernel, kind, precision="tf32", **more):
-    costs = dict(KIND=kind, POWER=1, FEATURES=32, PRECISION=precision, CAPPED=True)
+    costs = dict(KIND=kind, POWER=1, FEATURES=32, ALIGNED=4, PRECISION=precision, CAPPED=True)
     rows, columns, warps = _tile(kind)
     names, constants = kernel.arg_names, costs | dict(ROWS=rows, COLUMNS=columns) | more
     types = dict.fromkeys(names, "fp32") | dict.fromkeys(["tokens", "words", "width"], "i32")

@@ -276,7 +276,7 @@ def test_wrong_settings():
         wl.LinearWassersteinLoss(learned)
 
 
-def test_two_processes_with_half_of_the_words_each():
+def test_two_processes_with_a_part_of_the_weight_each():
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     run = subprocess.run(
         [*command, "-m", "tests.losses.sharded_run"],

@@ -8,6 +8,8 @@ program for a few tiles. Vectors are multiplied on tensor cores.
 # Triton compiles these functions itself, from a Python without types.
 # mypy: ignore-errors
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -80,6 +82,7 @@ def _cost_arguments(costs, logits):
         "KIND": costs["kind"],
         "POWER": int(power) if power in (1, 2) else -1,
         "FEATURES": FEATURES,
+        "ALIGNED": math.gcd(costs["own"].stride(0), 4),  # floats that are loaded at once
         # Half-precision logits have fewer digits than tf32.
         "PRECISION": "tf32x3" if logits.dtype == torch.float32 else "tf32",
     }
@@ -89,10 +92,11 @@ def _cost_arguments(costs, logits):
 def cost_tile(
     own, others, own_squares, squares, width, power, per_scale, token, word, known, valid,
     is_target, ROWS: tl.constexpr, COLUMNS: tl.constexpr, KIND: tl.constexpr,
-    POWER: tl.constexpr, FEATURES: tl.constexpr, PRECISION: tl.constexpr,
+    POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Costs from words to the tokens' targets, `(ROWS, COLUMNS)`."""
     mask = known[:, None] & valid[None, :]
+    width = width // ALIGNED * ALIGNED
     row = own + token[:, None] * width
     if KIND == "rows":  # rows of costs as they are
         cost = tl.load(row + word[None, :], mask=mask, other=0.0)
@@ -146,7 +150,7 @@ def sums_kernel(
     logits, target, found, tokens, words, softcap,
     own, others, own_squares, squares, width, power, per_scale,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, TILES: tl.constexpr, CAPPED: tl.constexpr,
-    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, PRECISION: tl.constexpr,
+    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Sums over some of the words, for a few tokens."""
     token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -168,7 +172,7 @@ def sums_kernel(
         is_target = word[None, :] == own_word[:, None]
         costs = cost_tile(
             own, others, own_squares, squares, width, power, per_scale, token, word, known, valid,
-            is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, PRECISION,
+            is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, ALIGNED, PRECISION,
         )  # fmt: skip
         larger = tl.maximum(top, tl.max(z, 1))  # which may pass over a NaN, but the sum keeps it
         shift = top - larger
@@ -192,7 +196,7 @@ def gradient_kernel(
     logits, target, terms, tokens, words, softcap, transport, entropy, kl_weight, lowest,
     own, others, own_squares, squares, width, power, per_scale,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, CAPPED: tl.constexpr,
-    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, PRECISION: tl.constexpr,
+    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """The gradient in one tile of logits, over these logits."""
     token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -202,7 +206,7 @@ def gradient_kernel(
     is_target = word[None, :] == tl.load(target + token, mask=known, other=-1)[:, None]
     costs = cost_tile(
         own, others, own_squares, squares, width, power, per_scale, token, word, known, valid,
-        is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, PRECISION,
+        is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, ALIGNED, PRECISION,
     )  # fmt: skip
     log_total = tl.load(terms + token, mask=known, other=0.0)
     centre = tl.load(terms + tokens + token, mask=known, other=0.0)
