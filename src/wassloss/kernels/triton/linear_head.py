@@ -150,7 +150,8 @@ def sums_kernel(
     logits, target, found, tokens, words, softcap,
     own, others, own_squares, squares, width, power, per_scale,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, TILES: tl.constexpr, CAPPED: tl.constexpr,
-    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
+    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Sums over some of the words, for a few tokens."""
     token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -196,7 +197,8 @@ def gradient_kernel(
     logits, target, terms, tokens, words, softcap, transport, entropy, kl_weight, lowest,
     own, others, own_squares, squares, width, power, per_scale,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, CAPPED: tl.constexpr,
-    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
+    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """The gradient in one tile of logits, over these logits."""
     token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
