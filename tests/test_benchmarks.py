@@ -67,3 +67,14 @@ def test_few_examples_tell_the_rest_of_a_slow_loop(load, work):
     contender = load("contenders").Contender("peer", lambda w, i: attempt, one_by_one=True)
     result = load("measure").measure(contender, work, load("measure").Limits(1e-9, 1.0))
     assert result.examples == 1
+
+
+def test_the_picture_of_heads_comes_from_their_record(load):
+    rows = [
+        {"contender": name, "tokens": tokens, "words": 9, "milliseconds": 2.0, "megabytes": 1.0}
+        for name in ("wassloss, Ordinal", "torch cross-entropy")
+        for tokens in (4, 8)
+    ]
+    rows.append({"contender": "cut cross-entropy", "tokens": 4, "words": 9, "not_run": "why"})
+    record = {"rows": rows, "machine": {"gpu": "a GPU"}, "features": 3, "dtype": "bfloat16"}
+    assert load("heads").draw(record).startswith(b"\x89PNG")

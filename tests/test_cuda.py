@@ -230,3 +230,44 @@ def test_a_compiled_loss_refuses_what_makes_no_sense(name):
     torch.testing.assert_close(compiled(logits, good), loss_fn(logits, good))
     with pytest.raises(ValueError, match=r"target must .* example 1"):
         compiled(logits, bad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_head_has_the_loss_of_its_logits(dtype):
+    target = torch.randint(LABELS, (BATCH,), device="cuda")
+    target[3] = -100
+    for metric in [*metrics(), wl.ground.Subset(wl.ground.Ordinal(3), [5, 6, 9], LABELS)]:
+        given = [torch.randn(n, 8).to("cuda", dtype).requires_grad_() for n in (BATCH, LABELS)]
+        loss_fn, linear = wl.WassersteinLoss(metric).cuda(), wl.LinearWassersteinLoss(metric).cuda()
+        value = linear(*given, target)
+        gradients = torch.autograd.grad(value, given)
+        wide = [x.detach().double().requires_grad_() for x in given]
+        expected = loss_fn(wide[0] @ wide[1].T, target)
+        close = 1e-4 if dtype == torch.float32 else 3e-2
+        torch.testing.assert_close(value.double(), expected, rtol=close, atol=close)
+        for one, other in zip(gradients, torch.autograd.grad(expected, wide), strict=True):
+            assert (one - other).norm() <= close * other.norm()
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_a_head_compiles_and_is_captured():
+    loss_fn = wl.LinearWassersteinLoss(wl.ground.Ordinal(LABELS)).cuda()
+    given = [torch.randn(n, 8, device="cuda", requires_grad=True) for n in (BATCH, LABELS)]
+    target = torch.randint(LABELS, (BATCH,), device="cuda")
+
+    def step():
+        value = loss_fn(*given, target)
+        return value.detach(), *torch.autograd.grad(value, given)
+
+    expected = step()
+    compiled = torch.compile(loss_fn, fullgraph=True)
+    value = compiled(*given, target)
+    torch.testing.assert_close((value.detach(), *torch.autograd.grad(value, given)), expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    graph.replay()
+    torch.testing.assert_close(found, expected)
+    target[1] = LABELS
+    graph.replay()
+    assert found[0].isnan()

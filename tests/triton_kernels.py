@@ -17,6 +17,7 @@ if not CUDA:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TRITON_INTERPRET", "1")  # read where functions are defined, and run
         import wassloss.kernels.triton.euclidean
+        import wassloss.kernels.triton.linear_head
         import wassloss.kernels.triton.loss  # noqa: F401
 
 # The interpreter computes with NumPy, which has something to say about every infinity.

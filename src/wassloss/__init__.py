@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         compare,
     )
     from wassloss.losses import (
+        LinearWassersteinLoss,
         NearestWassersteinLoss,
         RelaxedWassersteinLoss,
         WassersteinLoss,
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceWarning",
+    "LinearWassersteinLoss",
     "NearestWassersteinLoss",
     "RelaxedWassersteinLoss",
     "Solution",
@@ -72,6 +74,7 @@ __all__ = [
 # data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
 _ROOM_OF = {
     "ConvergenceWarning": "transport",
+    "LinearWassersteinLoss": "losses",
     "NearestWassersteinLoss": "losses",
     "RelaxedWassersteinLoss": "losses",
     "Solution": "transport",

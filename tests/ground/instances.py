@@ -15,6 +15,7 @@ from wassloss.ground import (
     GroundMetric,
     Matrix,
     Ordinal,
+    Subset,
     Tree,
 )
 
@@ -47,6 +48,7 @@ FACTORIES: dict[str, Factory] = {
     "manhattan": lambda **common: Grid((3, 4), norm="manhattan", **common),
     "embedding": lambda **common: Embedding(_vectors(), **common),
     "raw embedding": lambda **common: Embedding(_vectors(), normalize=False, **common),
+    "subset": lambda **common: Subset(Ordinal([0.0, 1.0, 4.0]), [5, 0, 2], 7, 2.5, **common),
     "tree": lambda **common: Tree(
         [1, -1, 1, 0, 0, 2, 3], lengths=[1.0, 9.0, 0.5, 2.0, 0.25, 1.0, 3.0], **common
     ),

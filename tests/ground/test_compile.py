@@ -6,7 +6,7 @@ import torch
 from tests.ground.instances import FACTORIES
 from wassloss.ground import Embedding
 
-TRACED = ["discrete", "ordinal", "positions", "grid", "manhattan", "embedding", "matrix"]
+TRACED = ["discrete", "ordinal", "positions", "grid", "manhattan", "embedding", "matrix", "subset"]
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from wassloss.ground.grid import Grid
 from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.ordinal import Ordinal
 from wassloss.ground.storage import load
+from wassloss.ground.subset import Subset
 from wassloss.ground.taxonomy import lca_heights
 from wassloss.ground.tree import Tree
 
@@ -25,6 +26,7 @@ __all__ = [
     "GroundMetric",
     "Matrix",
     "Ordinal",
+    "Subset",
     "Tree",
     "lca_heights",
     "load",

@@ -2,6 +2,7 @@
 
 =========================================  =====================================================
 :class:`~wassloss.WassersteinLoss` …       modules: swap one in for `CrossEntropyLoss`
+:class:`~wassloss.LinearWassersteinLoss`   on a linear layer's inputs, without storing logits
 :func:`~wassloss.wasserstein`, `solve`     the distance itself, and its plan
 :mod:`wassloss.losses.baselines`           other losses on the same targets, to compare with
 =========================================  =====================================================
@@ -27,6 +28,7 @@ solver              a solver of :mod:`wassloss.transport` instead of the automat
 
 from wassloss.losses import baselines
 from wassloss.losses.functional import solve, wasserstein
+from wassloss.losses.linear_head import LinearWassersteinLoss
 from wassloss.losses.modules import (
     NearestWassersteinLoss,
     RelaxedWassersteinLoss,
@@ -34,6 +36,7 @@ from wassloss.losses.modules import (
 )
 
 __all__ = [
+    "LinearWassersteinLoss",
     "NearestWassersteinLoss",
     "RelaxedWassersteinLoss",
     "WassersteinLoss",

@@ -84,11 +84,16 @@ class _FusedEnvelope(torch.autograd.Function):
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
     """A new tensor always: its owner may change it, and a retained graph needs `gradient` again."""
-    result = grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient
-    # Under create_graph the result must not look like a constant of the input.
+    if grad_output.dim():  # a scalar would widen a gradient in half precision, had it dimensions
+        grad_output = grad_output.reshape(-1, *[1] * (gradient.dim() - 1))
+    return first_order_only(grad_output * gradient, x)
+
+
+def first_order_only(gradient: Tensor, x: Tensor) -> Tensor:
+    """Under `create_graph`, a gradient in `x` must not look like a constant of it."""
     if torch.is_grad_enabled():
-        result = _FirstOrderOnly.apply(result, x)
-    return result
+        gradient = _FirstOrderOnly.apply(gradient, x)
+    return gradient
 
 
 class _FirstOrderOnly(torch.autograd.Function):

@@ -1,0 +1,134 @@
+"""A few labels with a metric among many without one: the numbers among the words of a model."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wassloss._checks import check_count, check_number
+from wassloss._files import pack_npz, unpack_npz
+from wassloss.ground import storage
+from wassloss.ground._cost import MetricKeywords, cost_of
+from wassloss.ground._inputs import Numbers, int_array
+from wassloss.ground.base import GroundMetric
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+
+class Subset(GroundMetric):
+    r"""Distances among a few of the labels; all other labels are equally far from everything.
+
+    .. math:: d(i, j) = \begin{cases} d'(i', j') & \text{for labels } i, j \text{ of the subset,
+        number } i', j' \text{ in it} \\ \text{far} & \text{for other } i \ne j \end{cases}
+
+    Args:
+        metric: the ground metric of the subset; its distances count, not its power and scale.
+        indices: which labels the subset consists of, in the metric's order.
+        size: the number of all labels, K.
+        far: the distance of all other pairs; by default the largest in the subset. With less than
+            half of that the triangle inequality fails.
+        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+
+    >>> from wassloss.ground import Ordinal
+    >>> digits = Subset(Ordinal(3), indices=[1, 2, 4], size=6)  # the words 1, 2 and 4 are digits
+    >>> digits.distance_columns([1, 0])
+    tensor([[2., 0., 1., 2., 2., 2.],
+            [0., 2., 2., 2., 2., 2.]])
+    """
+
+    _FIELDS = ("metric", "indices", "size", "far")
+    metric: GroundMetric
+    """The ground metric of the subset."""
+    indices: Tensor
+    """The labels of the subset, shape (n,)."""
+    far: float
+    """The distance of all pairs that are not in the subset."""
+    places: Tensor
+    """Each label's number in the subset, n for labels outside of it; shape (K,)."""
+
+    def __init__(
+        self,
+        metric: GroundMetric,
+        indices: Numbers,
+        size: SupportsIndex,
+        far: float | None = None,
+        **keywords: Unpack[MetricKeywords],
+    ) -> None:
+        if not isinstance(metric, GroundMetric) or metric.requires_grad or not metric.is_distance:
+            raise ValueError(
+                "metric must be a ground metric of distances that do not require grad, got "
+                f"{metric!r}"
+            )
+        chosen, count = int_array("indices", indices), check_count("size", size)
+        if len(chosen) != metric.size or len(np.unique(chosen)) != len(chosen):
+            raise ValueError(
+                f"indices must be {metric.size} different labels, as many as the metric has, got "
+                f"{len(np.unique(chosen))} in {len(chosen)}"
+            )
+        if chosen.min() < 0 or chosen.max() >= count:
+            wrong = chosen.min() if chosen.min() < 0 else chosen.max()
+            raise ValueError(f"indices must be in 0..{count - 1}, got {wrong}")
+        self.far = check_number("far", float(metric._max_distance()) if far is None else far)
+        if not 0 < self.far < math.inf:
+            raise ValueError(f"far must be a positive number, got {self.far:g}")
+        self.metric, self.indices = metric, torch.from_numpy(chosen).to(metric.device)
+        self.places = torch.full((count,), len(chosen), device=metric.device)
+        self.places[self.indices] = torch.arange(len(chosen), device=metric.device)
+        super().__init__(count, like=metric._anchor, **keywords)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
+        """The same metric on another device or in another floating dtype; itself if neither."""
+        other = super().to(device, dtype)
+        if other is not self:
+            other.metric = self.metric.to(device, dtype)
+        return other
+
+    def costs_by_place(self, indices: Tensor) -> Tensor:
+        """Costs to chosen labels from each label of the subset and, last, from any other label.
+
+        All that :meth:`cost_columns` holds, except that a label costs 0 to itself, in shape
+        ``(len(indices), n + 1)``: row by row, ``costs_by_place(indices)[:, places]``.
+        """
+        return cost_of(self._distances_by_place(indices), self._power, self._scale)
+
+    def _distances_by_place(self, indices: Tensor) -> Tensor:
+        place, count = self.places[indices], self.metric.size
+        among = self.metric._distance_columns(place.clamp(max=count - 1))
+        among = torch.where(place[:, None] < count, among, self.far)
+        return torch.nn.functional.pad(among, (0, 1), value=self.far)  # (indices, n + 1)
+
+    def _distance_columns(self, indices: Tensor) -> Tensor:
+        own = indices[:, None] == torch.arange(self.size, device=self.device)
+        return self._distances_by_place(indices)[:, self.places].masked_fill(own, 0.0)
+
+    def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
+        one, other, last = self.places[first], self.places[second], self.metric.size - 1
+        among = self.metric._distances_between(one.clamp(max=last), other.clamp(max=last))
+        found = torch.where(torch.maximum(one, other) <= last, among, self.far)
+        return found.masked_fill(first == second, 0.0)
+
+    def _max_distance(self) -> Tensor:
+        among = self.metric._max_distance()
+        return among if self.size == self.metric.size else among.clamp(min=self.far)
+
+    def _fields(self) -> Mapping[str, Any]:
+        packed = np.frombuffer(pack_npz(storage.to_arrays(self.metric)), np.uint8)
+        return {**super()._fields(), "metric": packed}
+
+    @classmethod
+    def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
+        metric = storage.from_arrays(unpack_npz(io.BytesIO(fields["metric"].tobytes())))
+        size, far = fields["size"].item(), fields["far"].item()
+        return cls(metric, fields["indices"], size, far, **common)
+
+    def _summary(self) -> str:
+        return f"{self.metric!r} within {self.size}"

@@ -1,0 +1,224 @@
+"""The logits of some tokens to sums over their words, then to their own gradient, in place.
+
+Costs are computed where they are needed, from what a ground metric knows of each word: its
+position on a line, its vector, or its place in a subset. Tokens and words are cut into tiles, one
+program for a few tiles. Vectors are multiplied on tensor cores.
+"""
+
+# Triton compiles these functions itself, from a Python without types.
+# mypy: ignore-errors
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from wassloss.kernels.triton.newton_passes import LOG2_E
+
+FEATURES = 32  # of vectors, multiplied at once
+TILES = 8  # of words, that one program of the sums passes over
+LOWEST = tl.constexpr(-1e30)  # a maximum that every logit exceeds, but not infinite
+
+
+def sums(logits, target, costs, softcap):
+    """`(4, parts, tokens)`: maximum, `Σ e^(z - max)`, the same times `z - max`, and times costs.
+
+    Args:
+        logits: `(tokens, words)`, contiguous.
+        target: each token's word among these, `(tokens,)`; any other number if it is not.
+        costs: a dictionary of `kind`, `own`, `others`, `own_squares`, `squares`, `power`, `scale`.
+        softcap: `z` is `softcap · tanh(logits / softcap)`; 0 for the logits themselves.
+    """
+    tokens, words = logits.shape
+    rows, columns, warps = _tile(costs["kind"])
+    parts = triton.cdiv(words, TILES * columns)
+    found = logits.new_empty(4, parts, tokens, dtype=torch.float32)
+    with torch.cuda.device_of(logits):
+        sums_kernel[(triton.cdiv(tokens, rows), parts)](
+            logits, target, found, tokens, words, softcap, **_cost_arguments(costs, logits),
+            ROWS=rows, COLUMNS=columns, TILES=TILES, CAPPED=softcap > 0, num_warps=warps,
+        )  # fmt: skip
+    return found
+
+
+def gradient_(logits, target, costs, softcap, terms, transport, entropy, kl_weight, lowest):
+    """Write the gradient over the logits.
+
+    Args:
+        logits: as in `sums`, and so are the next three.
+        target: each token's word.
+        costs: how to find them.
+        softcap: of the logits.
+        terms: `(3, tokens)`: log of the total, what slopes are centred by, factor of the gradient.
+        transport: what costs are multiplied by.
+        entropy: what the log of a probability is multiplied by.
+        kl_weight: the paper's α.
+        lowest: what the log of a probability is raised to.
+    """
+    tokens, words = logits.shape
+    rows, columns, warps = _tile(costs["kind"])
+    with torch.cuda.device_of(logits):
+        gradient_kernel[(triton.cdiv(tokens, rows), triton.cdiv(words, columns))](
+            logits, target, terms, tokens, words, softcap, transport, entropy, kl_weight, lowest,
+            **_cost_arguments(costs, logits),
+            ROWS=rows, COLUMNS=columns, CAPPED=softcap > 0, num_warps=warps,
+        )  # fmt: skip
+
+
+def _tile(kind):
+    """Tokens and words in a tile, and warps: a warp's width of words unless there is a product."""
+    return (64, 128, 8) if kind == "vectors" else (8, 256, 8)
+
+
+def _cost_arguments(costs, logits):
+    power, names = costs["power"], ("own", "others", "own_squares", "squares")
+    return {
+        # Where there is none, something must be passed that is not used.
+        **{name: logits if costs[name] is None else costs[name] for name in names},
+        "width": costs["own"].stride(0),
+        "power": power,
+        "per_scale": 1 / costs["scale"],
+        "KIND": costs["kind"],
+        "POWER": int(power) if power in (1, 2) else -1,
+        "FEATURES": FEATURES,
+        "ALIGNED": math.gcd(costs["own"].stride(0), 4),  # floats that are loaded at once
+        # Half-precision logits have fewer digits than tf32.
+        "PRECISION": "tf32x3" if logits.dtype == torch.float32 else "tf32",
+    }
+
+
+@triton.jit
+def cost_tile(
+    own, others, own_squares, squares, width, power, per_scale, token, word, known, valid,
+    is_target, ROWS: tl.constexpr, COLUMNS: tl.constexpr, KIND: tl.constexpr,
+    POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Costs from words to the tokens' targets, `(ROWS, COLUMNS)`."""
+    mask = known[:, None] & valid[None, :]
+    width = width // ALIGNED * ALIGNED
+    row = own + token[:, None] * width
+    if KIND == "rows":  # rows of costs as they are
+        cost = tl.load(row + word[None, :], mask=mask, other=0.0)
+    elif KIND == "places":  # rows of costs by place in a subset
+        place = tl.load(others + word, mask=valid, other=0)
+        cost = tl.load(row + place[None, :], mask=mask, other=0.0)
+        cost = tl.where(is_target, 0.0, cost)
+    else:
+        if KIND == "vectors":
+            product = tl.zeros((ROWS, COLUMNS), tl.float32)
+            for first in range(0, width, FEATURES):
+                feature = first + tl.arange(0, FEATURES)
+                inside = feature < width
+                a = tl.load(
+                    row + feature[None, :], mask=known[:, None] & inside[None, :], other=0.0
+                )
+                b = tl.load(
+                    others + word[None, :].to(tl.int64) * width + feature[:, None],
+                    mask=inside[:, None] & valid[None, :], other=0.0,
+                )  # fmt: skip
+                product = tl.dot(a, b, product, input_precision=PRECISION)
+            here = tl.load(own_squares + token, mask=known, other=0.0)
+            there = tl.load(squares + word, mask=valid, other=0.0)
+            square = tl.maximum(here[:, None] + there[None, :] - 2.0 * product, 0.0)
+            distance = tl.where(is_target, 0.0, tl.sqrt(square)) * per_scale
+        else:
+            here = tl.load(own + token, mask=known, other=0.0)
+            there = tl.load(others + word, mask=valid, other=0.0)
+            distance = tl.abs(here[:, None] - there[None, :]) * per_scale
+        if POWER == 1:
+            cost = distance
+        elif POWER == 2:
+            cost = distance * distance
+        else:
+            cost = tl.where(distance > 0, tl.exp2(power * tl.log2(distance)), 0.0)
+    return cost
+
+
+@triton.jit
+def capped(x, softcap, CAPPED: tl.constexpr):
+    """`softcap · tanh(x / softcap)`."""
+    if CAPPED:
+        decay = tl.exp2(tl.abs(x) / softcap * -2.0 * LOG2_E)  # at most 1, whatever x
+        size = softcap * (1.0 - decay) / (1.0 + decay)
+        return tl.where(x < 0, -size, size)
+    return x
+
+
+@triton.jit
+def sums_kernel(
+    logits, target, found, tokens, words, softcap,
+    own, others, own_squares, squares, width, power, per_scale,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, TILES: tl.constexpr, CAPPED: tl.constexpr,
+    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Sums over some of the words, for a few tokens."""
+    token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    known = token < tokens
+    part = tl.program_id(1)
+    top = tl.full((ROWS,), LOWEST, tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    spread = tl.zeros((ROWS,), tl.float32)
+    cost = tl.zeros((ROWS,), tl.float32)
+    own_word = tl.load(target + token, mask=known, other=-1)
+    begin = part * TILES * COLUMNS
+    for first in range(begin, min(begin + TILES * COLUMNS, words), COLUMNS):
+        word = first + tl.arange(0, COLUMNS)
+        valid = word < words
+        place = logits + token[:, None].to(tl.int64) * words + word[None, :]
+        mask = known[:, None] & valid[None, :]
+        z = capped(tl.load(place, mask=mask, other=0.0).to(tl.float32), softcap, CAPPED)
+        z = tl.where(mask, z, -float("inf"))
+        is_target = word[None, :] == own_word[:, None]
+        costs = cost_tile(
+            own, others, own_squares, squares, width, power, per_scale, token, word, known, valid,
+            is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, ALIGNED, PRECISION,
+        )  # fmt: skip
+        larger = tl.maximum(top, tl.max(z, 1))  # which may pass over a NaN, but the sum keeps it
+        shift = top - larger
+        shrink = tl.exp2(shift * LOG2_E)
+        gap = z - larger[:, None]
+        e = tl.exp2(gap * LOG2_E)
+        spread = (spread + shift * total) * shrink + tl.sum(tl.where(e > 0, e * gap, 0.0), 1)
+        total = total * shrink + tl.sum(e, 1)
+        cost = cost * shrink + tl.sum(e * costs, 1)
+        top = larger
+    stride = tl.num_programs(1) * tokens
+    at = found + part * tokens + token
+    tl.store(at, top, mask=known)
+    tl.store(at + stride, total, mask=known)
+    tl.store(at + 2 * stride, spread, mask=known)
+    tl.store(at + 3 * stride, cost, mask=known)
+
+
+@triton.jit
+def gradient_kernel(
+    logits, target, terms, tokens, words, softcap, transport, entropy, kl_weight, lowest,
+    own, others, own_squares, squares, width, power, per_scale,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, CAPPED: tl.constexpr,
+    KIND: tl.constexpr, POWER: tl.constexpr, FEATURES: tl.constexpr, ALIGNED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The gradient in one tile of logits, over these logits."""
+    token = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    word = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    known, valid = token < tokens, word < words
+    mask = known[:, None] & valid[None, :]
+    is_target = word[None, :] == tl.load(target + token, mask=known, other=-1)[:, None]
+    costs = cost_tile(
+        own, others, own_squares, squares, width, power, per_scale, token, word, known, valid,
+        is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, ALIGNED, PRECISION,
+    )  # fmt: skip
+    log_total = tl.load(terms + token, mask=known, other=0.0)
+    centre = tl.load(terms + tokens + token, mask=known, other=0.0)
+    scale = tl.load(terms + 2 * tokens + token, mask=known, other=0.0)
+    place = logits + token[:, None].to(tl.int64) * words + word[None, :]
+    z = capped(tl.load(place, mask=mask, other=0.0).to(tl.float32), softcap, CAPPED)
+    log_h = z - log_total[:, None]
+    slope = transport * costs + entropy * tl.maximum(log_h, lowest) - centre[:, None]
+    found = tl.exp2(log_h * LOG2_E) * slope - tl.where(is_target, kl_weight, 0.0)
+    if CAPPED:
+        found = found * (1.0 - (z / softcap) * (z / softcap))
+    found = tl.where(scale[:, None] == 0, 0.0, found * scale[:, None])
+    tl.store(place, found.to(logits.dtype.element_ty), mask=mask)

@@ -1,0 +1,324 @@
+r"""The loss of a language model's head, from hidden states and the head's weight.
+
+The logits of 4096 tokens over 128 256 words take a gigabyte in half precision; so do their
+gradients, and so would their costs. Here they exist for some hundred tokens at a time: a product
+makes the logits of a chunk, one pass over them gives the sums that the loss needs, another turns
+them into their own gradient, and two products carry that to the hidden states and the weight. The
+gradients are therefore known when the loss is, and the backward pass only scales them.
+
+With one true label κ the loss, and its gradient in a logit, are closed forms:
+
+.. math:: L = m - \alpha \log h_\kappa, \qquad m = \sum_j h_j (M_{j\kappa} + \varepsilon \log h_j)
+
+.. math:: h_j (M_{j\kappa} + \varepsilon \log h_j - m + \alpha) - \alpha [j = \kappa]
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from wassloss.ground import Embedding, GroundMetric, Ordinal, Subset
+from wassloss.kernels import launch
+from wassloss.losses.autograd import first_order_only
+from wassloss.losses.spec import LossSpec
+from wassloss.transport.objective import Regularizer
+from wassloss.transport.precision import lowest_log_mass
+
+CHUNK_BYTES = 2**26  # of logits, and of costs where they are stored, that exist at once
+LOWEST = -1e30  # a maximum that every logit exceeds, but not infinite
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a loss computes, and with which other processes."""
+
+    spec: LossSpec
+    softcap: float  # 0 for none
+    group: dist.ProcessGroup | None
+
+    def words(self) -> tuple[int, int]:
+        """The first of this process's words, and one past the last."""
+        size = self.spec.metric.size
+        if self.group is None:
+            return 0, size
+        each = -(-size // self.group.size())
+        return min(size, each * self.group.rank()), min(size, each * (self.group.rank() + 1))
+
+    def capped(self, x: Tensor) -> Tensor:
+        return self.softcap * torch.tanh(x / self.softcap) if self.softcap else x
+
+    @property
+    def entropy(self) -> float:
+        """What the log of a probability is charged; see `OneHot`."""
+        objective = self.spec.objective
+        plan = objective.regularizer is Regularizer.PLAN
+        return self.spec.transport_weight * objective.epsilon if plan else 0.0
+
+
+# Compiled graphs hold numbers, not objects.
+_HEADS: WeakValueDictionary[int, Head] = WeakValueDictionary()
+_NUMBERS = itertools.count()
+
+
+def numbered(head: Head) -> int:
+    """A number by which `LinearHead` knows a head, as long as it exists."""
+    number = next(_NUMBERS)
+    _HEADS[number] = head
+    return number
+
+
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    """That of sums: single precision at least."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+class LinearHead(torch.autograd.Function):
+    """Each token's loss, or their sum weighted by `scale`, whose gradient is known at once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        number: int,
+        needs: list[bool],
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        ids: Tensor,
+        scale: Tensor | None,
+    ) -> Tensor:
+        losses, *gradients = _pass(number, hidden, weight, bias, ids, scale, needs)
+        ctx.save_for_backward(hidden, weight, bias, ids, scale, *gradients)
+        ctx.number, ctx.needs, ctx.handed_over = number, needs, False
+        if not torch.compiler.is_compiling():
+            ctx.head = _HEADS[number]  # which the backward pass may need after the loss is gone
+        return losses if scale is None else torch.where(scale == 0, 0.0, scale * losses).sum()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, ids, scale, *gradients = ctx.saved_tensors
+        inputs = (hidden, weight, bias)
+        if gradients and torch.compiler.is_compiling():
+            gradients = [grad_output * gradient for gradient in gradients]
+        elif gradients and not ctx.handed_over:
+            # In place, for the weight's may be a gigabyte. Whoever gets them may change them, so
+            # that a second backward pass through a retained graph starts anew.
+            gradients = [gradient.data.mul_(grad_output.detach()) for gradient in gradients]
+            ctx.handed_over = True
+        else:
+            scale = (grad_output if scale is None else scale * grad_output).detach()
+            gradients = _pass(ctx.number, *inputs, ids, scale, ctx.needs)[1:]
+        found = iter(gradients)
+        of_inputs = [
+            first_order_only(next(found), x) if needed else None
+            for needed, x in zip(ctx.needs, inputs, strict=True)
+        ]
+        return None, None, *of_inputs, None, None
+
+
+def _pass(*given: Any) -> list[Tensor]:
+    """`_in_chunks`, as an operation of its own that compilers do not look into."""
+    run = torch.ops.wassloss.linear_head if torch.compiler.is_compiling() else _in_chunks
+    found: list[Tensor] = run(*given)
+    return found
+
+
+@torch.no_grad()
+def _in_chunks(
+    number: int,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    ids: Tensor,
+    scale: Tensor | None,
+    needs: list[bool],
+) -> list[Tensor]:
+    """The loss of each token, and gradients of their sum weighted by `scale`.
+
+    Args:
+        number: of the head in `_HEADS`.
+        hidden: `(tokens, features)`.
+        weight: `(words, features)`.
+        bias: `(words,)`, or None.
+        ids: true labels, `(tokens,)`.
+        scale: `(tokens,)`; None for no gradients.
+        needs: which of hidden, weight and bias need one.
+    """
+    head, (tokens, words) = _HEADS[number], (len(hidden), len(weight))
+    found = _room(number, hidden, weight, bias, ids, scale, needs)
+    losses, room = found[0], iter(found[1:])
+    of_hidden, of_weight, of_bias = (next(room, None) if needed else None for needed in needs)
+    bias_sum = losses.new_zeros(words)
+    passes = (_TritonPasses if _triton_fits(hidden) else _Passes)(head, hidden)
+    size = max(1, CHUNK_BYTES // (max(1, words) * passes.bytes_per_logit))
+    size = size // 64 * 64 or size  # what matrix products are fast at
+    buffer = hidden.new_empty(min(size, tokens), words)
+    with torch.autocast(hidden.device.type, enabled=False):
+        for first in range(0, tokens, size):
+            rows = slice(first, first + size)
+            x = hidden[rows]
+            logits = buffer[: len(x)]
+            if bias is None:
+                torch.mm(x, weight.T, out=logits)
+            else:
+                torch.addmm(bias, x, weight.T, out=logits)
+            losses[rows], *terms = _closed_form(head, passes, logits, ids[rows])
+            if len(found) == 1 or scale is None:
+                continue
+            passes.to_gradient(logits, ids[rows], torch.stack([*terms, scale[rows]]))
+            if of_hidden is not None:
+                torch.mm(logits, weight, out=of_hidden[rows])
+            if of_weight is not None:
+                of_weight.addmm_(logits.T, x, beta=float(first > 0))
+            if of_bias is not None:
+                bias_sum += logits.sum(0, dtype=bias_sum.dtype)
+    if of_bias is not None:
+        of_bias.copy_(bias_sum)
+    if of_hidden is not None and head.group is not None:
+        dist.all_reduce(of_hidden, group=head.group)
+    return found
+
+
+def _room(*given: Any) -> list[Tensor]:
+    """Room for the results; arguments as in `_in_chunks`."""
+    _, hidden, weight, bias, _, scale, needs = given
+    # Every chunk but the first adds to a gradient: without any, it is 0.
+    new = torch.empty if hidden.shape[0] else torch.zeros
+    wanted = [] if scale is None else itertools.compress((hidden, weight, bias), needs)
+    losses = hidden.new_empty(hidden.shape[0], dtype=wide_dtype(hidden.dtype))
+    return [losses, *[new(x.shape, dtype=x.dtype, device=x.device) for x in wanted]]
+
+
+torch.library.custom_op(
+    "wassloss::linear_head",
+    _in_chunks,
+    mutates_args=(),
+    schema="(int number, Tensor hidden, Tensor weight, Tensor? bias, Tensor ids, Tensor? scale, "
+    "bool[] needs) -> Tensor[]",
+).register_fake(_room)
+
+
+def _closed_form(
+    head: Head, passes: _Passes, logits: Tensor, ids: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses of a chunk, and what its gradient needs: the logs of totals, and slopes' centres."""
+    spec, (first, last) = head.spec, head.words()
+    place = (ids - first).clamp(0, max(0, last - first - 1)).unsqueeze(1)
+    at_target = logits.new_zeros(len(ids), 1) if first == last else logits.gather(1, place)
+    at_target = head.capped(at_target.squeeze(1).to(wide_dtype(logits.dtype)))
+    at_target = torch.where((ids >= first) & (ids < last), at_target, 0.0)
+    parts = passes.sums(logits, ids)  # (4, parts, tokens)
+    top = parts[0].amax(0)
+    if head.group is not None:
+        dist.all_reduce(top, dist.ReduceOp.MAX, head.group)
+    gap = parts[0] - top
+    total, spread, cost = (
+        (gap.exp() * x).sum(0) for x in (parts[1], parts[2] + gap * parts[1], parts[3])
+    )
+    if head.group is not None:
+        over_group = torch.stack([total, spread, cost, at_target])
+        dist.all_reduce(over_group, group=head.group)
+        total, spread, cost, at_target = over_group
+    mean = (spec.transport_weight * cost + head.entropy * spread) / total
+    mean = mean - head.entropy * total.log()
+    log_total = top + total.log()
+    losses = mean + spec.kl_weight * (log_total - at_target) if spec.kl_weight else mean
+    return losses, log_total, mean - spec.kl_weight
+
+
+class _Passes:
+    """The two passes over the logits `(tokens, words)` of a chunk, with its costs in memory."""
+
+    def __init__(self, head: Head, hidden: Tensor) -> None:
+        self.head, self.words = head, slice(*head.words())
+        self.bytes_per_logit = hidden.element_size() + 6 * wide_dtype(hidden.dtype).itemsize
+
+    def sums(self, logits: Tensor, ids: Tensor) -> Tensor:
+        """`(4, parts, tokens)`: maximum, `Σ e^(z - max)`, that times `z - max`, and times costs."""
+        z, cost = self._logits_and_costs(logits, ids)
+        top = z.amax(1).clamp(min=LOWEST) if z.shape[1] else z.new_full((len(z),), LOWEST)
+        gap = z - top[:, None]
+        e = gap.exp()
+        spread = torch.where(e > 0, e * gap, 0.0).sum(1)
+        return torch.stack([top, e.sum(1), spread, (e * cost).sum(1)]).unsqueeze(1)
+
+    def to_gradient(self, logits: Tensor, ids: Tensor, terms: Tensor) -> None:
+        """Write the gradient over the logits, given `(log_total, centre, scale)`, `(3, tokens)`."""
+        z, cost = self._logits_and_costs(logits, ids)
+        log_total, centre, scale = terms.unsqueeze(2)
+        log_h, spec = z - log_total, self.head.spec
+        slope = spec.transport_weight * cost - centre
+        slope += self.head.entropy * log_h.clamp(min=lowest_log_mass(z.dtype))
+        found = log_h.exp() * slope
+        every = torch.arange(self.words.start, self.words.stop, device=ids.device)
+        found -= spec.kl_weight * (ids[:, None] == every)
+        if self.head.softcap:
+            found *= 1 - (z / self.head.softcap).square()
+        logits.copy_(torch.where(scale == 0, 0.0, scale * found))
+
+    def _logits_and_costs(self, logits: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        z = self.head.capped(logits.to(wide_dtype(logits.dtype)))
+        columns = self.head.spec.metric.unchecked_cost_columns(ids)[:, self.words]
+        return z, columns.to(z.dtype)
+
+
+def _triton_fits(hidden: Tensor) -> bool:
+    return launch.triton_available(hidden.device) and hidden.dtype != torch.float64
+
+
+class _TritonPasses(_Passes):
+    """The same with costs computed tile by tile, on an NVIDIA GPU."""
+
+    def __init__(self, head: Head, hidden: Tensor) -> None:
+        from wassloss.kernels.triton import linear_head
+
+        super().__init__(head, hidden)
+        self.kernels: ModuleType = linear_head
+        self.kind, self.own, known = _cost_source(head.spec.metric)
+        self.others = None if known is None else known[self.words]  # of this process's words
+        norms = self.others is not None and self.kind == "vectors"
+        self.squares = torch.linalg.vector_norm(self.others, dim=1).square() if norms else None
+        self.bytes_per_logit = hidden.element_size() + (4 if self.kind == "rows" else 0)
+
+    def sums(self, logits: Tensor, ids: Tensor) -> Tensor:
+        found: Tensor = self.kernels.sums(*self._given(logits, ids))
+        return found
+
+    def to_gradient(self, logits: Tensor, ids: Tensor, terms: Tensor) -> None:
+        spec, lowest = self.head.spec, lowest_log_mass(terms.dtype)
+        strengths = spec.transport_weight, self.head.entropy, spec.kl_weight
+        self.kernels.gradient_(*self._given(logits, ids), terms, *strengths, lowest)
+
+    def _given(self, logits: Tensor, ids: Tensor) -> tuple[Any, ...]:
+        own = self.own(ids).float()
+        own = own[:, self.words] if self.kind == "rows" else own
+        costs = {
+            "kind": self.kind,
+            "own": own,
+            "others": self.others,
+            "own_squares": None if self.squares is None else own.square().sum(1),
+            "squares": self.squares,
+            "power": self.head.spec.metric.power,
+            "scale": self.head.spec.metric.scale,
+        }
+        return logits, ids - self.words.start, costs, self.head.softcap
+
+
+def _cost_source(metric: GroundMetric) -> tuple[str, Callable[[Tensor], Tensor], Tensor | None]:
+    """How kernels find costs, what they need for chosen words, and what of every word."""
+    if metric.known_costs is None and isinstance(metric, Ordinal | Embedding):
+        line = isinstance(metric, Ordinal)
+        known = metric.positions if isinstance(metric, Ordinal) else metric.vectors
+        known = known.float().contiguous()
+        return "line" if line else "vectors", known.__getitem__, known
+    if metric.known_costs is None and isinstance(metric, Subset):
+        return "places", metric.costs_by_place, metric.places
+    return "rows", metric.unchecked_cost_columns, None

@@ -1,0 +1,186 @@
+"""`WassersteinLoss` on the inputs of a linear layer, for the heads of language models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wassloss._checks import check_device, check_number
+from wassloss.ground import GroundMetric
+from wassloss.losses.functional import PerExample
+from wassloss.losses.head_chunks import Head, LinearHead, numbered, wide_dtype
+from wassloss.losses.modules import EPSILON, KL_WEIGHT, _total_share, _TransportLoss, quotient
+from wassloss.losses.spec import LossSpec
+from wassloss.targets import is_class_ids, read_form
+
+
+class LinearWassersteinLoss(_TransportLoss):
+    r"""`WassersteinLoss` on top of a linear layer, without ever storing all logits.
+
+    `loss_fn(hidden, weight, target, bias)` is `WassersteinLoss(metric)(hidden @ weight.T + bias,
+    target)` for class ids, computed for some hundred tokens at a time: made for the heads of
+    language models, whose logits would take gigabytes.
+
+    Args:
+        metric: the ground metric of the words, or a matrix of distances. Costs come on demand from
+            :class:`~wassloss.ground.Ordinal`, :class:`~wassloss.ground.Embedding` and
+            :class:`~wassloss.ground.Subset`; those of other metrics are computed for a chunk.
+        epsilon: entropic strength, `1/λ` in the paper; 0 is the exact Wasserstein loss.
+        kl_weight: the paper's α in `W + α KL`; 0 is the Wasserstein loss alone.
+        transport_weight: of `W`; 0 leaves KL, which is cross-entropy here, alone.
+        regularizer: ``"plan"``, the paper's, or ``"product"``.
+        softcap: if given, logits are replaced by `softcap · tanh(logits / softcap)`.
+        weight: a weight for each class, `(words,)`.
+        ignore_index: the class id of tokens that do not count.
+        reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``. With ``"none"`` the backward
+            pass computes the logits again, because the forward pass does not know the weights.
+        own_units: measure costs as the metric does instead of in medians.
+        process_group: processes that each hold a part of the words: rows `rank · n` to `(rank + 1)
+            · n - 1` of the weight and bias, with `n` the number of words divided by that of
+            processes, rounded up. Hidden states and targets are the same for all of them.
+
+    Shapes:
+        - hidden: `(…, features)`.
+        - weight: `(words, features)`, in the dtype of `hidden`; under autocast both are cast.
+        - target: class ids, `(…)`.
+        - bias: `(words,)`.
+        - sample_weight: `(…)`.
+        - output: a scalar, or the shape of the target if `reduction="none"`.
+
+    Sums are in single precision at least, whatever the dtype of the logits. A NaN among the hidden
+    states makes the loss NaN. Gradients are first-order.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = wl.LinearWassersteinLoss(wl.ground.Ordinal(50))
+    >>> hidden, head = torch.randn(8, 16, requires_grad=True), torch.nn.Linear(16, 50)
+    >>> target = torch.randint(50, (8,))
+    >>> loss = loss_fn(hidden, head.weight, target, head.bias)
+    >>> loss.backward()
+    >>> bool(loss.isclose(wl.WassersteinLoss(wl.ground.Ordinal(50))(head(hidden), target)))
+    True
+    """
+
+    def __init__(
+        self,
+        metric: GroundMetric | Tensor | NDArray[Any],
+        *,
+        epsilon: float = EPSILON,
+        kl_weight: float = KL_WEIGHT,
+        transport_weight: float = 1.0,
+        regularizer: str = "plan",
+        softcap: float | None = None,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        own_units: bool = False,
+        process_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        cap = 0.0 if softcap is None else check_number("softcap", softcap)
+        if softcap is not None and not 0 < cap < math.inf:
+            raise ValueError(f"softcap must be None or a positive number, got {softcap}")
+        self._parts = cap, process_group
+        super().__init__(
+            *(metric, weight, reduction, own_units),
+            epsilon=epsilon,
+            regularizer=regularizer,
+            kl_weight=kl_weight,
+            transport_weight=transport_weight,
+            ignore_index=ignore_index,
+        )
+        if self.metric.requires_grad:
+            raise ValueError(
+                "metric must not require grad, because no gradient flows to it here: pass a "
+                "detached one, or learn it with WassersteinLoss"
+            )
+
+    @property
+    def spec(self) -> LossSpec:
+        """What the loss computes."""
+        return self._head.spec
+
+    @spec.setter
+    def spec(self, spec: LossSpec) -> None:
+        self._head = Head(spec, *self._parts)
+        self._number = numbered(self._head)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call, unused-ignore]
+        self.spec = self._head.spec  # a copy has its own number
+
+    def forward(  # type: ignore[override]
+        self,
+        hidden: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        bias: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
+        hidden, weight, bias = _autocast(hidden, weight, bias)
+        self._check(hidden, weight, target, bias)
+        rows, wide = hidden.reshape(-1, hidden.shape[-1]), wide_dtype(hidden.dtype)
+        like = torch.empty(0, dtype=wide, device=hidden.device)
+        read = read_form(target, self.metric.size, hidden.shape[:-1], like)
+        ids, counts = read.checked(self.metric.size, wide, self.ignore_index)
+        # Their values do not matter yet: how much each token counts does.
+        ones = torch.ones(len(rows), dtype=wide, device=hidden.device)
+        losses = PerExample(ones, hidden.shape[:-1], ids, counts)
+        share = self._share(losses, sample_weight)
+        grad = torch.is_grad_enabled()
+        needs = [grad and x is not None and x.requires_grad for x in (hidden, weight, bias)]
+        given = (self._number, needs, rows, weight, bias, ids.indices.squeeze(1))
+        if self.reduction == "none" or (share is not None and share.requires_grad):
+            values = LinearHead.apply(*given, None) * ids.weights.squeeze(1)
+            values = values if counts is None else torch.where(counts, values, 0.0)
+            return self._reduce(losses._replace(values=values), sample_weight)
+        scale = ids.weights.squeeze(1)  # 1, or NaN for an invalid id
+        scale = scale if share is None else scale * share.flatten()
+        scale = scale if counts is None else torch.where(counts, scale, 0.0)
+        total: Tensor = LinearHead.apply(*given, scale)
+        if self.reduction == "sum":
+            return total
+        weighed = share is not None or counts is not None
+        return quotient(total, _total_share(losses, share)) if weighed else total / len(rows)
+
+    def _check(self, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None) -> None:
+        for name, x in (("hidden", hidden), ("weight", weight), ("bias", bias)):
+            if not isinstance(x, Tensor | None) or (x is not None and not x.is_floating_point()):
+                kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+                raise TypeError(f"{name} must be a floating tensor, got {kind}")
+            if x is not None and x.dtype != hidden.dtype:
+                raise ValueError(
+                    f"{name} must have the dtype of hidden ({hidden.dtype}), got {x.dtype}"
+                )
+            if x is not None:
+                check_device(name, x, self.metric.device)
+        if not is_class_ids(target):
+            got = getattr(target, "dtype", type(target).__name__)
+            raise TypeError(
+                f"target must be integer class ids, got {got}; WassersteinLoss takes other targets"
+            )
+        first, last = self._head.words()
+        expected = (last - first, hidden.shape[-1] if hidden.dim() else 0)
+        if not hidden.dim() or weight.shape != expected:
+            held = "" if last - first == self.metric.size else ", this process's part,"
+            raise ValueError(
+                f"weight must have shape {expected}{held} for the {self.metric.size} labels of the "
+                f"ground metric and hidden of shape {tuple(hidden.shape)}, got "
+                f"{tuple(weight.shape)}"
+            )
+        if bias is not None and bias.shape != expected[:1]:
+            raise ValueError(f"bias must have shape {expected[:1]}, got {tuple(bias.shape)}")
+
+
+def _autocast(*given: Tensor | None) -> Sequence[Any]:
+    """What a linear layer makes of its inputs under autocast."""
+    first = given[0]
+    device = first.device.type if isinstance(first, Tensor) else "cpu"
+    if not torch.is_autocast_enabled(device):
+        return given
+    dtype = torch.get_autocast_dtype(device)
+    return [x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for x in given]

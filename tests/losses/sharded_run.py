@@ -1,0 +1,81 @@
+"""What each process of `torchrun` does in test_linear_head.py: it holds a part of the weight."""
+
+import torch
+import torch.distributed as dist
+import torch.distributed.fsdp
+
+import wassloss as wl
+from tests.losses.test_linear_head import (
+    WORDS,
+    composed,
+    head_chunks,
+    metrics,
+    problem,
+    with_gradients,
+)
+
+
+class Head(torch.nn.Module):
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(features, WORDS, dtype=torch.float64)
+        self.loss_fn = wl.LinearWassersteinLoss(metrics()["line"])
+
+    def forward(self, hidden: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.loss_fn(hidden, self.linear.weight, target, self.linear.bias)
+        return loss
+
+
+def whole_words_sharded_parameters() -> None:
+    """FSDP makes the weight whole while its module runs; each process has tokens of its own."""
+    from torch.distributed.fsdp import fully_shard  # since torch 2.6
+
+    hidden, _, _, target = problem()
+    head = Head(hidden.shape[1])
+    parts = torch.arange(10).reshape(2, 5)[:, :4]  # without the ignored token, as many for each
+    loss = sum(head(hidden[rows], target[rows]) for rows in parts) / 2
+    expected = torch.autograd.grad(loss, list(head.parameters()))
+    fully_shard(head, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
+    rows = parts[dist.get_rank()]
+    head(hidden.detach()[rows], target[rows]).backward()
+    found = [x.grad.full_tensor() for x in head.parameters()]
+    torch.testing.assert_close(found, list(expected))
+
+
+def half_of_the_words() -> None:
+    group, half = dist.group.WORLD, (WORDS + 1) // 2
+    own = slice(half * dist.get_rank(), half * (dist.get_rank() + 1))
+    head_chunks.CHUNK_BYTES = 3 * half * 56
+    for metric in metrics().values():
+        for reduction in ("mean", "none"):
+            given = problem()
+            keywords = {"reduction": reduction, "softcap": 2.0}
+            expected = with_gradients(composed(metric, *given, **keywords), given[:3])
+            expected = [*expected[:2], *[x[own] for x in expected[2:]]]
+            hidden, *parts = [x.detach().clone() for x in given[:3]]
+            inputs = [hidden, *[x[own].clone() for x in parts]]
+            inputs = [x.requires_grad_() for x in inputs]
+            loss_fn = wl.LinearWassersteinLoss(metric, process_group=group, **keywords)
+            value = loss_fn(inputs[0], inputs[1], given[3], inputs[2])
+            torch.testing.assert_close(with_gradients(value, inputs), expected)
+    try:
+        loss_fn(inputs[0], given[1], given[3])
+    except ValueError as error:
+        if "this process's part" not in str(error):
+            raise
+    else:
+        raise SystemExit("a whole weight was taken for a part")
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    dist.init_process_group("gloo")
+    half_of_the_words()
+    if hasattr(torch.distributed.fsdp, "fully_shard"):
+        whole_words_sharded_parameters()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

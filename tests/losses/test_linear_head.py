@@ -1,0 +1,288 @@
+"""The loss from hidden states is that of the logits: value, gradients, and what it refuses."""
+
+import copy
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+import wassloss as wl
+from tests.generators import random_metric
+from wassloss.losses import head_chunks
+
+TOKENS, FEATURES, WORDS = 11, 6, 37
+F32, F64 = torch.float32, torch.float64
+
+
+def metrics() -> dict[str, wl.ground.GroundMetric]:
+    vectors = torch.randn(WORDS, 5, dtype=F64)
+    numbers = wl.ground.Ordinal(torch.tensor([0.0, 1.0, 2.0, 5.0], dtype=F64))
+    return {
+        "line": wl.ground.Ordinal(torch.arange(WORDS, dtype=F64), power=2),
+        "vectors": wl.ground.Embedding(vectors),
+        "subset": wl.ground.Subset(numbers, [30, 2, 7, 8], WORDS, far=4.0),
+        "matrix": random_metric(WORDS),
+    }
+
+
+def problem(dtype: torch.dtype = F64, device: str = "cpu") -> list[Tensor]:
+    """Hidden states, weight, bias and targets, one of them ignored."""
+    shapes = (TOKENS, FEATURES), (WORDS, FEATURES), (WORDS,)
+    inputs = [torch.randn(shape, dtype=F64).to(device, dtype).requires_grad_() for shape in shapes]
+    target = torch.randint(WORDS, (TOKENS,))
+    target[4] = -100
+    return [*inputs, target.to(device)]
+
+
+def composed(metric, hidden, rows, bias, target, softcap=None, sample_weight=None, **keywords):
+    logits = torch.nn.functional.linear(hidden, rows, bias)
+    logits = logits if softcap is None else softcap * torch.tanh(logits / softcap)
+    return wl.WassersteinLoss(metric, **keywords).to(hidden.device)(logits, target, sample_weight)
+
+
+def direct(metric, hidden, rows, bias, target, sample_weight=None, **keywords):
+    loss_fn = wl.LinearWassersteinLoss(metric, **keywords).to(hidden.device)
+    return loss_fn(hidden, rows, target, bias, sample_weight)
+
+
+def with_gradients(value: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+    weights = torch.linspace(1, 2, value.numel(), dtype=value.dtype, device=value.device)
+    total = (value.flatten() * weights).sum()
+    return [value.detach(), *torch.autograd.grad(total, inputs)]
+
+
+def compare(metric, given, close=None, **keywords) -> None:
+    expected = with_gradients(composed(metric, *given, **keywords), given[:3])
+    found = with_gradients(direct(metric, *given, **keywords), given[:3])
+    torch.testing.assert_close(found, expected, **(close or {"rtol": 1e-9, "atol": 1e-11}))
+
+
+@pytest.fixture(autouse=True)
+def three_tokens_at_a_time(monkeypatch) -> None:
+    monkeypatch.setattr(head_chunks, "CHUNK_BYTES", 3 * WORDS * 56)
+
+
+KEYWORDS = [
+    {},
+    {"epsilon": 0.0, "kl_weight": 0.0},
+    {"kl_weight": 0.0, "softcap": 2.0},
+    {"transport_weight": 0.0, "kl_weight": 1.0},
+    {"regularizer": "product", "transport_weight": 0.5, "softcap": 1.0, "own_units": True},
+]
+
+
+@pytest.mark.parametrize("name", metrics())
+@pytest.mark.parametrize("keywords", KEYWORDS)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_is_the_loss_of_the_logits(name, keywords, reduction):
+    compare(metrics()[name], problem(), reduction=reduction, **keywords)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_weights(reduction):
+    given, of_class = problem(), torch.rand(WORDS, dtype=F64)
+    share = torch.rand(TOKENS, dtype=F64)
+    share[2] = 0.0
+    metric = metrics()["line"]
+    compare(metric, given, reduction=reduction, weight=of_class, sample_weight=share)
+    share.requires_grad_()
+    results = [
+        torch.autograd.grad(
+            loss(metric, *given, reduction=reduction, sample_weight=share).sum(), share
+        )
+        for loss in (direct, composed)
+    ]
+    torch.testing.assert_close(*results)
+
+
+def test_gradients_are_those_of_finite_differences():
+    given, metric = problem(), metrics()["vectors"]
+    for reduction in ("mean", "none"):
+        loss_fn = wl.LinearWassersteinLoss(metric, reduction=reduction, softcap=3.0)
+        assert torch.autograd.gradcheck(
+            lambda h, w, b, loss_fn=loss_fn: loss_fn(h, w, given[3], b),
+            given[:3],
+            nondet_tol=1e-12,  # a second backward pass computes the gradients again
+        )
+
+
+def test_cross_entropy_is_a_special_case():
+    hidden, weight, bias, target = problem()
+    loss = direct(metrics()["line"], hidden, weight, bias, target, transport_weight=0, kl_weight=1)
+    logits = hidden @ weight.T + bias
+    torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(logits, target))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, F32])
+def test_half_precision_has_sums_in_single(dtype):
+    given, metric = problem(dtype), metrics()["vectors"].to(dtype=F32)
+    found = with_gradients(direct(metric, *given), given[:3])
+    wide = [x.detach().to(F64).requires_grad_() for x in given[:3]]
+    expected = with_gradients(composed(metric, *wide, given[3]), wide)
+    assert found[0].dtype == F32
+    assert [x.dtype for x in found[1:]] == 3 * [dtype]
+    eps = 4 * torch.finfo(dtype).eps
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=eps, atol=eps)
+
+
+def test_shapes_without_bias_and_without_gradient():
+    hidden, weight, _, target = problem()
+    metric = metrics()["line"]
+    expected = direct(metric, hidden, weight, None, target, reduction="none")
+    assert expected[4] == 0
+    loss_fn = wl.LinearWassersteinLoss(metric, reduction="none")
+    parts = loss_fn(hidden[:10].reshape(2, 5, FEATURES), weight, target[:10].reshape(2, 5))
+    torch.testing.assert_close(parts, expected[:10].reshape(2, 5))
+    torch.testing.assert_close(loss_fn(hidden[0], weight, target[0]), expected[0])
+    with torch.no_grad():
+        torch.testing.assert_close(loss_fn(hidden, weight, target), expected)
+    (alone,) = torch.autograd.grad(loss_fn(hidden.detach(), weight, target).sum(), weight)
+    torch.testing.assert_close(alone, torch.autograd.grad(expected.sum(), weight)[0])
+
+
+def test_nothing_that_counts():
+    hidden, weight, bias, target = problem()
+    loss = direct(metrics()["line"], hidden, weight, bias, target.fill_(-100))
+    assert loss.isnan()
+    assert all((g == 0).all() for g in torch.autograd.grad(loss, [hidden, weight, bias]))
+    none = direct(metrics()["line"], hidden[:0], weight, bias, target[:0], reduction="sum")
+    assert none == 0
+    assert all((g == 0).all() for g in torch.autograd.grad(none, [weight, bias]))
+
+
+def test_ignored_tokens_may_be_anything():
+    given, metric = problem(), metrics()["line"]
+    expected = direct(metric, *given)
+    with torch.no_grad():
+        given[0][4] = float("nan")
+    torch.testing.assert_close(direct(metric, *given), expected)
+    assert direct(metric, *given[:3], torch.zeros_like(given[3])).isnan()
+
+
+def test_a_graph_can_be_passed_twice():
+    given, metric = problem(), metrics()["line"]
+    loss = direct(metric, *given)
+    first = torch.autograd.grad(2 * loss, given[:3], retain_graph=True)
+    kept = [x.clone() for x in first]
+    again = torch.autograd.grad(2 * loss, given[:3], retain_graph=True)
+    torch.testing.assert_close(again, tuple(kept))
+    torch.testing.assert_close(first, tuple(kept))
+    loss.backward()
+    loss = direct(metric, *given)
+    loss.backward()
+    torch.testing.assert_close(given[1].grad, kept[1])
+    slope = torch.autograd.grad(direct(metric, *given), given[0], create_graph=True)[0].sum()
+    with pytest.raises(RuntimeError, match="differentiable once"):
+        slope.backward()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_checkpointing(reduction):
+    given = problem()
+    loss_fn = wl.LinearWassersteinLoss(metrics()["line"], reduction=reduction)
+
+    def head(hidden, weight, bias):
+        return loss_fn(hidden.tanh(), weight, given[3], bias)
+
+    expected = with_gradients(head(*given[:3]), given[:3])
+    for reentrant in (False, True):
+        value = checkpoint(head, *given[:3], use_reentrant=reentrant)
+        weights = torch.linspace(1, 2, value.numel(), dtype=F64)
+        for x in given[:3]:
+            x.grad = None
+        (value * weights).sum().backward()
+        torch.testing.assert_close([value.detach(), *[x.grad for x in given[:3]]], expected)
+
+
+# torch.compile makes an instance of every autograd function that it traces.
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_compiled(reduction):
+    torch.compiler.reset()
+    given = problem()
+    loss_fn = wl.LinearWassersteinLoss(metrics()["subset"], reduction=reduction)
+
+    def step(hidden, weight, bias, target):
+        return loss_fn(2 * hidden, weight, target, bias)
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    found = with_gradients(compiled(*given), given[:3])
+    torch.testing.assert_close(found, with_gradients(step(*given), given[:3]))
+    loss_fn.kl_weight = 0.1  # not that of the graph
+    torch.testing.assert_close(compiled(*given), step(*given))
+    with pytest.raises(ValueError, match=r"target must hold class ids in 0\.\.36"):
+        compiled(*given[:3], given[3] + 30)
+
+
+def test_autocast():
+    given = problem(F32)
+    loss_fn = wl.LinearWassersteinLoss(metrics()["line"])
+    with torch.autocast("cpu", torch.bfloat16):
+        found = with_gradients(loss_fn(given[0], given[1], given[3], given[2]), given[:3])
+        expected = with_gradients(composed(metrics()["line"], *given), given[:3])
+    assert [x.dtype for x in found] == 4 * [F32]
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+
+
+def test_copies_and_changes_are_their_own():
+    given, loss_fn = problem(), wl.LinearWassersteinLoss(metrics()["line"])
+    arguments = given[0], given[1], given[3], given[2]
+    expected = loss_fn(*arguments)
+    other = copy.deepcopy(loss_fn)
+    other.kl_weight = 2.0
+    torch.testing.assert_close(loss_fn(*arguments), expected)
+    assert other(*arguments) > expected
+    again = copy.deepcopy(other)
+    del other
+    gc.collect()
+    assert again(*arguments) > expected
+    assert "kl_weight=2" in repr(again)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({0: torch.zeros(TOKENS, 5, dtype=F64)}, ValueError, r"weight must have shape \(37, 5\)"),
+        ({0: torch.tensor(1.0, dtype=F64)}, ValueError, r"weight must have shape \(37, 0\)"),
+        ({0: [1.0]}, TypeError, "hidden must be a floating tensor, got list"),
+        ({1: torch.zeros(36, 6, dtype=F64)}, ValueError, r"weight must have shape \(37, 6\)"),
+        ({1: torch.zeros(37, 6)}, ValueError, "weight must have the dtype of hidden"),
+        ({2: torch.zeros(TOKENS, dtype=F64)}, TypeError, "target must be integer class ids"),
+        ({2: torch.zeros(5, dtype=torch.long)}, ValueError, r"target must be class ids of shape"),
+        ({2: torch.full((TOKENS,), 37)}, ValueError, "target must hold class ids in 0..36"),
+        ({3: torch.zeros(5, dtype=F64)}, ValueError, r"bias must have shape \(37,\)"),
+        ({3: torch.zeros(37, dtype=torch.long)}, TypeError, "bias must be a floating tensor"),
+    ],
+)
+def test_wrong_input(change, error, message):
+    hidden, weight, bias, target = problem()
+    arguments = [change.get(i, x) for i, x in enumerate((hidden, weight, target, bias))]
+    with pytest.raises(error, match=message):
+        wl.LinearWassersteinLoss(metrics()["line"])(*arguments)
+
+
+def test_wrong_settings():
+    for softcap in (0.0, -1.0, float("inf")):
+        with pytest.raises(ValueError, match="softcap must be None or a positive number, got"):
+            wl.LinearWassersteinLoss(metrics()["line"], softcap=softcap)
+    learned = wl.ground.Ordinal(torch.arange(3.0).requires_grad_())
+    with pytest.raises(ValueError, match="metric must not require grad"):
+        wl.LinearWassersteinLoss(learned)
+
+
+def test_two_processes_with_a_part_of_the_weight_each():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    run = subprocess.run(
+        [*command, "-m", "tests.losses.sharded_run"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
