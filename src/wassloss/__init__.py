@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from wassloss.losses import (
         NearestWassersteinLoss,
+        NumberTokenLoss,
         RelaxedWassersteinLoss,
         WassersteinLoss,
         solve,
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ConvergenceWarning",
     "NearestWassersteinLoss",
+    "NumberTokenLoss",
     "RelaxedWassersteinLoss",
     "Solution",
     "SparseTarget",
@@ -73,6 +75,7 @@ __all__ = [
 _ROOM_OF = {
     "ConvergenceWarning": "transport",
     "NearestWassersteinLoss": "losses",
+    "NumberTokenLoss": "losses",
     "RelaxedWassersteinLoss": "losses",
     "Solution": "transport",
     "SparseTarget": "targets",

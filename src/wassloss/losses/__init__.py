@@ -32,9 +32,11 @@ from wassloss.losses.modules import (
     RelaxedWassersteinLoss,
     WassersteinLoss,
 )
+from wassloss.losses.number_tokens import NumberTokenLoss
 
 __all__ = [
     "NearestWassersteinLoss",
+    "NumberTokenLoss",
     "RelaxedWassersteinLoss",
     "WassersteinLoss",
     "baselines",

@@ -84,7 +84,9 @@ class _FusedEnvelope(torch.autograd.Function):
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
     """A new tensor always: its owner may change it, and a retained graph needs `gradient` again."""
-    result = grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient
+    if grad_output.dim():  # a scalar would widen a gradient in half precision, had it dimensions
+        grad_output = grad_output.reshape(-1, *[1] * (gradient.dim() - 1))
+    result = grad_output * gradient
     # Under create_graph the result must not look like a constant of the input.
     if torch.is_grad_enabled():
         result = _FirstOrderOnly.apply(result, x)

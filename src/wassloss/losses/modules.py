@@ -119,7 +119,7 @@ class _TransportLoss(nn.Module):
             values = share * values
         if self.reduction == "none":
             return values
-        return _quotient(values.sum(), _total_share(losses, share)) if mean else values.sum()
+        return quotient(values.sum(), _total_share(losses, share)) if mean else values.sum()
 
     def _share(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor | None:
         """What each example's loss is multiplied by; None where that is 1 for all."""
@@ -143,7 +143,7 @@ def _total_share(losses: PerExample, share: Tensor | None) -> Tensor:
     return counts.sum() if share is None else (share * counts).sum()
 
 
-def _quotient(total: Tensor, share: Tensor) -> Tensor:
+def quotient(total: Tensor, share: Tensor) -> Tensor:
     """`total / share`: NaN where nothing counts, as in `CrossEntropyLoss`, but without a gradient.
 
     One batch of ignored labels would otherwise turn every weight of a model into NaN.
