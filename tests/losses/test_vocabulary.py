@@ -50,6 +50,11 @@ def test_no_number(token: str) -> None:
     assert number_tokens({token: 0, "4": 1}).ids.tolist() == [1]
 
 
+def test_tokens_may_be_bytes() -> None:
+    found = number_tokens({b"12": 3, b" 7": 1, b"\xff": 0, b".": 2})
+    assert found.values.tolist() == [7, 12]
+
+
 def test_digits_only_leave_out_what_has_more_than_a_digit() -> None:
     vocabulary = {t: i for i, t in enumerate(["1", "Ġ2", "12", "-3", ".4", "<0x35>", "a"])}
     assert number_tokens(vocabulary, digits_only=True).values.tolist() == [1, 2, 5]

@@ -14,6 +14,7 @@ from wassloss.ground import GroundMetric, Ordinal
 from wassloss.losses.autograd import check_reverse_mode
 from wassloss.losses.functional import PerExample, at_least_single
 from wassloss.losses.modules import LARGEST_TABLE, REDUCTIONS, quotient
+from wassloss.losses.spec import check_ignore_index
 from wassloss.losses.vocabulary import Tokenizer, number_tokens, places, read_vocabulary
 from wassloss.targets import is_class_ids, read_target
 from wassloss.transport.dispatch import largest_block
@@ -126,13 +127,12 @@ class NumberTokenLoss(nn.Module):
         )
         self.largest_cost = min(largest_cost, self.metric.max_cost())
         self.mean_over_numbers = _checks.check_flag("mean_over_numbers", mean_over_numbers)
-        self.ignore_index, self.values = ignore_index, found.values
-        number = torch.full((int(found.ids[-1]) + 2,), -1)  # which number each token is, -1 if none
+        self.ignore_index, self.values = check_ignore_index(ignore_index), found.values
+        number = found.ids.new_full((int(found.ids[-1]) + 2,), -1)  # which one each token is
         number[found.ids] = torch.arange(len(found.ids), device=found.ids.device)
-        self.register_buffer("ids", found.ids, persistent=False)
-        self.register_buffer("_number", number.to(found.ids.device), persistent=False)
         written = found.written if places else None
-        self.register_buffer("_written", written, persistent=False)
+        for name, table in {"ids": found.ids, "_number": number, "_written": written}.items():
+            self.register_buffer(name, table, persistent=False)
 
     @classmethod
     def as_in_paper(
@@ -186,10 +186,8 @@ class NumberTokenLoss(nn.Module):
         traced = not (_checks.can_read_values() and _checks.has_memory(rows))
         compute = _composed if traced else _with_gradient
         value, slope = compute(self, rows, _Labels(labels, number, scale, counts))
-        value = value * read.weights.squeeze(1).to(
-            value.dtype
-        )  # 1, or NaN for a label that is out of range
-        return PerExample(value, shape, read, counts, slope)
+        valid = read.weights.squeeze(1).to(value.dtype)  # 1, or NaN for a label out of range
+        return PerExample(value * valid, shape, read, counts, slope)
 
     def _shaped(self, logits: Tensor, target: Tensor) -> tuple[Tensor, torch.Size]:
         """Logits as `(labels, vocabulary)`, and the target's shape."""
@@ -225,7 +223,7 @@ class NumberTokenLoss(nn.Module):
             scale = scale * (counted / is_number.sum().clamp(min=1))
         return scale
 
-    def term_of(self, log_h: Tensor, number: Tensor) -> Tensor:
+    def _term(self, log_h: Tensor, number: Tensor) -> Tensor:
         """The second term, `(labels,)`, of log-probabilities `(labels, numbers)`."""
         dtype, largest = log_h.dtype, self.largest_cost
         log_mass = log_h.logsumexp(1)
@@ -260,7 +258,7 @@ def _composed(loss: NumberTokenLoss, rows: Tensor, given: _Labels) -> tuple[Tens
     log_h = at_least_single(rows).log_softmax(1)
     value = -log_h.gather(1, labels.unsqueeze(1)).squeeze(1)
     value = value if counts is None else torch.where(counts, value, 0.0)
-    term = loss.term_of(log_h[:, loss.ids], number.clamp(min=0))
+    term = loss._term(log_h[:, loss.ids], number.clamp(min=0))
     return value + scale.to(value.dtype) * term, None
 
 
@@ -276,22 +274,24 @@ def _with_gradient(
     x, label = rows.detach(), labels.unsqueeze(1)
     value = x.new_empty(len(x), dtype=at_least_single(x[:0]).dtype)
     gradient = torch.empty_like(x) if needs_gradient else None
-    block = largest_block(x.device) if x.is_cuda else IN_CACHE
-    size = max(1, block // x.shape[1])
-    for part in (slice(first, first + size) for first in range(0, len(x), size)):
-        log_h = at_least_single(x[part]).log_softmax(1)
-        value[part] = -log_h.gather(1, label[part]).squeeze(1)
-        if gradient is not None:
-            gradient[part] = log_h.exp_().scatter_add_(
-                1, label[part], -torch.ones_like(log_h[:, :1])
-            )
-    log_sum = value + x.gather(1, label).squeeze(1)
+    size = max(1, (largest_block(x.device) if x.is_cuda else IN_CACHE) // x.shape[1])
+    starts = range(0, max(1, len(x)), size)
     chosen = (number >= 0).nonzero()  # (n, 1)
     which = chosen.squeeze(1)
-    log_h = x[chosen, loss.ids] - log_sum[chosen]  # (n, numbers)
+    chosen_in = chosen.split(torch.bincount(which // size, minlength=len(starts)).tolist())
+    blocks = []
+    for start, own in zip(starts, chosen_in, strict=True):
+        part = slice(start, start + size)
+        log_h = at_least_single(x[part]).log_softmax(1)
+        value[part] = -log_h.gather(1, label[part]).squeeze(1)
+        blocks.append(log_h[own - start, loss.ids])
+        if gradient is not None:
+            one = torch.ones_like(log_h[:, :1])
+            gradient[part] = log_h.exp_().scatter_add_(1, label[part], -one)
+    log_h = torch.cat(blocks)  # (n, numbers)
     with torch.set_grad_enabled(needs_gradient):
         log_h.requires_grad_(needs_gradient)
-        term = scale[which].to(value.dtype) * loss.term_of(log_h, number[which])
+        term = scale[which].to(value.dtype) * loss._term(log_h, number[which])
     value[which] += term.detach()
     if counts is not None:
         value = torch.where(counts, value, 0.0)

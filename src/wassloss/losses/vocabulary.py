@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ class _HasVocabulary(Protocol):
     def get_vocab(self) -> dict[str, int]: ...
 
 
-Tokenizer: TypeAlias = _HasVocabulary | Mapping[str, int]
+Tokenizer: TypeAlias = _HasVocabulary | Mapping[str, int] | Mapping[bytes, int]
 
 
 class NumberTokens(NamedTuple):
@@ -37,7 +37,7 @@ class NumberTokens(NamedTuple):
     written: Tensor | None  # (largest id + 2, 4); None where only values are known
 
 
-def read_vocabulary(tokenizer: Tokenizer) -> Mapping[str, int]:
+def read_vocabulary(tokenizer: Tokenizer) -> Mapping[Any, int]:
     """Ids by token."""
     read = getattr(tokenizer, "get_vocab", None)
     vocabulary = read() if callable(read) else tokenizer
@@ -57,12 +57,13 @@ def number_tokens(tokenizer: Tokenizer | Tensor, digits_only: bool = False) -> N
     values: dict[int, float] = {}
     written: dict[int, tuple[int, int, int, int]] = {}
     for token, given in vocabulary.items():
-        found = _NUMBER.fullmatch(_BYTE.sub(_character, token))
+        text = token.decode(errors="replace") if isinstance(token, bytes) else token
+        found = _NUMBER.fullmatch(_BYTE.sub(_character, text))
         if found is None:
             continue
         space, sign, whole, point, part = found.groups()
         digits = len(whole) + len(part)
-        if not digits and token != ".":
+        if not digits and text != ".":
             continue
         number = operator.index(given)
         if number < 0:
