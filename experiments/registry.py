@@ -11,6 +11,7 @@ from experiments.figures import (
     missing,
     mnist,
     networks,
+    numbers,
     ordinal,
     relaxed,
     relaxed_tags,
@@ -35,6 +36,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         missing,
         relaxed_tags,
         networks,
+        numbers,
     )
 }
 

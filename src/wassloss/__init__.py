@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wassloss.losses import (
         LinearWassersteinLoss,
         NearestWassersteinLoss,
+        NumberTokenLoss,
         RelaxedWassersteinLoss,
         WassersteinLoss,
         solve,
@@ -45,6 +46,7 @@ __all__ = [
     "ConvergenceWarning",
     "LinearWassersteinLoss",
     "NearestWassersteinLoss",
+    "NumberTokenLoss",
     "RelaxedWassersteinLoss",
     "Solution",
     "SparseTarget",
@@ -76,6 +78,7 @@ _ROOM_OF = {
     "ConvergenceWarning": "transport",
     "LinearWassersteinLoss": "losses",
     "NearestWassersteinLoss": "losses",
+    "NumberTokenLoss": "losses",
     "RelaxedWassersteinLoss": "losses",
     "Solution": "transport",
     "SparseTarget": "targets",

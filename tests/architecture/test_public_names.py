@@ -10,9 +10,10 @@ import wassloss
 
 NAMES = {
     "wassloss": """
-        ConvergenceWarning LinearWassersteinLoss NearestWassersteinLoss RelaxedWassersteinLoss
-        Solution SparseTarget TrainingPlan WassersteinClassifier WassersteinClassifierCV
-        WassersteinLoss WassersteinMeasureRegressor compare load solve train wasserstein
+        ConvergenceWarning LinearWassersteinLoss NearestWassersteinLoss NumberTokenLoss
+        RelaxedWassersteinLoss Solution SparseTarget TrainingPlan WassersteinClassifier
+        WassersteinClassifierCV WassersteinLoss WassersteinMeasureRegressor compare load solve
+        train wasserstein
         data estimators ground losses models runs scores training transport
     """,
     "wassloss.data": """
@@ -28,8 +29,8 @@ NAMES = {
         load
     """,
     "wassloss.losses": """
-        LinearWassersteinLoss NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss
-        baselines solve wasserstein
+        LinearWassersteinLoss NearestWassersteinLoss NumberTokenLoss RelaxedWassersteinLoss
+        WassersteinLoss baselines solve wasserstein
     """,
     "wassloss.losses.baselines": """
         ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss

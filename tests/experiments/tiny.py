@@ -10,12 +10,14 @@ from experiments.figures import (
     lattice,
     missing,
     mnist,
+    numbers,
     ordinal,
     relaxed,
     relaxed_tags,
     tags,
     tradeoff,
 )
+from experiments.lab.decoders import Size
 from experiments.lab.families import Budget
 
 FEW = Budget(1, 1, (0.0005,))
@@ -50,6 +52,10 @@ SETTINGS: dict[str, Any] = {
         most=100, without={}, less=(5.0,),
     ),
     "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),
+    "numbers": numbers.Settings(
+        tasks=(("product", 3),), size=Size(width=16, layers=1, heads=2, batch=8, steps=4),
+        tuning_steps=2, examples=50, held_out=20, seeds=2,
+    ),
     "ordinal": ordinal.Settings(budget=FEW, iterations=10, seeds=2, folds=3),
     "hierarchy": hierarchy.Settings(
         families=("kl", "decoded", "plan"), budget=FEW, iterations=10, seeds=2, least=100,

@@ -47,6 +47,31 @@ def test_hugging_face_trainer(example, tmp_path: Path) -> None:
     assert after < 0.8 * before
 
 
+def test_numbers_in_a_loop(example) -> None:
+    before, after = example("numbers_pytorch_loop").main(epochs=40)
+    assert after < 0.2 * before
+
+
+@torch_about_itself
+@pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
+@pytest.mark.filterwarnings("ignore:The number of training batches")
+def test_numbers_with_lightning(example) -> None:
+    before, after = example("numbers_lightning", "lightning").main(epochs=20)
+    assert after < 0.2 * before
+
+
+def test_numbers_with_trainer(example, tmp_path: Path) -> None:
+    before, after = example("numbers_trainer", "transformers", "accelerate").main(
+        str(tmp_path), epochs=20
+    )
+    assert after < 0.2 * before
+
+
+def test_numbers_with_trl(example, tmp_path: Path) -> None:
+    before, after = example("numbers_trl", "trl").main(str(tmp_path), epochs=20)
+    assert after < 0.2 * before
+
+
 def test_scikit_learn_search(example) -> None:
     best, off = example("scikit_learn_search").main()
     assert set(best) == {

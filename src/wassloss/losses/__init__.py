@@ -34,10 +34,12 @@ from wassloss.losses.modules import (
     RelaxedWassersteinLoss,
     WassersteinLoss,
 )
+from wassloss.losses.number_tokens import NumberTokenLoss
 
 __all__ = [
     "LinearWassersteinLoss",
     "NearestWassersteinLoss",
+    "NumberTokenLoss",
     "RelaxedWassersteinLoss",
     "WassersteinLoss",
     "baselines",

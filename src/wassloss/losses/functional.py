@@ -237,7 +237,7 @@ def _read_masses(h: Tensor, y: Target, spec: LossSpec) -> tuple[Tensor, SparseTa
     _checks.check_prediction("h", h, metric.size, metric.device, -1)
     if h.dim() > 2:
         raise ValueError(f"h must have shape (batch, labels) or (labels,), got {tuple(h.shape)}")
-    masses = _working(h).reshape(-1, metric.size)
+    masses = at_least_single(h).reshape(-1, metric.size)
     marks = _checks.check_masses(masses.detach(), "h")
     target = read_target(y, metric.size, h.shape[:-1], masses)[0].marked(marks)
     if spec.objective.balanced:
@@ -253,7 +253,7 @@ def _shaped(
     """Logits as `(batch, labels)`, a dense target with its labels last, and the batch's shape."""
     metric, label_dim = spec.metric, 0 if isinstance(x, Tensor) and x.dim() == 1 else 1
     _checks.check_prediction(name, x, metric.size, metric.device, label_dim)
-    rows = _working(x)
+    rows = at_least_single(x)
     _checks.check_fits("kl_weight", spec.kl_weight, rows.dtype)
     if x.dim() == 2 and not is_dense(target):  # nothing to move
         return rows, target, x.shape[:1]
@@ -275,7 +275,7 @@ def _checked(
     return rows, read.marked(inputs.check_logits(rows.detach(), name)), counts
 
 
-def _working(x: Tensor) -> Tensor:
+def at_least_single(x: Tensor) -> Tensor:
     """At least single precision: half precision has too few digits for `M/ε`."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 

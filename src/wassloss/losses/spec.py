@@ -107,7 +107,7 @@ class LossSpec:
             check_strength("softening", softening),
             check_strength("transport_weight", transport_weight),
             bool(normalize_target),
-            _ignore_index(ignore_index),
+            check_ignore_index(ignore_index),
         )
 
 
@@ -145,7 +145,7 @@ def _gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
     return pair[0], pair[1]
 
 
-def _ignore_index(value: SupportsIndex) -> int:
+def check_ignore_index(value: SupportsIndex) -> int:
     """A class id that int64 holds; it need not occur."""
     try:
         index = None if isinstance(value, bool) else operator.index(value)
