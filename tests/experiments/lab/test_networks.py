@@ -20,7 +20,7 @@ from experiments.lab.networks.losses import (
     chained,
     families_for,
 )
-from experiments.lab.networks.scoring import expected_calibration_error, score
+from experiments.lab.networks.scoring import score
 from experiments.lab.networks.tasks import Part, Recipe, Task, perceptron
 from experiments.lab.networks.trials import Job, Run, Trial, choose, draw_trials, run
 from tests.data.places import needs
@@ -105,14 +105,6 @@ def test_scores_of_labels_by_hand() -> None:
     assert found["least cost: grave"] == found["right"] == 0
     assert found["nll"] == pytest.approx(-np.log(0.3), rel=1e-5)
     assert found["rps"] == pytest.approx(0.4**2 + 0.4**2 + 0.7**2, rel=1e-5)
-
-
-def test_calibration_error_of_a_perfect_and_of_a_boasting_model() -> None:
-    y = torch.tensor([0, 0, 0, 1])
-    h = torch.tensor([[0.75, 0.25]]).expand(4, 2)
-    assert expected_calibration_error(h, y) == pytest.approx(0.0, abs=1e-6)
-    certain = torch.tensor([[1.0, 0.0]]).expand(4, 2)
-    assert expected_calibration_error(certain, y) == pytest.approx(0.25)
 
 
 def test_every_family_has_the_same_rates_and_penalties() -> None:
