@@ -24,14 +24,16 @@ NAMES = {
         WassersteinMeasureRegressor compare make_scorer mean_distance
     """,
     "wassloss.ground": """
-        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree lca_heights load
+        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree load taxonomy
     """,
     "wassloss.losses": """
         NearestWassersteinLoss RelaxedWassersteinLoss WassersteinLoss baselines solve wasserstein
     """,
     "wassloss.losses.baselines": """
-        ExpectedCostLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss
-        SquaredEMDLoss WeightedSum
+        CORALLoss CORNLoss CumulativeJensenShannonLoss ExpectedCostLoss
+        HierarchicalCrossEntropyLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss
+        QuadraticFormLoss SoftLabelLoss SquaredEMDLoss WassersteinDiceLoss WeightedKappaLoss
+        WeightedSum
     """,
     "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",
     "wassloss.runs": "Settings TrainedRun fit load",

@@ -145,7 +145,8 @@ def test_certainty_and_the_edges_of_bins() -> None:
     assert found == pytest.approx(abs(0.5 + 0.4 - 1) / 2)
 
 
-TREE = wl.ground.lca_heights([("a", "x", "1"), ("a", "x", "2"), ("a", "y", "3"), ("b", "z", "4")])
+PATHS = [("a", "x", "1"), ("a", "x", "2"), ("a", "y", "3"), ("b", "z", "4")]
+TREE = wl.ground.Tree.from_paths(PATHS, distance="lca_height")
 
 
 def test_mistakes_in_a_taxonomy_by_hand() -> None:

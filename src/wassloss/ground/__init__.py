@@ -13,7 +13,7 @@ from wassloss.ground.grid import Grid
 from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.ordinal import Ordinal
 from wassloss.ground.storage import load
-from wassloss.ground.taxonomy import lca_heights
+from wassloss.ground.taxonomy import taxonomy
 from wassloss.ground.tree import Tree
 
 __all__ = [
@@ -26,6 +26,6 @@ __all__ = [
     "Matrix",
     "Ordinal",
     "Tree",
-    "lca_heights",
     "load",
+    "taxonomy",
 ]

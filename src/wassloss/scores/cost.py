@@ -94,7 +94,7 @@ def distance_at_k(
     .. math:: \frac1k \sum_{l=1}^k \sum_j \frac{y_j}{\sum_i y_i} d(\hat\kappa_l, j)
 
     For class ids, with heights of lowest common ancestors as the metric
-    (:func:`wassloss.ground.lca_heights`), it is the hierarchical distance@k of Bertinetto et al.
+    (`Tree(…, distance="lca_height")`), it is the hierarchical distance@k of Bertinetto et al.
     (2020), and equals :func:`top_k_cost`. To judge another decision, pass its labels as one-hot
     scores. Arguments are those of :func:`top_k_cost`.
 

@@ -95,7 +95,7 @@ def _per_class(scores: Numbers, target: AnyTarget, sample_weight: Numbers | None
 
 def _class_errors(sums: Tensor) -> Tensor:
     """The mean absolute error of each class that occurs."""
-    off, weight = sums.reshape(2, -1)
+    off, weight = sums.reshape(2, -1).unbind()
     occurs = weight > 0
     return off[occurs] / weight[occurs]
 
