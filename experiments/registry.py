@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments.figures import (
+    boosting,
     bound,
     examples,
     frontier,
@@ -35,6 +36,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         missing,
         relaxed_tags,
         networks,
+        boosting,
     )
 }
 
