@@ -21,6 +21,7 @@ from scipy.special import softmax
 from experiments.corpora.ordered import FILES, ordered_table
 from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
+from experiments.lab.style import COLORS, MARKERS, finish, new_figure, state_sizes
 from wassloss import boosting, scores
 from wassloss.ground import Ordinal
 
@@ -74,31 +75,34 @@ def _one_set(name: str, settings: Settings) -> dict[str, Any]:
         mixed = np.random.default_rng(seed + 1).permutation(rest)
         held, train = np.split(mixed, [len(rest) // 4])
         parts = [(X[rows], y[rows]) for rows in (train[: settings.most], held, test)]
-        for objective, decision in product(TITLES, DECISIONS):
-            key = objective if objective == "regression" else f"{objective}, {decision}"
-            if len(runs.setdefault(key, [])) <= seed:
-                runs[key].append(_tuned(parts, labels, objective, decision, settings))
+        for objective in TITLES:
+            boosters = _boosters(*parts[0], labels, objective, settings)
+            for decision in DECISIONS if objective != "regression" else ("",):
+                key = f"{objective}, {decision}" if decision else objective
+                tuned = _tuned(parts, labels, boosters, decision, settings)
+                runs.setdefault(key, []).append(tuned)
     return {"labels": labels, "examples": len(y), "test": len(test)} | _summary(runs)
+
+
+Boosters = dict[tuple[float, int], Any]  # by learning rate and leaves
 
 
 def _tuned(
     parts: list[tuple[Array, NDArray[np.int64]]],
     labels: int,
-    objective: str,
+    boosters: Boosters,
     decision: str,
     settings: Settings,
 ) -> dict[str, Any]:
     """Scores on the test part of what is best on the part to choose by."""
-    (x_train, y_train), (x_held, y_held), (x_test, y_test) = parts
+    _, (x_held, y_held), (x_test, y_test) = parts
     options = []
-    for rate, leaves in product(settings.rates, settings.leaves):
-        booster = _booster(x_train, y_train, labels, objective, rate, leaves, settings.rounds[-1])
+    for (rate, leaves), booster in boosters.items():
         for rounds in settings.rounds:
-            guess, _ = _answer(booster, x_held, labels, objective, decision, rounds)
-            off = float(np.abs(guess - y_held).mean())
-            options.append((off, rounds, rate, leaves, booster))
-    off, rounds, rate, leaves, booster = min(options, key=lambda option: option[:4])
-    guess, h = _answer(booster, x_test, labels, objective, decision, rounds)
+            guess, _ = _answer(booster, x_held, labels, decision, rounds)
+            options.append((float(np.abs(guess - y_held).mean()), rounds, rate, leaves))
+    off, rounds, rate, leaves = min(options)
+    guess, h = _answer(boosters[rate, leaves], x_test, labels, decision, rounds)
     one_hot = np.eye(labels)[guess]
     found: dict[str, Any] = {
         "chosen": {"rate": rate, "leaves": leaves, "rounds": rounds, "validation": off},
@@ -113,32 +117,33 @@ def _tuned(
     return found
 
 
-def _booster(
-    X: Array,
-    y: NDArray[np.int64],
-    labels: int,
-    objective: str,
-    rate: float,
-    leaves: int,
-    rounds: int,
-) -> Any:
+def _boosters(
+    X: Array, y: NDArray[np.int64], labels: int, objective: str, settings: Settings
+) -> Boosters:
     import lightgbm  # here, for it is needed by this experiment alone
 
-    chosen: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "cross-entropy": {"objective": "multiclass", "num_class": labels},
         "wasserstein": {"objective": boosting.objective(Ordinal(labels)), "num_class": labels},
         "regression": {"objective": "regression_l1"},
-    }[objective]
-    common = {"learning_rate": rate, "num_leaves": leaves, "verbose": -1, "num_threads": 1}
-    return lightgbm.train({**chosen, **common, "seed": 0}, lightgbm.Dataset(X, y), rounds)
+    }
+    chosen = options[objective] | {"verbose": -1, "num_threads": 1, "seed": 0}
+    return {
+        (rate, leaves): lightgbm.train(
+            {**chosen, "learning_rate": rate, "num_leaves": leaves},
+            lightgbm.Dataset(X, y),
+            settings.rounds[-1],
+        )
+        for rate, leaves in product(settings.rates, settings.leaves)
+    }
 
 
 def _answer(
-    booster: Any, X: Array, labels: int, objective: str, decision: str, rounds: int
+    booster: Any, X: Array, labels: int, decision: str, rounds: int
 ) -> tuple[NDArray[np.int64], Array | None]:
-    """Labels, and probabilities where the objective has them."""
+    """Labels, and probabilities unless a regression has none."""
     raw: Array = booster.predict(X, num_iteration=rounds, raw_score=True)
-    if objective == "regression":
+    if not decision:
         return raw.round().clip(0, labels - 1).astype(np.int64), None
     h = softmax(raw, axis=1)
     guess: NDArray[np.int64] = (
@@ -166,28 +171,29 @@ def _summary(runs: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 def draw(result: Result) -> dict[str, Figure]:
     """How much nearer than cross-entropy each is, by set and decision."""
-    from matplotlib import pyplot as plt
-
     found = result["found"]
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
-    for axis, decision in zip(axes, DECISIONS, strict=True):
-        for place, (key, colour) in enumerate(
-            ((f"wasserstein, {decision}", "#c1272d"), ("regression", "#999999"))
-        ):
-            if key == "regression" and decision == DECISIONS[0]:
-                continue
-            for row, own in enumerate(found.values()):
-                gap = own["gaps"][key]
-                base = own["means"][f"cross-entropy, {decision}"]["distance"]
-                low, mean, high = (100 * gap[end] / base for end in ("low", "mean", "high"))
-                at, label = row + 0.2 * place, TITLES[key.split(", ")[0]] if row == 0 else None
-                axis.plot([low, high], [at, at], color=colour)
-                axis.plot(mean, at, "o", color=colour, label=label)
-        axis.axvline(0, color="black", linewidth=0.5)
-        axis.set_title(f"{decision} label", fontsize=10)
-        axis.set_xlabel("mean distance against cross-entropy, %")
-    axes[0].set_yticks(range(len(found)), list(found))
-    axes[1].legend(frameon=False, fontsize=8)
+    figure, axes = new_figure(1, 2, (8.5, 3.4))
+    for axis, decision in zip(axes[0], DECISIONS, strict=True):
+        keys = [f"wasserstein, {decision}"]
+        if decision == DECISIONS[1]:
+            keys.append("regression")
+        for place, key in enumerate(keys):
+            rows = np.arange(len(found)) + 0.2 * place
+            base = [
+                own["means"][f"cross-entropy, {decision}"]["distance"] for own in found.values()
+            ]
+            low, mean, high = (
+                100 * np.array([own["gaps"][key][end] for own in found.values()]) / base
+                for end in ("low", "mean", "high")
+            )
+            title = TITLES[key.partition(",")[0]]
+            axis.hlines(rows, low, high, color=COLORS[place])
+            axis.plot(mean, rows, MARKERS[place], color=COLORS[place], label=title)
+        axis.axvline(0, color="black", linewidth=0.6)
+        axis.set_yticks(range(len(found)), list(found))
+        finish(axis, f"{decision} label", "mean distance against cross-entropy, %", "data set")
+    seeds = result["settings"]["seeds"]
+    state_sizes(figure, f"{seeds} seeds; 95 % intervals; all tuned on the same grid")
     return {"distance": figure}
 
 

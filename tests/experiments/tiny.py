@@ -3,6 +3,7 @@
 from typing import Any
 
 from experiments.figures import (
+    boosting,
     bound,
     examples,
     frontier,
@@ -50,6 +51,9 @@ SETTINGS: dict[str, Any] = {
         most=100, without={}, less=(5.0,),
     ),
     "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),
+    "boosting": boosting.Settings(
+        sets=("machine",), seeds=2, rates=(0.1,), leaves=(4,), rounds=(2, 4)
+    ),
     "ordinal": ordinal.Settings(budget=FEW, iterations=10, seeds=2, folds=3),
     "hierarchy": hierarchy.Settings(
         families=("kl", "decoded", "plan"), budget=FEW, iterations=10, seeds=2, least=100,
