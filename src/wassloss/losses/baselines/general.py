@@ -131,7 +131,6 @@ class SoftLabelLoss(WassersteinLoss):
     Args:
         metric: the ground metric, or a matrix of distances.
         beta: how sharp; infinitely sharp is cross-entropy.
-        weight: of each class, `(labels,)`.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import wassloss as wl
@@ -140,14 +139,7 @@ class SoftLabelLoss(WassersteinLoss):
     tensor(0.)
     """
 
-    def __init__(
-        self,
-        metric: AnyMetric,
-        *,
-        beta: float = 1.0,
-        weight: Tensor | None = None,
-        reduction: str = "mean",
-    ) -> None:
+    def __init__(self, metric: AnyMetric, *, beta: float = 1.0, reduction: str = "mean") -> None:
         if not check_strength("beta", beta) > 0:
             raise ValueError(f"beta must be positive, got {beta}")
         super().__init__(
@@ -157,7 +149,6 @@ class SoftLabelLoss(WassersteinLoss):
             transport_weight=0.0,
             normalize_target=True,
             own_units=True,
-            weight=weight,
             reduction=reduction,
         )
 

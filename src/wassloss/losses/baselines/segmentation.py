@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
-import torch
 from torch import Tensor
 
-from wassloss._checks import check_choice, check_strength
+from wassloss._checks import check_strength
 from wassloss.losses.baselines.per_example import AnyMetric, PerExampleLoss, cost_table
-
-Weighting = Literal["default", "GDL"]
 
 
 class WassersteinDiceLoss(PerExampleLoss):
@@ -21,20 +16,17 @@ class WassersteinDiceLoss(PerExampleLoss):
         \qquad W_p = \sum_i h_{pi} M_{i y_p} / \max M
 
     over the pixels p of an image, one value per image. Pixels of the background add errors, but no
-    hits (:math:`\alpha = 0`); all other labels have :math:`\alpha = 1`. With ``weighting="GDL"``,
-    :math:`\alpha` is one over the number of the label's pixels plus one, and weighs errors, too
-    (Tilborghs et al., 2020).
+    hits: :math:`\alpha = 0`, and 1 for all other labels.
 
     Args:
         metric: the ground metric, or a matrix of distances, divided by the largest cost.
         background: the label of the background.
-        weighting: ``"default"`` or ``"GDL"``.
         smooth: added to numerator and denominator.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Logits are `(batch, labels, …)`, targets class ids `(batch, …)`.
 
-    >>> import wassloss as wl
+    >>> import torch, wassloss as wl
     >>> loss_fn = WassersteinDiceLoss(wl.ground.Matrix([[0, 1, 1], [1, 0, 0.5], [1, 0.5, 0]]))
     >>> loss_fn(torch.zeros(2, 3, 4, 4), torch.ones(2, 4, 4, dtype=torch.long))
     tensor(0.3333)
@@ -47,17 +39,14 @@ class WassersteinDiceLoss(PerExampleLoss):
         metric: AnyMetric,
         *,
         background: int = 0,
-        weighting: Weighting = "default",
         smooth: float = 1e-5,
         reduction: str = "mean",
     ) -> None:
         cost = cost_table(metric)
         super().__init__(len(cost), reduction=reduction)
-        check_choice("weighting", weighting, get_args(Weighting))
         if background not in range(len(cost)):
             raise ValueError(f"background must be in 0..{len(cost) - 1}, got {background!r}")
-        self.background, self.weighting = background, weighting
-        self.smooth = check_strength("smooth", smooth)
+        self.background, self.smooth = background, check_strength("smooth", smooth)
         self.register_buffer("distance", cost / cost.max(), persistent=False)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
@@ -65,17 +54,8 @@ class WassersteinDiceLoss(PerExampleLoss):
         h = logits.flatten(2).softmax(1)  # (batch, labels, pixels)
         to_each = self.distance.to(h.dtype) @ h  # row j: the cost to label j
         error = to_each.gather(1, ids.unsqueeze(1)).squeeze(1)  # (batch, pixels)
-        weight = self._label_weights(ids, h).gather(1, ids)
-        hits = 2 * (weight * (1 - error)).sum(1)
-        errors = (weight * error if self.weighting == "GDL" else error).sum(1)
-        return 1 - (hits + self.smooth) / (hits + errors + self.smooth)
-
-    def _label_weights(self, ids: Tensor, like: Tensor) -> Tensor:
-        """The weight of each label in each image, `(batch, labels)`."""
-        zeros = like.new_zeros(len(ids), self.labels)
-        if self.weighting == "GDL":
-            return 1 / (zeros.scatter_add(1, ids, torch.ones_like(ids, dtype=like.dtype)) + 1)
-        return (zeros + 1).index_fill(1, torch.tensor(self.background, device=ids.device), 0.0)
+        hits = 2 * ((ids != self.background) * (1 - error)).sum(1)
+        return 1 - (hits + self.smooth) / (hits + error.sum(1) + self.smooth)
 
     def _checked(self, logits: Tensor, target: Tensor) -> Tensor:
         shape = tuple(logits.shape)
