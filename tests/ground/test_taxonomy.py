@@ -106,6 +106,14 @@ def test_several_parents_by_hand() -> None:
     assert inner.distance().tolist() == [[0, 2, 2], [2, 0, 2], [2, 2, 0]]
 
 
+def test_heights_may_break_the_triangle_inequality() -> None:
+    far = {"pet": ["a"], "a": ["thing"], "canine": ["b"], "b": ["thing"]}
+    metric = taxonomy(
+        {"dog": ["pet", "canine"], "wolf": ["canine"], "cat": ["pet"]} | far, distance="lca_height"
+    )
+    assert metric.distance().tolist() == [[0, 1, 1], [1, 0, 3], [1, 3, 0]]
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -115,6 +123,7 @@ def test_several_parents_by_hand() -> None:
         (lambda: taxonomy(SEVERAL, distance="up"), ValueError, "distance must be 'path' or 'lca_h"),
         (lambda: taxonomy({"a": ["b"], "b": ["a"]}), ValueError, "parents must have no cycle"),
         (lambda: taxonomy(SEVERAL, ["fish"]), ValueError, "labels must be notions .* got fish"),
+        (lambda: taxonomy({"a": "bc"}), TypeError, r"parents\['a'\] must be a sequence of names"),
         (lambda: taxonomy({}), ValueError, "labels must be notions of the taxonomy, got none"),
         (
             lambda: taxonomy({"a": ["b"], "c": ["d"]}),

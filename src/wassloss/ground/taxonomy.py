@@ -42,6 +42,9 @@ def taxonomy(
     tensor([0., 2., 2.])
     """
     check_choice("distance", distance, ("path", "lca_height"))
+    for name, above in parents.items():
+        if isinstance(above, str):
+            raise TypeError(f"parents[{name!r}] must be a sequence of names, got {above!r}")
     try:
         order = list(graphlib.TopologicalSorter(parents).static_order())  # parents first
     except graphlib.CycleError as error:

@@ -52,8 +52,8 @@ class Accumulator(Metric):
 
     Args:
         function: the score, such as ``wl.scores.quadratic_weighted_kappa``.
-        *arguments, **keywords: those of the function after the data, but ``sample_weight`` and
-            ``reduction``.
+        *arguments: those of the function after the data.
+        **keywords: the same by name; neither ``sample_weight`` nor ``reduction``.
 
     >>> import torch, wassloss as wl
     >>> score = Accumulator(wl.scores.top_k_cost, wl.ground.Ordinal(4), k=[1, 2])
