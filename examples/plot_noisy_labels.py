@@ -64,7 +64,7 @@ def distances(side: int) -> dict[str, np.ndarray]:
     found = {}
     for name, loss_fn in losses.items():
         logits = torch.bmm(test, trained(x, y, side**2, loss_fn))
-        off = [float(wl.scores.expected_distance(each, truth, metric)) for each in logits]
+        off = [float(wl.scores.distance_at_k(each, truth, metric)) for each in logits]
         found[name] = np.reshape(off, (len(LEVELS), len(SEEDS)))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments.figures import (
+    boosting,
     bound,
     examples,
     frontier,
@@ -37,6 +38,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         relaxed_tags,
         networks,
         numbers,
+        boosting,
     )
 }
 

@@ -125,7 +125,7 @@ def test_scores_are_those_of_the_cpu(metric):
     tags = torch.zeros(BATCH, LABELS).scatter_(1, target, 1.0)
     for score in (
         lambda x, y, m: wl.scores.top_k_cost(x, y, m, k=range(1, 6)),
-        wl.scores.expected_distance,
+        wl.scores.distance_at_k,
         lambda x, y, m: wl.scores.mean_wasserstein(x, y, m, normalize_target=True),
         lambda x, y, m: wl.scores.ranking_auc(x, y),
         lambda x, y, m: wl.scores.ranking_auc(x, y, per="label"),

@@ -30,6 +30,8 @@ def test_there_are_enough_to_look_at() -> None:
 )
 def test_example(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightning_fabric")
+    if example.stem == "plot_boosting":
+        pytest.importorskip("lightgbm")
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.switch_backend("agg")
     threads = torch.get_num_threads()

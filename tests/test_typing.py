@@ -71,8 +71,6 @@ def test_a_score_takes_epsilon() -> None:
     assert typed_keywords(scores.mean_wasserstein) >= {"epsilon", "gamma", "regularizer"}
     soft = scores.mean_wasserstein(h, y, metric, epsilon=0.5, regularizer="product")
     assert soft > scores.mean_wasserstein(h, y, metric)
-    pytest.importorskip("torchmetrics")
-    assert typed_keywords(accumulators.MeanWasserstein) >= {"epsilon", "gamma", "regularizer"}
 
 
 @pytest.mark.parametrize("name", sorted(public()))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import wassloss as wl
-from wassloss.scores.accumulators import TopKCost
+from wassloss.scores.accumulators import Accumulator
 
 
 class GradePatients(lightning.LightningModule):
@@ -19,7 +19,7 @@ class GradePatients(lightning.LightningModule):
         super().__init__()
         self.model = nn.Linear(features, metric.size)
         self.loss_fn = wl.WassersteinLoss(metric)
-        self.distance_off = TopKCost(metric)
+        self.distance_off = Accumulator(wl.scores.distance_at_k, metric)
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
         features, grades = batch

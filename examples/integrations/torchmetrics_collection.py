@@ -9,7 +9,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
 import wassloss as wl
-from wassloss.scores.accumulators import ExpectedDistance, MeanWasserstein, TopKCost
+from wassloss.scores.accumulators import Accumulator
 
 
 def main() -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -22,9 +22,9 @@ def main() -> tuple[dict[str, Tensor], dict[str, float]]:
     collection = MetricCollection(
         {
             "accuracy": MulticlassAccuracy(GRADES, average="micro"),
-            "distance off": TopKCost(metric),
-            "expected distance": ExpectedDistance(metric),
-            "wasserstein": MeanWasserstein(metric),
+            "distance off": Accumulator(wl.scores.mean_absolute_error),
+            "kappa": Accumulator(wl.scores.quadratic_weighted_kappa),
+            "wasserstein": Accumulator(wl.scores.mean_wasserstein, metric),
         }
     )
     for batch in range(0, len(x), 50):
@@ -33,8 +33,8 @@ def main() -> tuple[dict[str, Tensor], dict[str, float]]:
 
     at_once = {
         "accuracy": wl.scores.accuracy(probabilities, y),
-        "distance off": wl.scores.top_k_cost(probabilities, y, metric),
-        "expected distance": wl.scores.expected_distance(probabilities, y, metric),
+        "distance off": wl.scores.mean_absolute_error(probabilities, y),
+        "kappa": wl.scores.quadratic_weighted_kappa(probabilities, y),
         "wasserstein": wl.scores.mean_wasserstein(probabilities, y, metric),
     }
     return collection.compute(), {name: float(value) for name, value in at_once.items()}

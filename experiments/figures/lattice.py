@@ -29,7 +29,7 @@ from experiments.lab.style import COLORS, draw_band, finish, new_figure, state_s
 from wassloss.ground import Grid
 from wassloss.losses import WassersteinLoss
 from wassloss.models import LinearSoftmax
-from wassloss.scores import expected_distance
+from wassloss.scores import distance_at_k
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,7 +116,7 @@ def _tune(side: int, settings: Settings) -> dict[str, Any]:
     distances: dict[tuple[str, float, float, float], list[float]] = {}
     for job, model in zip(jobs, models, strict=True):
         x, y = _validation(side, job, settings)
-        score = float(expected_distance(_logits(model, x), y, Grid((side, side))))
+        score = float(distance_at_k(_logits(model, x), y, Grid((side, side))))
         distances.setdefault(job[:4], []).append(score)
     scores = {candidate: float(np.mean(found)) for candidate, found in distances.items()}
     best: dict[str, Any] = {}
@@ -166,7 +166,7 @@ def _train_side(side: int, best: dict[str, Any], settings: Settings) -> list[dic
                 "seed": job.seed,
                 "loss": job.loss,
                 "distance": float(
-                    expected_distance(_logits(model, test.features), test.target, metric)
+                    distance_at_k(_logits(model, test.features), test.target, metric)
                 ),
                 "train_exact_loss": objective,
             }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wassloss import (
+        boosting,
         data,
         estimators,
         ground,
@@ -55,6 +56,7 @@ __all__ = [
     "WassersteinClassifierCV",
     "WassersteinLoss",
     "WassersteinMeasureRegressor",
+    "boosting",
     "compare",
     "data",
     "estimators",

@@ -22,6 +22,7 @@ ROOMS = (
     "targets",
     "transport",
     "losses",
+    "boosting",
     "scores",
     "models",
     "data",

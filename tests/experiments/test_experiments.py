@@ -24,6 +24,7 @@ pytest.importorskip("matplotlib")
 
 
 NEEDED = {
+    "boosting": ("ordinal",),
     "mnist": ("mnist",),
     "hierarchy": ("flickr8k", "wordnet"),
     "relaxed-tags": ("flickr8k", "glove"),
@@ -40,6 +41,8 @@ def _missing(name: str) -> list[str]:
 def result(request, tmp_path_factory):
     if missing := _missing(request.param):
         pytest.skip(f"{' and '.join(missing)} is not in $WASSLOSS_DATA")
+    if request.param == "boosting":
+        pytest.importorskip("lightgbm")
     folder = tmp_path_factory.mktemp(request.param)
     experiment = EXPERIMENTS[request.param]
     return run_experiment(experiment, folder, settings=SETTINGS[request.param]), folder

@@ -3,6 +3,7 @@
 from typing import Any
 
 from experiments.figures import (
+    boosting,
     bound,
     examples,
     frontier,
@@ -55,6 +56,9 @@ SETTINGS: dict[str, Any] = {
     "numbers": numbers.Settings(
         tasks=(("product", 3),), size=Size(width=16, layers=1, heads=2, batch=8, steps=4),
         tuning_steps=2, examples=50, held_out=20, seeds=2,
+    ),
+    "boosting": boosting.Settings(
+        sets=("machine",), seeds=2, rates=(0.1,), leaves=(4,), rounds=(2, 4)
     ),
     "ordinal": ordinal.Settings(budget=FEW, iterations=10, seeds=2, folds=3),
     "hierarchy": hierarchy.Settings(

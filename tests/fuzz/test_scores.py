@@ -26,7 +26,7 @@ def test_scores(data: st.DataObject) -> None:
         target = in_form(y, form, dtype)
         return [
             wl.scores.top_k_cost(p, target, metric, k),
-            wl.scores.expected_distance(p, target, metric),
+            wl.scores.distance_at_k(p, target, metric),
             wl.scores.mean_wasserstein(p, target, metric),
             wl.scores.accuracy(p, target),
             wl.scores.precision_at_k(p, target, k),

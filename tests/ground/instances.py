@@ -52,6 +52,9 @@ FACTORIES: dict[str, Factory] = {
     "tree": lambda **common: Tree(
         [1, -1, 1, 0, 0, 2, 3], lengths=[1.0, 9.0, 0.5, 2.0, 0.25, 1.0, 3.0], **common
     ),
+    "tree heights": lambda **common: Tree(
+        [1, -1, 1, 0, 0, 2, 3], nodes=[6, 4, 0, 5], distance="lca_height", **common
+    ),
     "tree nodes": lambda **common: Tree([-1, 0, 0, 1, 1], nodes=[4, 0, 2], **common),
     "graph": lambda **common: Graph(_ring(6), **common),
     "matrix": lambda **common: Matrix(_points_on_a_circle(), **common),

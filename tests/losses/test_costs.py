@@ -356,7 +356,7 @@ def test_scores_charge_the_guess_for_the_truth() -> None:
     metric, C = Cost(torch.from_numpy(costs()), power=2.0), costs()
     first = C[order[:, 0], ids]
     assert wl.scores.top_k_cost(scores, ids, metric) == pytest.approx(first.mean())
-    assert wl.scores.expected_distance(scores, ids, metric) == pytest.approx(first.mean())
+    assert wl.scores.distance_at_k(scores, ids, metric) == pytest.approx(first.mean())
     squares = wl.scores.top_k_cost(scores, ids, metric, charge="cost", reduction="none")
     np.testing.assert_allclose(squares, first**2)
     _, y = target_of("few")
@@ -367,7 +367,7 @@ def test_scores_charge_the_guess_for_the_truth() -> None:
     ]
     assert wl.scores.top_k_cost(scores, y, metric, k=2) == pytest.approx(np.mean(nearest))
     expected = [row @ C[guesses[0]] for guesses, row in zip(order, y, strict=True)]
-    found = wl.scores.expected_distance(scores, y, metric, reduction="none")
+    found = wl.scores.distance_at_k(scores, y, metric, reduction="none")
     np.testing.assert_allclose(found, expected)
     h = random_masses(BATCH, K, seed=2)
     transport = wl.scores.mean_wasserstein(h.numpy(), y, metric, reduction="none")

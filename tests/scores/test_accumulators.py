@@ -3,7 +3,6 @@
 import builtins
 import copy
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,36 +24,31 @@ Pair = tuple[Callable[[], Any], Callable[..., Tensor]]
 POOLED: Mapping[str, Any] = {"per": "pooled"}
 
 
+def pair(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Pair:
+    return (
+        lambda: accumulators.Accumulator(function, *arguments, **keywords),
+        lambda x, y, **weight: function(x, y, *arguments, **keywords, **weight),
+    )
+
+
 def pairs() -> dict[str, Pair]:
-    """Each accumulating score, and the function whose mean it is."""
+    """Each accumulating score, and the function that it is over all batches."""
     a = accumulators
     return {
-        "TopKCost": (
-            lambda: a.TopKCost(METRIC, 2),
-            lambda x, y, **kw: scores.top_k_cost(x, y, METRIC, 2, **kw),
+        "top_k_cost": pair(scores.top_k_cost, METRIC, 2),
+        "top_k_cost, several": pair(scores.top_k_cost, METRIC, [1, 3], charge="cost"),
+        "distance_at_k": pair(scores.distance_at_k, METRIC),
+        "mistake_severity": pair(scores.mistake_severity, METRIC),
+        "mean_wasserstein": pair(
+            scores.mean_wasserstein, METRIC, normalize_target=True, epsilon=0.1
         ),
-        "TopKCost, several": (
-            lambda: a.TopKCost(METRIC, [1, 3], charge="cost"),
-            lambda x, y, **kw: scores.top_k_cost(x, y, METRIC, [1, 3], charge="cost", **kw),
-        ),
-        "ExpectedDistance": (
-            lambda: a.ExpectedDistance(METRIC),
-            lambda x, y, **kw: scores.expected_distance(x, y, METRIC, **kw),
-        ),
-        "MeanWasserstein": (
-            lambda: a.MeanWasserstein(METRIC, normalize_target=True, epsilon=0.1),
-            lambda x, y, **kw: scores.mean_wasserstein(
-                x, y, METRIC, normalize_target=True, epsilon=0.1, **kw
-            ),
-        ),
-        "PrecisionAtK": (
-            lambda: a.PrecisionAtK(2),
-            lambda x, y, **kw: scores.precision_at_k(x, y, 2, **kw),
-        ),
-        "RecallAtK": (
-            lambda: a.RecallAtK([1, 2]),
-            lambda x, y, **kw: scores.recall_at_k(x, y, [1, 2], **kw),
-        ),
+        "precision_at_k": pair(scores.precision_at_k, 2),
+        "recall_at_k": pair(scores.recall_at_k, [1, 2]),
+        "clark": pair(scores.clark),
+        "average_mae": pair(scores.average_mae),
+        "maximum_mae": pair(scores.maximum_mae),
+        "quadratic_weighted_kappa": pair(scores.quadratic_weighted_kappa),
+        "expected_calibration_error": pair(scores.expected_calibration_error, bins=4),
         "RankingAUC": (a.RankingAUC, scores.ranking_auc),
         "RankingAUC, label": (
             lambda: a.RankingAUC("label"),
@@ -125,23 +119,30 @@ def test_copies_are_their_own(name: str) -> None:
     assert score.update_count == 1
 
 
-def test_subclasses_and_signatures() -> None:
-    class Mine(accumulators.TopKCost):  # type: ignore[misc, name-defined]
-        pass
-
+def test_arguments_are_those_of_the_function() -> None:
     x, y, _ = data()
-    score = Mine(METRIC, k=2)
+    score = accumulators.Accumulator(scores.top_k_cost, METRIC, k=2)
     score.update(x, y)
     torch.testing.assert_close(score.compute(), scores.top_k_cost(x, y, METRIC, 2))
-    assert list(inspect.signature(Mine).parameters) == ["metric", "k", "charge"]
     with pytest.raises(TypeError, match="unexpected keyword argument 'powr'"):
-        accumulators.PrecisionAtK(powr=1)
+        accumulators.Accumulator(scores.precision_at_k, powr=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'reduction'"):
+        accumulators.Accumulator(scores.precision_at_k, reduction="none")
+    for function in (scores.ranking_auc, scores.top_labels, max):
+        with pytest.raises(ValueError, match="function must be a score"):
+            accumulators.Accumulator(function)
+
+
+@pytest.mark.filterwarnings("ignore:.*compute.*called before.*update:UserWarning")
+@pytest.mark.parametrize("name", ["top_k_cost, several", "quadratic_weighted_kappa"])
+def test_nothing_has_no_score(name: str) -> None:
+    assert pairs()[name][0]().compute().isnan().all()
 
 
 def test_class_ids_and_sparse_targets() -> None:
     x, _, _ = data()
     ids = torch.randint(K, (23,))
-    score = accumulators.TopKCost(METRIC, 2)
+    score = accumulators.Accumulator(scores.top_k_cost, METRIC, 2)
     score.update(x[:9], ids[:9])
     score.update(x[9:], torch.eye(K)[ids[9:]].to_sparse())
     torch.testing.assert_close(score.compute(), scores.top_k_cost(x, ids, METRIC, 2))
@@ -151,10 +152,10 @@ def test_in_a_collection_with_others() -> None:
     x, y, _ = data()
     together = torchmetrics.MetricCollection(
         {
-            "one": accumulators.TopKCost(METRIC, 1),
-            "three": accumulators.TopKCost(METRIC, 3),
+            "one": accumulators.Accumulator(scores.top_k_cost, METRIC, 1),
+            "three": accumulators.Accumulator(scores.top_k_cost, METRIC, 3),
             "auc": accumulators.RankingAUC(),
-            "right": accumulators.PrecisionAtK(),
+            "right": accumulators.Accumulator(scores.precision_at_k),
         }
     )
     for rows in torch.arange(23).chunk(3):
@@ -181,30 +182,44 @@ def test_what_is_left_out_is_counted() -> None:
 
 
 def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    score = accumulators.TopKCost(wl.ground.Ordinal(4))
+    score = accumulators.Accumulator(scores.top_k_cost, wl.ground.Ordinal(4))
     asked = []
     monkeypatch.setattr(type(score.metric), "to", lambda self, **kw: asked.append(kw) or self)
     score.to("cpu")
     assert asked == [{"device": torch.device("cpu")}]
     score.double()  # neither the metric's precision nor the state's changes
     assert score.metric.dtype == torch.float32
-    assert score.total.dtype == torch.float64
+    assert score.totals.dtype == torch.float64
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: accumulators.TopKCost(METRIC, 7), ValueError, "k must be at most"),
-        (lambda: accumulators.PrecisionAtK(0), ValueError, "k must be at least 1"),
-        (lambda: accumulators.RankingAUC("macro"), ValueError, "per must be"),
-        (lambda: accumulators.ExpectedDistance(METRIC, charge="x"), ValueError, "charge must be"),
         (
-            lambda: accumulators.PrecisionAtK().update([[1.0]], [0]),
+            lambda: accumulators.Accumulator(scores.top_k_cost, METRIC, 7),
+            ValueError,
+            "k must be at most",
+        ),
+        (
+            lambda: accumulators.Accumulator(scores.precision_at_k, 0),
+            ValueError,
+            "k must be at least 1",
+        ),
+        (lambda: accumulators.RankingAUC("macro"), ValueError, "per must be"),
+        (
+            lambda: accumulators.Accumulator(scores.distance_at_k, METRIC, charge="x"),
+            ValueError,
+            "charge must be",
+        ),
+        (
+            lambda: accumulators.Accumulator(scores.precision_at_k).update([[1.0]], [0]),
             TypeError,
             "scores must be a tens",
         ),
         (
-            lambda: accumulators.PrecisionAtK().update(torch.ones(2, 3), [0, 1], [1.0]),
+            lambda: accumulators.Accumulator(scores.precision_at_k).update(
+                torch.ones(2, 3), [0, 1], [1.0]
+            ),
             ValueError,
             r"sample_weight must have shape \(2,\)",
         ),

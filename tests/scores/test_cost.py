@@ -12,7 +12,7 @@ from tests.ground.instances import Factory, every
 from tests.scores.cases import METRIC, Array, K, scores, tags
 from tests.scores.cases import top_k_cost as naive_top_k_cost
 from wassloss.ground import Discrete, Embedding, Matrix, Ordinal
-from wassloss.scores import accuracy, expected_distance, mean_wasserstein, top_k_cost
+from wassloss.scores import accuracy, distance_at_k, mean_wasserstein, top_k_cost
 
 CHARGES = ["distance", "cost"]
 
@@ -65,8 +65,8 @@ def test_order_of_labels_does_not_matter(data: st.DataObject) -> None:
     np.testing.assert_allclose(
         top_k_cost(x[:, order], y[:, order], renamed, ks), top_k_cost(x, y, METRIC, ks), atol=1e-12
     )
-    assert expected_distance(x[:, order], y[:, order], renamed) == pytest.approx(
-        expected_distance(x, y, METRIC)
+    assert distance_at_k(x[:, order], y[:, order], renamed) == pytest.approx(
+        distance_at_k(x, y, METRIC)
     )
 
 
@@ -81,7 +81,7 @@ def test_all_guesses_cost_the_same_whatever_their_order(data: st.DataObject) -> 
 def test_one_true_label_and_one_guess(x: Array, data: st.DataObject, charge: Any) -> None:
     ids = np.array(data.draw(st.lists(st.integers(0, K - 1), min_size=len(x), max_size=len(x))))
     top = top_k_cost(x, ids, METRIC, charge=charge, reduction="none")
-    expected = expected_distance(x, ids, METRIC, charge=charge, reduction="none")
+    expected = distance_at_k(x, ids, METRIC, charge=charge, reduction="none")
     np.testing.assert_allclose(top, expected)
     full = (METRIC.distance() if charge == "distance" else METRIC.cost()).numpy()
     np.testing.assert_allclose(expected, full[x.argmax(1), ids])
@@ -97,7 +97,7 @@ def test_the_distance_knows_nothing_of_power_and_scale() -> None:
     plain, bent = Ordinal(4), Ordinal(4, power=3, scale=2)
     for score, given_scores in (
         (top_k_cost, x),
-        (expected_distance, x),
+        (distance_at_k, x),
         (mean_wasserstein, h),
     ):
         function: Any = score
@@ -117,11 +117,11 @@ def test_under_the_zero_one_metric_it_is_the_error_rate(x: Array, data: st.DataO
 
 
 @given(scores(), st.data())
-def test_expected_distance_averages_over_the_target(x: Array, data: st.DataObject) -> None:
+def test_distance_at_k_averages_over_the_target(x: Array, data: st.DataObject) -> None:
     y = data.draw(masses(K, batch=len(x))).numpy()
     expected = (METRIC.distance().numpy()[x.argmax(1)] * y).sum(1)
     for weights in (y, 3 * y):
-        values = expected_distance(x, weights, METRIC, reduction="none")
+        values = distance_at_k(x, weights, METRIC, reduction="none")
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
@@ -183,7 +183,7 @@ def test_metrics_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scores_carry_no_gradient() -> None:
     D = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True)
     x = torch.tensor([[0.3, 0.7]], requires_grad=True)
-    for function in (top_k_cost, expected_distance, mean_wasserstein):
+    for function in (top_k_cost, distance_at_k, mean_wasserstein):
         value = function(x, torch.tensor([0]), Matrix(D))
         assert not value.requires_grad
 

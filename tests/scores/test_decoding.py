@@ -14,7 +14,7 @@ from tests.generators import lines, masses
 from tests.ground.instances import Factory, every
 from tests.scores.cases import METRIC, Array, K, ranked, scores
 from wassloss.ground import Discrete, GroundMetric, Ordinal
-from wassloss.scores import expected_distance, least_cost_label, least_cost_labels, top_labels
+from wassloss.scores import distance_at_k, least_cost_label, least_cost_labels, top_labels
 
 
 def expected_cost(p: Tensor, chosen: Tensor, metric: GroundMetric) -> Tensor:
@@ -83,7 +83,7 @@ def test_deciding_by_cost_makes_milder_mistakes() -> None:
     truth = torch.multinomial(p, 1).squeeze(1)
     metric = wl.ground.Grid((2, 4)).to(dtype=torch.float64)
     decided = torch.eye(8)[least_cost_label(p, metric)]
-    assert expected_distance(decided, truth, metric) < 0.95 * expected_distance(p, truth, metric)
+    assert distance_at_k(decided, truth, metric) < 0.95 * distance_at_k(p, truth, metric)
 
 
 @pytest.mark.parametrize("factory", every())

@@ -23,7 +23,8 @@ NAN, INF = math.nan, math.inf
 SCORES: dict[str, Callable[..., Any]] = {
     "top_k_cost": lambda x, y, **kw: scores.top_k_cost(x, y, METRIC, k=2, **kw),
     "top_k_cost, several": lambda x, y, **kw: scores.top_k_cost(x, y, METRIC, k=[1, 3], **kw),
-    "expected_distance": lambda x, y, **kw: scores.expected_distance(x, y, METRIC, **kw),
+    "distance_at_k": lambda x, y, **kw: scores.distance_at_k(x, y, METRIC, **kw),
+    "distance_at_k, several": lambda x, y, **kw: scores.distance_at_k(x, y, METRIC, [1, 3], **kw),
     "mean_wasserstein": lambda x, y, **kw: scores.mean_wasserstein(
         x, y, METRIC, normalize_target=True, **kw
     ),
@@ -32,6 +33,11 @@ SCORES: dict[str, Callable[..., Any]] = {
     "precision_at_k": lambda x, y, **kw: scores.precision_at_k(x, y, k=2, **kw),
     "recall_at_k": lambda x, y, **kw: scores.recall_at_k(x, y, k=[1, 3], **kw),
 }
+NAMES = """
+    brier_score canberra chebyshev clark cosine intersection kl_divergence mean_absolute_error
+    negative_log_likelihood off_by_one_accuracy ranked_probability_score
+"""
+SCORES |= {name: getattr(scores, name) for name in NAMES.split()}
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 
 
@@ -142,8 +148,42 @@ def test_an_example_without_a_true_label(score: Callable[..., Any]) -> None:
         score(X, y)
 
 
+POOLED: dict[str, Callable[..., Any]] = {
+    "average_mae": scores.average_mae,
+    "expected_calibration_error": scores.expected_calibration_error,
+    "maximum_mae": scores.maximum_mae,
+    "mistake_severity": lambda x, y, **kw: scores.mistake_severity(x, y, METRIC, **kw),
+    "quadratic_weighted_kappa": scores.quadratic_weighted_kappa,
+}
+
+
+@pytest.mark.parametrize("score", POOLED.values(), ids=POOLED)
+def test_scores_that_are_no_mean(score: Callable[..., Any]) -> None:
+    ids = [1, 0, 5, 2]
+    expected = score(X, ids)
+    assert isinstance(expected, float)
+    for form in forms(np.eye(K)[ids]).values():
+        assert score(X, form) == pytest.approx(expected)
+    answer = score(torch.from_numpy(X).requires_grad_(), ids)
+    assert isinstance(answer, torch.Tensor)
+    assert not answer.requires_grad
+    # A weight of 2 is the example twice, and one of 0 is not there.
+    twice, weight = [0, 2, 2, 3], [1, 0, 2, 1]
+    repeated = score(X[twice], np.array(ids)[twice])
+    assert score(X, ids, sample_weight=weight) == pytest.approx(repeated)
+    with pytest.raises(ValueError, match="0 examples"):
+        score(np.zeros((0, K)), np.zeros(0, dtype=int))
+    with pytest.raises(ValueError, match=r"class ids in 0..5, got 6"):
+        score(X, [0, 1, 2, 6])
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(4,\)"):
+        score(X, ids, sample_weight=[1, 1])
+    with pytest.raises(ValueError, match=r"target must have some mass .* example 1"):
+        score(X, TAGS * [[1], [0], [1], [1]])
+
+
 K_SCORES: dict[str, Callable[[Any], object]] = {
     "top_k_cost": lambda k: scores.top_k_cost(X, TAGS, METRIC, k=k),
+    "distance_at_k": lambda k: scores.distance_at_k(X, TAGS, METRIC, k=k),
     "precision_at_k": lambda k: scores.precision_at_k(X, TAGS, k=k),
     "recall_at_k": lambda k: scores.recall_at_k(X, TAGS, k=k),
 }
@@ -183,11 +223,17 @@ def test_k_of_any_integer_kind() -> None:
         (lambda: scores.top_k_cost(X, TAGS, Ordinal(5)), ValueError, "scores must have 5 labels"),
         (lambda: scores.top_k_cost(X, TAGS, "line"), TypeError, "metric must be a GroundMetric"),
         (
-            lambda: scores.expected_distance(X, TAGS, METRIC, charge="power"),
+            lambda: scores.distance_at_k(X, TAGS, METRIC, charge="power"),
             ValueError,
             "charge must be 'distance' or 'cost', got 'power'",
         ),
         (lambda: scores.ranking_auc(X, TAGS, per="macro"), ValueError, "per must be 'example'"),
+        (
+            lambda: scores.expected_calibration_error(X, TAGS, bins=0),
+            ValueError,
+            "bins must be at least 1",
+        ),
+        (lambda: scores.brier_score(-X, TAGS), ValueError, "probabilities must be non-negative"),
         (lambda: scores.least_cost_label(-X, METRIC), ValueError, "probabilities must be non-neg"),
         (lambda: scores.least_cost_label(0 * X, METRIC), ValueError, "must have some mass"),
         (lambda: scores.least_cost_labels(X, METRIC, 7), ValueError, "k must be at most"),

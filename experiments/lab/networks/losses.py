@@ -9,15 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments.lab.networks.tasks import Kind, Target, Task
 from experiments.lab.sparse import as_dense
+from wassloss.ground import Tree
 from wassloss.losses import NearestWassersteinLoss, WassersteinLoss
 from wassloss.losses.baselines import (
+    CORNLoss,
     ExpectedCostLoss,
+    HierarchicalCrossEntropyLoss,
     KLLoss,
     SquaredEMDLoss,
     WeightedSum,
@@ -64,69 +66,16 @@ class LabelSmoothing(nn.Module):
         return functional.cross_entropy(logits, soft)
 
 
-class HierarchicalCrossEntropy(nn.Module):
-    """HXE of Bertinetto et al. (2020): `Σ exp(−α h) · −log p(C | parent of C)` up the tree.
+class Corn(CORNLoss):
+    """CORN of a network that has an output for every label: the last is not used."""
 
-    Args:
-        paths: of each label, the notions from the root down to it.
-        alpha: how much less a decision near the root counts; `h` is the height of `C`'s parent.
-    """
-
-    below: Tensor  # (nodes, labels): whether a label is in a node's subtree
-    edge: Tensor  # (nodes,): weight of the decision for a node at its parent
-    parent: Tensor  # (nodes,)
-
-    def __init__(self, paths: tuple[tuple[str, ...], ...], alpha: float) -> None:
-        super().__init__()
-        nodes = sorted({path[:depth] for path in paths for depth in range(1, len(path) + 1)})
-        place = {node: i for i, node in enumerate(nodes)}
-        below = torch.zeros(len(nodes), len(paths), dtype=torch.bool)
-        for label, path in enumerate(paths):
-            for depth in range(1, len(path) + 1):
-                below[place[path[:depth]], label] = True
-        height = torch.zeros(len(nodes))
-        for path in paths:
-            for up in range(len(path)):
-                i = place[path[: len(path) - up]]
-                height[i] = max(float(height[i]), float(up))
-        parent = [place.get(node[:-1], -1) for node in nodes]
-        edge = torch.tensor(
-            [0.0 if p < 0 else float(torch.exp(-alpha * height[p])) for p in parent]
-        )
-        self.register_buffer("below", below.float())
-        self.register_buffer("edge", edge)
-        self.register_buffer("parent", torch.tensor(parent).clamp(min=0))
-
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        mass = logits.log_softmax(1).exp() @ self.below.T  # (batch, nodes)
-        steps = mass.clamp(min=1e-30).log()
-        conditional = steps - steps[:, self.parent]  # log p(C | parent)
-        path = self.below.T[target] * self.edge  # (batch, nodes)
-        return -(path * conditional).sum(1).mean()
-
-
-class Corn(nn.Module):
-    """CORN of Shi, Cao and Raschka (2021): the probability of exceeding each label, in a chain."""
-
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        own, total, count = target.unsqueeze(1), logits.new_zeros(()), 0
-        for k in range(logits.shape[1] - 1):
-            asked = (own >= k).squeeze(1)
-            if asked.any():
-                above = (target[asked] > k).float()
-                total = total + functional.binary_cross_entropy_with_logits(
-                    logits[asked, k], above, reduction="sum"
-                )
-                count += int(asked.sum())
-        return total / count
+    def forward(self, logits: Tensor, target: Target) -> Tensor:
+        return super().forward(logits[:, :-1], target)
 
 
 def chained(logits: Tensor) -> Tensor:
-    """Probabilities of labels from those of exceeding each, of CORN's outputs."""
-    exceed = logits[:, :-1].sigmoid().cumprod(1)
-    one, zero = torch.ones_like(exceed[:, :1]), torch.zeros_like(exceed[:, :1])
-    steps = torch.cat([one, exceed], 1) - torch.cat([exceed, zero], 1)
-    return steps.clamp(min=1e-12)
+    """Probabilities of labels, of CORN's outputs."""
+    return CORNLoss(logits.shape[1]).probabilities(logits[:, :-1]).clamp(min=1e-12)
 
 
 def _wasserstein(
@@ -171,7 +120,7 @@ def _squared_emd(task: Task, s: Strengths) -> nn.Module:
 def _hxe(task: Task, s: Strengths) -> nn.Module:
     if task.tree is None:
         raise ValueError(f"{task.name} must have a tree for hierarchical cross-entropy")
-    return HierarchicalCrossEntropy(task.tree, s["alpha"])
+    return HierarchicalCrossEntropyLoss(Tree.from_paths(task.tree), alpha=s["alpha"])
 
 
 EPSILON, ALPHA, SOFTENING = (0.03, 0.5), (0.05, 1.5), (0.03, 0.3)
@@ -187,7 +136,9 @@ FAMILIES: dict[str, Family] = {
     "sord": Family("soft labels exp(−d²)", partial(_softened, power=2.0), {"softening": (0.01, 1)}),
     "hxe": Family("HXE", _hxe, {"alpha": (0.03, 0.6)}, ("taxonomy",)),
     "emd2": Family("squared EMD + KL", _squared_emd, {"alpha": ALPHA}, ("ordered",)),
-    "corn": Family("CORN", lambda task, s: Corn(), {}, ("ordered",), probabilities=chained),
+    "corn": Family(
+        "CORN", lambda task, s: Corn(task.metric.size), {}, ("ordered",), probabilities=chained
+    ),
     "expected": Family(
         "expected cost + KL",
         lambda task, s: ExpectedCostLoss(task.metric.in_medians(), kl_weight=s["alpha"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,7 +12,17 @@ from torch import Tensor
 from experiments.lab.networks.tasks import Part, Task
 from experiments.lab.sparse import as_dense
 from wassloss import wasserstein
-from wassloss.scores import ranking_auc, top_k_cost
+from wassloss.scores import (
+    canberra,
+    chebyshev,
+    clark,
+    cosine,
+    intersection,
+    kl_divergence,
+    ranked_probability_score,
+    ranking_auc,
+    top_k_cost,
+)
 
 Scores = Mapping[str, NDArray[np.float64]]  # a number for each example
 LARGER_IS_BETTER = ("right", "least cost: right", "auc", "cosine", "intersection")
@@ -45,8 +54,7 @@ def _of_labels(task: Task, part: Part, h: Tensor) -> dict[str, Tensor]:
             if k < task.metric.size:
                 found[f"{decision}distance@{k}"] = steps[:, :k].mean(1)
     if task.kind == "ordered":
-        one = torch.nn.functional.one_hot(y, task.metric.size)
-        found["rps"] = ((h - one).cumsum(1) ** 2).sum(1)
+        found["rps"] = ranked_probability_score(h, y, reduction="none")
     return found
 
 
@@ -65,22 +73,11 @@ def _of_tags(task: Task, part: Part, h: Tensor) -> dict[str, Tensor]:
 
 
 def _of_distributions(task: Task, part: Part, h: Tensor) -> dict[str, Tensor]:
-    y, tiny = torch.as_tensor(part.target), 1e-12
-    gap = (h - y).abs()
-    return {
+    y = torch.as_tensor(part.target)
+    found = {
         "distance": wasserstein(h, y / y.sum(1, keepdim=True), task.metric),
-        "nll": (torch.xlogy(y, y) - y * h.clamp(min=tiny).log()).sum(1),  # KL, in this field
-        "chebyshev": gap.amax(1),
-        "clark": ((gap / (h + y).clamp(min=tiny)) ** 2).sum(1).sqrt(),
-        "canberra": (gap / (h + y).clamp(min=tiny)).sum(1),
-        "cosine": torch.cosine_similarity(h, y),
-        "intersection": torch.minimum(h, y).sum(1),
+        "nll": kl_divergence(h.clamp(min=1e-12), y, reduction="none"),  # KL, in this field
     }
-
-
-def expected_calibration_error(h: Tensor, y: Tensor, bins: int = 15) -> float:
-    """The gap between confidence and accuracy, over bins of confidence, weighed by their size."""
-    confidence, first = h.max(1)
-    which = (confidence * bins).long().clamp(max=bins - 1)
-    gap = torch.zeros(bins).index_add_(0, which, confidence - (first == y).float())
-    return float(gap.abs().sum() / len(h)) if len(h) else math.nan
+    for compare in (chebyshev, clark, canberra, cosine, intersection):
+        found[compare.__name__] = compare(h, y, reduction="none")
+    return found

@@ -22,7 +22,7 @@ from experiments.lab.labelled import load_labelled
 from experiments.lab.networks.images import ResNet18
 from experiments.lab.sparse import take
 from wassloss import SparseTarget
-from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree, lca_heights
+from wassloss.ground import Embedding, GroundMetric, Matrix, Ordinal, Tree
 
 Kind = Literal["taxonomy", "ordered", "tags", "distribution"]
 Target = Tensor | SparseTarget
@@ -182,7 +182,7 @@ def words_of(text: str) -> list[str]:
 @lru_cache(2)
 def _taxonomy(heights: bool) -> GroundMetric:
     paths = _definitions().paths
-    return lca_heights(paths) if heights else Tree.from_paths(paths)
+    return Tree.from_paths(paths, distance="lca_height" if heights else "path")
 
 
 def _vocabulary(texts: list[str], least: int = 2) -> dict[str, int]:
@@ -299,7 +299,7 @@ def images(seed: int, *, per_class: int, epochs: int, width: int = 64) -> Task:
         chosen = torch.from_numpy(np.concatenate([own[first:last] for own in rows]))
         return Part(data.train[chosen], classes[chosen])
 
-    metric = lca_heights(data.paths)
+    metric = Tree.from_paths(data.paths, distance="lca_height")
     return Task(
         f"Tiny ImageNet {per_class}",
         "taxonomy",

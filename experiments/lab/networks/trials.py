@@ -20,15 +20,10 @@ from torch import Tensor
 
 from experiments.lab.networks.fitting import fit
 from experiments.lab.networks.losses import FAMILIES, Family
-from experiments.lab.networks.scoring import (
-    LARGER_IS_BETTER,
-    Scores,
-    expected_calibration_error,
-    score,
-)
+from experiments.lab.networks.scoring import LARGER_IS_BETTER, Scores, score
 from experiments.lab.networks.tasks import Part, Task, load_task
 from wassloss import ConvergenceWarning
-from wassloss.scores import paired_difference
+from wassloss.scores import expected_calibration_error, paired_difference
 
 RATES = (0.3, 3.0)  # times the recipe's own
 DECAYS = (0.1, 10.0)
@@ -121,7 +116,7 @@ def run(job: Job) -> Run:
     outputs = fitted.validation if job.part == "validation" else fitted.test
     part, h = getattr(task, job.part), family.probabilities(outputs)
     one_label = isinstance(part.target, Tensor) and not part.target.is_floating_point()
-    ece = expected_calibration_error(h, part.target) if one_label else None
+    ece = float(expected_calibration_error(h, part.target)) if one_label else None
     return Run(score(task, part, h), fitted.milliseconds, ece)
 
 

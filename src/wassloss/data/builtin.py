@@ -14,7 +14,7 @@ from torch import Tensor
 from wassloss._files import read_npz
 from wassloss.data.dataset import Dataset
 from wassloss.data.ragged import from_lists
-from wassloss.ground import Embedding, GroundMetric, lca_heights
+from wassloss.ground import Embedding, GroundMetric, Tree
 
 _PROVENANCE = (
     "3159 public-domain drawings of the Open Clip Art Library (Debian openclipart 1:0.18+dfsg-19) "
@@ -77,7 +77,7 @@ class Definitions:
     @cached_property
     def metric(self) -> GroundMetric:
         """Heights of lowest common ancestors in WordNet, the classes named by their notions."""
-        return lca_heights(self.paths)
+        return Tree.from_paths(self.paths, distance="lca_height")
 
 
 def definitions() -> Definitions:

@@ -13,7 +13,7 @@ from wassloss.estimators.base import FitWarning
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
-from wassloss.estimators.scoring import mean_distance
+from wassloss.estimators.scoring import make_scorer, mean_distance
 from wassloss.estimators.search import WassersteinClassifierCV
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "WassersteinClassifierCV",
     "WassersteinMeasureRegressor",
     "compare",
+    "make_scorer",
     "mean_distance",
 ]

@@ -1,18 +1,64 @@
-"""How far predictions are from the truth, as scikit-learn's searches score."""
+"""Scores of :mod:`wassloss.scores` as scikit-learn's searches take them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_array
 
+from wassloss import scores
 from wassloss.estimators.inputs import is_matrix, read_classes_or_weights
-from wassloss.scores import expected_distance
+from wassloss.scores._inputs import parameters_of
 
 Scorer = Callable[..., float]
+_LARGER_IS_BETTER = (
+    scores.accuracy,
+    scores.cosine,
+    scores.intersection,
+    scores.off_by_one_accuracy,
+    scores.precision_at_k,
+    scores.quadratic_weighted_kappa,
+    scores.ranking_auc,
+    scores.recall_at_k,
+)
+
+
+def make_scorer(
+    function: Callable[..., Any],
+    *,
+    classes: Sequence[Any] | NDArray[Any] | None = None,
+    **arguments: Any,
+) -> Scorer:
+    """A score of :mod:`wassloss.scores` as ``scoring`` for `GridSearchCV` and the like.
+
+    More is better, as scikit-learn wants it: distances, errors and other scores of which less is
+    better are negated. Scores of the first guess judge `predict`, all others `predict_proba`.
+
+    Args:
+        function: the score, such as ``wl.scores.quadratic_weighted_kappa``.
+        classes: all classes, in the order of the labels. By default those that the estimator has
+            seen, so pass them for estimators other than ours if a fold may lack a class.
+        **arguments: those of the function. A ``metric`` is by default that of the estimator.
+
+    >>> import wassloss as wl
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=1000).fit(X, y)
+    >>> round(make_scorer(wl.scores.quadratic_weighted_kappa)(model, X, y), 2)
+    0.98
+    """
+    own = parameters_of(function)
+    of_probabilities = next(iter(inspect.signature(function).parameters)) == "probabilities"
+    ranked = of_probabilities or "per" in own or arguments.get("k", 1) != 1
+    return _Scorer(function, "predict_proba" if ranked else "predict", classes, arguments)
 
 
 def mean_distance(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -20,6 +66,7 @@ def mean_distance(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> 
 
     Pass it as ``scoring`` to `GridSearchCV`, `cross_val_score` and the like. The distance is that
     of the estimator's `metric_`, whatever its power; for a matrix `y`, expected over its weights.
+    For other scores, see :func:`make_scorer`.
 
     >>> import numpy as np, wassloss as wl
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 2])
@@ -27,18 +74,7 @@ def mean_distance(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     >>> wl.estimators.mean_distance(model, X, y)
     -0.0
     """
-    y = read_classes_or_weights(check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None))
-    truth = estimator._target(y, None)
-    guess = torch.from_numpy(estimator._labels.places[estimator._chosen(X, 1)[:, 0]])
-    if is_matrix(y):
-        one_hot = torch.nn.functional.one_hot(guess, estimator.metric_.size).double()
-        weight = None if sample_weight is None else torch.as_tensor(sample_weight)
-        return -float(expected_distance(one_hot, truth, estimator.metric_, sample_weight=weight))
-    found = estimator.metric_.distance()[guess, truth].double()
-    if sample_weight is None:
-        return -float(found.mean())
-    weight = torch.as_tensor(sample_weight, dtype=found.dtype)
-    return -float((weight * found).sum() / weight.sum())
+    return make_scorer(scores.distance_at_k)(estimator, X, y, sample_weight)
 
 
 def scorer_of(estimator: Any, scoring: Any) -> Scorer:
@@ -47,3 +83,55 @@ def scorer_of(estimator: Any, scoring: Any) -> Scorer:
         return mean_distance
     found: Scorer = check_scoring(estimator, scoring=scoring)
     return found
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """What :func:`make_scorer` returns: a class, so that it can be sent to other processes."""
+
+    function: Callable[..., Any]
+    response: str
+    classes: Any
+    arguments: dict[str, Any]
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        seen, places = estimator.classes_, self._places(estimator)
+        every = seen if self.classes is None else self.classes
+        answers = np.eye(len(every))[places]  # row i: class i of the estimator, as a label
+        if self.response == "predict":
+            guesses = answers[_index(estimator.predict(X), seen)]
+        else:
+            guesses = estimator.predict_proba(X) @ answers
+        y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
+        y = read_classes_or_weights(y)
+        if not is_matrix(y):
+            y = places[_index(y, seen)] if self.classes is None else _index(y, every)
+        elif y.shape[1] != len(seen):
+            raise ValueError(f"y must have {len(seen)} columns, got {y.shape[1]}")
+        else:
+            y = (y.toarray() if sparse.issparse(y) else y) @ answers
+        arguments = dict(self.arguments)
+        if "metric" in parameters_of(self.function) and "metric" not in arguments:
+            if not hasattr(estimator, "metric_"):
+                kind = type(estimator).__name__
+                raise ValueError(f"metric must be given to score {kind}, which has no metric_")
+            arguments["metric"] = estimator.metric_
+        value = float(self.function(guesses, y, sample_weight=sample_weight, **arguments))
+        return value if self.function in _LARGER_IS_BETTER else -value
+
+    def _places(self, estimator: Any) -> NDArray[np.int64]:
+        """The label that each of the estimator's classes is."""
+        if self.classes is not None:
+            return _index(estimator.classes_, self.classes)
+        ours = getattr(estimator, "_labels", None)
+        return np.arange(len(estimator.classes_)) if ours is None else ours.places
+
+
+def _index(values: Any, classes: Any) -> NDArray[np.int64]:
+    place = {each: i for i, each in enumerate(np.asarray(classes).tolist())}
+    try:
+        return np.array([place[each] for each in np.asarray(values).tolist()], dtype=np.int64)
+    except KeyError as error:
+        raise ValueError(
+            f"y must hold classes that the estimator has seen, or pass classes, got {error.args[0]}"
+        ) from None

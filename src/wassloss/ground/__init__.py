@@ -14,7 +14,7 @@ from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.ordinal import Ordinal
 from wassloss.ground.storage import load
 from wassloss.ground.subset import Subset
-from wassloss.ground.taxonomy import lca_heights
+from wassloss.ground.taxonomy import taxonomy
 from wassloss.ground.tree import Tree
 
 __all__ = [
@@ -28,6 +28,6 @@ __all__ = [
     "Ordinal",
     "Subset",
     "Tree",
-    "lca_heights",
     "load",
+    "taxonomy",
 ]

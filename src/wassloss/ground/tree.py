@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy  # which imports scipy.sparse when it is first used
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._checks import check_choice
 from wassloss.ground._cost import CostKeywords, MetricKeywords, blocks
 from wassloss.ground._inputs import Numbers, first_entry, float_tensor, int_array
 from wassloss.ground.base import GroundMetric
@@ -23,7 +24,7 @@ Array = NDArray[np.int64]
 
 
 class Tree(GroundMetric):
-    r"""Path lengths between nodes of a tree.
+    r"""Distances between nodes of a tree: path lengths, or heights of lowest common ancestors.
 
     .. math:: d(u, v) = \text{depth}_u + \text{depth}_v - 2\, \text{depth}_{\text{lca}(u, v)}
 
@@ -36,17 +37,27 @@ class Tree(GroundMetric):
             root's is ignored. All 1 by default.
         nodes: which nodes are the labels, in which order; by default the leaves in increasing
             order.
+        distance: ``"path"``, or ``"lca_height"``: how far the farthest label below the lowest
+            common ancestor of u and v is from it, as studies of how severe mistakes are measure.
+            Path lengths grow where a branch is finely divided; heights depend on what two labels
+            have in common.
         **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
 
     >>> Tree([-1, 0, 0, 1, 1]).distance()  # leaves 2, 3, 4; 3 and 4 are children of 1
     tensor([[0., 3., 3.],
             [3., 0., 2.],
             [3., 2., 0.]])
+    >>> Tree([-1, 0, 0, 1, 1], distance="lca_height").distance()
+    tensor([[0., 2., 2.],
+            [2., 0., 1.],
+            [2., 1., 0.]])
     """
 
     _FIELDS = ("parents", "lengths", "nodes")
     label_position: Tensor
     """The preorder position of each label's node, shape (K,)."""
+    parents: Tensor
+    """The preorder position of the parent of the node at each one, -1 at the root, shape (n,)."""
     subtree_end: Tensor
     """Where the subtree of the node at preorder position x ends, exclusive, shape (n,)."""
     edge_length: Tensor
@@ -57,27 +68,40 @@ class Tree(GroundMetric):
         parents: Numbers,
         lengths: Numbers | None = None,
         nodes: Numbers | None = None,
+        *,
+        distance: Literal["path", "lca_height"] = "path",
         **keywords: Unpack[MetricKeywords],
     ) -> None:
+        check_choice("distance", distance, ("path", "lca_height"))
         up = int_array("parents", parents)
         position, parent, end = preorder(up)
         edge = _edge_lengths(lengths, position)
         chosen = _label_nodes(nodes, up)
+        if distance == "lca_height":
+            up, edge, chosen = _with_heights(parent, edge, position[chosen])
+            position, parent, end = preorder(up)
+            edge = _edge_lengths(edge, position)
 
         depth = [0.0]  # in double precision: roundings add up on a deep tree
         for above, length in zip(parent.tolist()[1:], edge.tolist()[1:], strict=True):
             depth.append(depth[above] + length)
         self._depth = torch.tensor(depth, dtype=torch.float64).to(edge)  # (n,)
-        self._parents = torch.tensor(parent, device=edge.device)
+        self.parents = torch.tensor(parent, device=edge.device)
         self.subtree_end = torch.tensor(end, device=edge.device)
         self.label_position = torch.tensor(position[chosen], device=edge.device)
         self.edge_length = edge
         # (levels, n); the root has no parent, and no interval (u, v] holds it
-        self._table = minimum_table(self._depth[self._parents.clamp(min=0)])
+        self._table = minimum_table(self._depth[self.parents.clamp(min=0)])
         super().__init__(len(chosen), like=edge, **keywords)
 
     @classmethod
-    def from_paths(cls, paths: Sequence[Sequence[str]], **cost: Unpack[CostKeywords]) -> Self:
+    def from_paths(
+        cls,
+        paths: Sequence[Sequence[str]],
+        *,
+        distance: Literal["path", "lca_height"] = "path",
+        **cost: Unpack[CostKeywords],
+    ) -> Self:
         """A tree of names, each label given by its path from the top.
 
         Labels are named by the last name of their path, or by the whole path joined with ``/``
@@ -108,7 +132,7 @@ class Tree(GroundMetric):
             raise ValueError("paths must hold at least one path, got none")
         uses = Counter(path[-1] for path in paths)
         labels = [path[-1] if uses[path[-1]] == 1 else "/".join(path) for path in paths]
-        return cls(parents, nodes=list(labelled), labels=labels, **cost)
+        return cls(parents, nodes=list(labelled), distance=distance, labels=labels, **cost)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         # In blocks, because the index arithmetic takes several int64 for each distance.
@@ -137,11 +161,11 @@ class Tree(GroundMetric):
 
     def _fields(self) -> Mapping[str, Any]:
         # In preorder numbering, which preorder() maps to itself.
-        fields = (self._parents, self.edge_length, self.label_position)
+        fields = (self.parents, self.edge_length, self.label_position)
         return dict(zip(self._FIELDS, fields, strict=True))
 
     def _summary(self) -> str:
-        return f"{self.size} of {len(self._parents)} nodes"
+        return f"{self.size} of {len(self.parents)} nodes"
 
 
 def preorder(parents: Array) -> tuple[Array, Array, Array]:
@@ -234,6 +258,28 @@ def _edge_lengths(lengths: Numbers | None, position: Array) -> Tensor:
         got = first_entry("lengths", given, negative)
         raise ValueError(f"lengths must not be negative, got {got}")
     return edge
+
+
+def _with_heights(parent: Array, edge: Tensor, labels: Array) -> tuple[Array, Tensor, Array]:
+    """Parents, edge lengths and labels of a tree whose path lengths are heights in this one.
+
+    All in preorder. With edges half as long as the difference of heights, a path up from a leaf to
+    its ancestor and down again is as long as the ancestor is high. A label that is no leaf gets a
+    leaf of its own.
+    """
+    n = len(parent)
+    height = np.full(n, -np.inf)
+    height[labels] = 0.0
+    for x, length in zip(range(n - 1, 0, -1), reversed(edge.tolist()[1:]), strict=True):
+        height[parent[x]] = max(height[parent[x]], height[x] + length)
+    height = np.maximum(height, 0)  # nothing to measure below a node without labels
+    inner = labels[np.isin(labels, parent)]
+    up = np.concatenate([parent, inner])
+    half = np.concatenate([height[parent] - height, height[inner]]) / 2
+    half[0] = 0
+    own = dict(zip(inner.tolist(), range(n, len(up)), strict=True))
+    leaves = np.array([own.get(label, label) for label in labels.tolist()])
+    return up, torch.from_numpy(half).to(edge), leaves
 
 
 def _label_nodes(nodes: Numbers | None, parents: Array) -> Array:

@@ -109,7 +109,7 @@ def _score(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
     found = {
         "auc": scores.ranking_auc(logits, target, **each),
         "accuracy": scores.accuracy(logits, target, **each),
-        "expected_distance": scores.expected_distance(logits, target, metric, **each),
+        "expected_distance": scores.distance_at_k(logits, target, metric, **each),
         "mass_distance": (logits.softmax(1) * nearest_true(target, metric, logits)).sum(1),
     }
     if metric.size >= 5:

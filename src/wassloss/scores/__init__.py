@@ -25,19 +25,56 @@ Versions that accumulate over batches and processes are in :mod:`wassloss.scores
 0.5
 """
 
-from wassloss.scores.cost import expected_distance, mean_wasserstein, top_k_cost
+from wassloss.scores.calibration import (
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+)
+from wassloss.scores.cost import distance_at_k, mean_wasserstein, mistake_severity, top_k_cost
 from wassloss.scores.decoding import least_cost_label, least_cost_labels, top_labels
 from wassloss.scores.differences import paired_difference
+from wassloss.scores.distributions import (
+    canberra,
+    chebyshev,
+    clark,
+    cosine,
+    intersection,
+    kl_divergence,
+)
+from wassloss.scores.ordinal import (
+    average_mae,
+    maximum_mae,
+    mean_absolute_error,
+    off_by_one_accuracy,
+    quadratic_weighted_kappa,
+    ranked_probability_score,
+)
 from wassloss.scores.ranking import accuracy, precision_at_k, ranking_auc, recall_at_k
 
 __all__ = [
     "accuracy",
-    "expected_distance",
+    "average_mae",
+    "brier_score",
+    "canberra",
+    "chebyshev",
+    "clark",
+    "cosine",
+    "distance_at_k",
+    "expected_calibration_error",
+    "intersection",
+    "kl_divergence",
     "least_cost_label",
     "least_cost_labels",
+    "maximum_mae",
+    "mean_absolute_error",
     "mean_wasserstein",
+    "mistake_severity",
+    "negative_log_likelihood",
+    "off_by_one_accuracy",
     "paired_difference",
     "precision_at_k",
+    "quadratic_weighted_kappa",
+    "ranked_probability_score",
     "ranking_auc",
     "recall_at_k",
     "top_k_cost",

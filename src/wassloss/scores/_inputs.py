@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 import numpy as np
 import torch
@@ -62,11 +65,18 @@ def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = 
     return x
 
 
-def read_probabilities(probabilities: Numbers, metric: GroundMetric) -> Tensor:
+def read_probabilities(probabilities: Numbers, metric: GroundMetric | None = None) -> Tensor:
     """The same, and each row finite, not negative, and of some mass."""
     p = read_scores(probabilities, metric, "probabilities")
     check_masses(p, "probabilities")
     return p
+
+
+def read_distributions(probabilities: Numbers, target: AnyTarget) -> tuple[Tensor, Tensor]:
+    """Prediction and target, both `(batch, labels)`, each row divided by its sum."""
+    h = read_probabilities(probabilities)
+    y = read_weights(target, h)
+    return h / h.sum(1, keepdim=True), y / y.sum(1, keepdim=True)
 
 
 def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
@@ -181,6 +191,41 @@ def finished(
         )
     share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
     return given_back((share * values).sum(0), given)
+
+
+_Score = TypeVar("_Score", bound=Callable[..., Any])
+
+
+def pooled(answer: Callable[[Tensor], Tensor]) -> Callable[[_Score], _Score]:
+    """Make a function that returns sums over examples, `(n,)`, into the score `answer(sums)`.
+
+    For scores that are not a mean over examples. Sums add up over batches and processes, so an
+    accumulator needs no more than the two functions, which are attributes of the score.
+    """
+
+    def decorate(sums: _Score) -> _Score:
+        @functools.wraps(sums)
+        @torch.no_grad()
+        def score(scores: Numbers, *arguments: Any, **keywords: Any) -> Any:
+            found = sums(scores, *arguments, **keywords)
+            if not len(scores):
+                raise ValueError("scores must hold an example, got 0 examples")
+            return given_back(answer(found), scores)
+
+        score.sums, score.answer = sums, answer  # type: ignore[attr-defined]
+        return cast(_Score, score)
+
+    return decorate
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """A score's parameters after its data, by name; an error for what is not a score."""
+    with contextlib.suppress(TypeError, ValueError):
+        first, *rest = inspect.signature(function).parameters.values()
+        if first.name in ("scores", "probabilities") and rest and rest[0].name == "target":
+            return {each.name: each for each in rest[1:]}
+    given = getattr(function, "__name__", repr(function))
+    raise ValueError(f"function must be a score of wassloss.scores, got {given}")
 
 
 def given_back(answer: Tensor, given: Numbers) -> Any:

@@ -7,12 +7,12 @@ can be compared. ``charge="cost"`` charges what training does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from wassloss.ground import GroundMetric
 from wassloss.ground._cost import blocks
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses import wasserstein
@@ -28,13 +28,16 @@ from wassloss.scores._inputs import (
     charged,
     dense_weights,
     finished,
+    pooled,
     read_ks,
     read_labels,
     read_probabilities,
+    read_sample_weight,
     read_scores,
 )
 from wassloss.scores.decoding import top
-from wassloss.targets import SparseTarget, Target
+from wassloss.scores.ranking import accuracy
+from wassloss.targets import Target
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -52,7 +55,7 @@ def top_k_cost(
     charge: Charge = "distance",
     **mean: Unpack[Mean],
 ) -> Any:
-    r"""The paper's top-k cost: how far the `k` best guesses are from the truth.
+    r"""The paper's top-k cost: how far the `k` best guesses are from the nearest true label.
 
     .. math:: C_k = \frac1k \sum_{l=1}^k \min_j d(\hat\kappa_l, \kappa_j)
 
@@ -73,52 +76,69 @@ def top_k_cost(
     >>> top_k_cost(scores, [[1, 0, 1, 0]], wl.ground.Ordinal(4), k=[1, 2, 3, 4])
     array([1.    , 1.    , 0.6667, 0.5   ])
     """
-    metric = as_ground_metric(metric)
-    x = read_scores(scores, metric)
-    largest = max(read_ks(k, metric.size))
-    truth = read_labels(target, x)
-    metric = charged(metric, charge, pairs=truth.indices.numel() * largest)
-    nearest = _nearest_true(top(x, largest), truth, metric)
-    wide = nearest.to(torch.promote_types(x.dtype, metric.dtype))
-    ranks = torch.arange(1, largest + 1, device=x.device)
-    return finished(at_k(wide.cumsum(1) / ranks, k), scores, **mean)
+    return finished(_curve(scores, target, metric, k, charge, _nearest), scores, **mean)
 
 
 @torch.no_grad()
-def expected_distance(
+def distance_at_k(
+    scores: Numbers,
+    target: AnyTarget,
+    metric: AnyMetric,
+    k: Ks = 1,
+    *,
+    charge: Charge = "distance",
+    **mean: Unpack[Mean],
+) -> Any:
+    r"""How far the `k` best guesses are from the truth, expected over the target.
+
+    .. math:: \frac1k \sum_{l=1}^k \sum_j \frac{y_j}{\sum_i y_i} d(\hat\kappa_l, j)
+
+    For class ids, with heights of lowest common ancestors as the metric
+    (`Tree(…, distance="lca_height")`), it is the hierarchical distance@k of Bertinetto et al.
+    (2020), and equals :func:`top_k_cost`. To judge another decision, pass its labels as one-hot
+    scores. Arguments are those of :func:`top_k_cost`.
+
+    >>> import numpy as np, wassloss as wl
+    >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
+    >>> distance_at_k(scores, [3, 3], wl.ground.Ordinal(4))
+    1.0
+    >>> distance_at_k(scores, [[0, 1, 0, 3], [0, 0, 0, 1]], wl.ground.Ordinal(4), reduction="none")
+    array([1.5, 0. ])
+    """
+    return finished(_curve(scores, target, metric, k, charge, _expected), scores, **mean)
+
+
+@pooled(lambda sums: sums[0] / sums[1])
+def mistake_severity(
     scores: Numbers,
     target: AnyTarget,
     metric: AnyMetric,
     *,
     charge: Charge = "distance",
-    **mean: Unpack[Mean],
+    sample_weight: Numbers | None = None,
 ) -> Any:
-    r"""The distance from the label of highest score to the truth, expected over the target.
+    r"""How far the first guess is from the truth where it is wrong (Bertinetto et al., 2020).
 
-    .. math:: \sum_j \frac{y_j}{\sum_i y_i} d(\hat\kappa, j),
-        \qquad \hat\kappa = \arg\max_j \text{scores}_j
-
-    For class ids that is the distance to the class. To judge another decision, pass its labels as
-    one-hot scores.
+    The mean of :func:`distance_at_k` over the examples that :func:`wassloss.scores.accuracy` counts
+    as mistakes; NaN if there are none. A model with more, but milder, mistakes has a smaller
+    severity: read it next to the accuracy.
 
     Args:
         scores: anything to rank by, `(batch, labels)`.
         target: the true labels, in any form.
         metric: the ground metric, or a matrix of distances.
         charge: ``"distance"``, or the metric's ``"cost"``.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+        sample_weight: a weight for each example, `(batch,)`.
 
     >>> import numpy as np, wassloss as wl
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
-    >>> expected_distance(scores, [3, 3], wl.ground.Ordinal(4))
-    1.0
+    >>> mistake_severity(scores, [3, 3], wl.ground.Ordinal(4))
+    2.0
     """
-    metric = as_ground_metric(metric)
-    x = read_scores(scores, metric)
-    truth = read_labels(target, x)
-    metric = charged(metric, charge, pairs=truth.indices.numel())
-    costs = metric.cost_between(top(x, 1), truth.indices)  # (batch, support)
-    return finished((costs * truth.normalized().weights).sum(1), scores, **mean)
+    x = read_scores(scores)
+    distance = _curve(x, target, metric, 1, charge, _expected)
+    mistaken = read_sample_weight(sample_weight, x) * (1 - accuracy(x, target, reduction="none"))
+    return torch.stack([(mistaken * distance).sum(), mistaken.sum()])
 
 
 @torch.no_grad()
@@ -170,12 +190,36 @@ def _normalized(target: AnyTarget, h: Tensor) -> Target:
     return dense_weights(shares, h.shape[1]) if shares.indices.shape == h.shape else shares
 
 
-def _nearest_true(guesses: Tensor, truth: SparseTarget, metric: GroundMetric) -> Tensor:
-    """The cost from each guess to the nearest true label, `(batch, k)`."""
-    padding = (truth.weights == 0).unsqueeze(1)
-    nearest = [guesses.new_empty((0, guesses.shape[1]), dtype=metric.dtype)]
-    per_example = guesses.shape[1] * truth.indices.shape[1]
-    for rows in blocks(torch.arange(len(guesses), device=guesses.device), per_example):
+def _curve(
+    scores: Numbers,
+    target: AnyTarget,
+    metric: AnyMetric,
+    k: Ks,
+    charge: Charge,
+    to_truth: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """The mean over the first `k` guesses of what `to_truth` makes of the costs to true labels.
+
+    It takes costs `(batch, k, support)` and the true labels' weights `(batch, 1, support)`.
+    """
+    metric = as_ground_metric(metric)
+    x = read_scores(scores, metric)
+    largest = max(read_ks(k, metric.size))
+    truth = read_labels(target, x)
+    metric = charged(metric, charge, pairs=truth.indices.numel() * largest)
+    guesses = top(x, largest)
+    found = [guesses.new_empty((0, largest), dtype=metric.dtype)]
+    per_example = largest * truth.indices.shape[1]
+    for rows in blocks(torch.arange(len(x), device=x.device), per_example):
         costs = metric.cost_between(guesses[rows, :, None], truth.indices[rows, None])
-        nearest.append(costs.masked_fill(padding[rows], torch.inf).amin(2))
-    return torch.cat(nearest)
+        found.append(to_truth(costs, truth.weights[rows, None]))
+    wide = torch.cat(found).to(torch.promote_types(x.dtype, metric.dtype))
+    return at_k(wide.cumsum(1) / torch.arange(1, largest + 1, device=x.device), k)
+
+
+def _nearest(costs: Tensor, weights: Tensor) -> Tensor:
+    return costs.masked_fill(weights == 0, torch.inf).amin(2)
+
+
+def _expected(costs: Tensor, weights: Tensor) -> Tensor:
+    return (costs * (weights / weights.sum(2, keepdim=True))).sum(2)

@@ -15,19 +15,17 @@ from experiments.lab.networks.fitting import fit
 from experiments.lab.networks.losses import (
     FAMILIES,
     Corn,
-    HierarchicalCrossEntropy,
     LabelSmoothing,
     chained,
     families_for,
 )
-from experiments.lab.networks.scoring import expected_calibration_error, score
+from experiments.lab.networks.scoring import score
 from experiments.lab.networks.tasks import Part, Recipe, Task, perceptron
 from experiments.lab.networks.trials import Job, Run, Trial, choose, draw_trials, run
 from tests.data.places import needs
 from wassloss import SparseTarget
 from wassloss.ground import Ordinal
 
-PATHS = (("r", "a", "x"), ("r", "a", "y"), ("r", "z"))
 LABELS = 5
 
 
@@ -50,34 +48,19 @@ def made_task(kind: tasks.Kind = "ordered") -> Task:
     return Task("made", kind, metric, train, validation, test, model, recipe, 2.0, tree)
 
 
-def test_hierarchical_cross_entropy_without_discount_is_cross_entropy() -> None:
-    logits, target = torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])
-    plain = functional.cross_entropy(logits, target)
-    torch.testing.assert_close(HierarchicalCrossEntropy(PATHS, 0.0)(logits, target), plain)
-
-
-def test_hierarchical_cross_entropy_by_hand() -> None:
-    p = torch.tensor([[0.5, 0.2, 0.3]])
-    # The choice of x among a's children counts exp(−α), that of a among r's exp(−2α).
-    expected = -(np.exp(-0.4) * np.log(0.5 / 0.7) + np.exp(-0.8) * np.log(0.7))
-    found = HierarchicalCrossEntropy(PATHS, 0.4)(p.log(), torch.tensor([0]))
-    assert float(found) == pytest.approx(expected, rel=1e-5)
-
-
 def test_label_smoothing_is_torchs() -> None:
     logits, target = torch.randn(6, LABELS), torch.randint(LABELS, (6,))
     expected = functional.cross_entropy(logits, target, label_smoothing=0.2)
     torch.testing.assert_close(LabelSmoothing(LABELS, 0.2)(logits, target), expected)
 
 
-def test_corn_is_the_likelihood_of_its_probabilities() -> None:
-    """Each chain of answers has the probability of its label, so that CORN's sum is the NLL."""
+def test_corn_leaves_out_the_last_output() -> None:
     logits, target = torch.randn(40, LABELS), torch.randint(LABELS, (40,))
     h = chained(logits)
     torch.testing.assert_close(h.sum(1), torch.ones(40))
     nll = -h.gather(1, target[:, None]).log().sum()
     asked = sum(int((target >= k).sum()) for k in range(LABELS - 1))
-    torch.testing.assert_close(Corn()(logits, target) * asked, nll)
+    torch.testing.assert_close(Corn(LABELS)(logits, target) * asked, nll)
 
 
 @pytest.mark.parametrize("kind", losses.EVERYTHING)
@@ -105,14 +88,6 @@ def test_scores_of_labels_by_hand() -> None:
     assert found["least cost: grave"] == found["right"] == 0
     assert found["nll"] == pytest.approx(-np.log(0.3), rel=1e-5)
     assert found["rps"] == pytest.approx(0.4**2 + 0.4**2 + 0.7**2, rel=1e-5)
-
-
-def test_calibration_error_of_a_perfect_and_of_a_boasting_model() -> None:
-    y = torch.tensor([0, 0, 0, 1])
-    h = torch.tensor([[0.75, 0.25]]).expand(4, 2)
-    assert expected_calibration_error(h, y) == pytest.approx(0.0, abs=1e-6)
-    certain = torch.tensor([[1.0, 0.0]]).expand(4, 2)
-    assert expected_calibration_error(certain, y) == pytest.approx(0.25)
 
 
 def test_every_family_has_the_same_rates_and_penalties() -> None:

@@ -58,7 +58,7 @@ def scores(rng: Generator) -> Tally:
             largest,
         ),
         "expected distance": (
-            wl.scores.expected_distance(given, form, metric, charge=charge, reduction="none"),
+            wl.scores.distance_at_k(given, form, metric, charge=charge, reduction="none"),
             (cost[order[:, 0]] * shares).sum(1),
             largest,
         ),

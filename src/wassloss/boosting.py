@@ -1,0 +1,125 @@
+r"""Gradient boosting: the Wasserstein loss plus KL as the objective of LightGBM and XGBoost.
+
+>>> import wassloss as wl
+>>> objective = wl.boosting.objective(wl.ground.Ordinal(5))  # LGBMClassifier(objective=objective)
+
+With one true class κ the loss is :math:`\sum_j h_j M_{j\kappa} + \varepsilon \sum_j h_j \log h_j -
+w \log h_\kappa`, where h is the softmax of the raw scores and w is ``kl_weight``. With
+:math:`\phi_j = M_{j\kappa} + \varepsilon \log h_j` its derivatives in the raw scores are
+
+.. math:: g_j = t_j + w (h_j - [j = \kappa]), \qquad t_j = h_j (\phi_j - \langle h, \phi \rangle)
+
+.. math:: H_{jj} = t_j (1 - 2 h_j) + (\varepsilon + w)\, h_j (1 - h_j)
+
+Boosting divides by the second derivative, which must be positive, so the first of its two terms
+is taken as its absolute value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from torch import Tensor
+
+from wassloss._checks import check_flag, check_strength
+from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import as_ground_metric
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
+
+__all__ = ["objective"]
+
+Array = NDArray[np.float64]
+
+
+def objective(
+    metric: GroundMetric | Tensor | NDArray[Any],
+    *,
+    epsilon: float = EPSILON,
+    kl_weight: float = KL_WEIGHT,
+    own_units: bool = False,
+) -> Objective:
+    """The loss of :class:`~wassloss.WassersteinLoss` as a custom objective for boosted trees.
+
+    Pass it as ``objective`` to `LGBMClassifier` and `XGBClassifier`, in the parameters of
+    `lightgbm.train` (with ``num_class``), or as ``obj`` to `xgboost.train`. Classes are numbered
+    from 0 in the order of the metric's labels, and the training data must have all of them.
+    LightGBM's `predict_proba` then returns raw scores, of which the softmax is the probabilities.
+
+    Args:
+        metric: the ground metric, or a matrix of distances.
+        epsilon: entropic strength.
+        kl_weight: weight of the KL term; with 0, some must be left in ``epsilon``.
+        own_units: measure costs as the metric does, instead of in units of the median cost.
+
+    >>> import numpy as np, wassloss as wl
+    >>> gradient, hessian = wl.boosting.objective(wl.ground.Ordinal(3))(
+    ...     np.array([0]), np.zeros((1, 3))
+    ... )
+    >>> gradient
+    array([[-0.6667,  0.1667,  0.5   ]])
+    """
+    metric = as_ground_metric(metric)
+    if not check_flag("own_units", own_units):
+        metric = metric.in_medians()
+    epsilon, kl_weight = check_strength("epsilon", epsilon), check_strength("kl_weight", kl_weight)
+    if epsilon + kl_weight == 0:
+        raise ValueError("epsilon and kl_weight must not both be 0: curvature must be positive")
+    costs = metric.cost_columns(torch.arange(metric.size, device=metric.device))
+    return Objective(costs.detach().cpu().double().numpy(), epsilon, kl_weight)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What :func:`objective` returns: a class, so that models which hold it can be pickled."""
+
+    costs: Array  # row κ: from every label to label κ
+    epsilon: float
+    kl_weight: float
+
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[Array, Array]:
+        """Gradient and second derivatives, in the shape of the raw scores.
+
+        Called with class ids and raw scores by estimators, and with raw scores and a data set by
+        `train`.
+        """
+        if hasattr(second, "get_label"):
+            first, second, sample_weight = second.get_label(), first, second.get_weight()
+        ids, raw = self._checked(np.asarray(first), np.asarray(second, dtype=np.float64))
+        gradient, curvature = self.derivatives(ids, raw)
+        if sample_weight is not None and len(sample_weight):
+            weight = np.asarray(sample_weight, dtype=np.float64)[:, None]
+            gradient, curvature = weight * gradient, weight * curvature
+        if np.ndim(second) == 1:  # of two classes, the score of the second
+            return gradient[:, 1], curvature[:, 1]
+        return gradient, curvature
+
+    def derivatives(self, ids: NDArray[np.int64], raw: Array) -> tuple[Array, Array]:
+        """Gradient and second derivatives `(n, labels)` for class ids and raw scores."""
+        log_h = log_softmax(raw, axis=1)
+        h = np.exp(log_h)
+        potential = self.costs[ids] + self.epsilon * log_h
+        transport = h * (potential - (h * potential).sum(1, keepdims=True))
+        gradient = transport + self.kl_weight * h
+        gradient[np.arange(len(ids)), ids] -= self.kl_weight
+        spread = (self.epsilon + self.kl_weight) * h * (1 - h)
+        curvature = np.abs(transport * (1 - 2 * h)) + spread
+        return gradient, np.maximum(curvature, 1e-16)
+
+    def _checked(self, ids: NDArray[Any], raw: Array) -> tuple[NDArray[np.int64], Array]:
+        labels = len(self.costs)
+        if raw.ndim == 1 and labels == 2:
+            raw = np.stack([np.zeros_like(raw), raw], axis=1)
+        if raw.shape != (len(ids), labels):
+            raise ValueError(
+                f"raw scores must have shape ({len(ids)}, {labels}), a column for each label of "
+                f"the metric, got {raw.shape}: do the data have all {labels} classes?"
+            )
+        whole = ids.astype(np.int64)
+        if (whole != ids).any() or (len(ids) and not 0 <= whole.min() <= whole.max() < labels):
+            raise ValueError(f"y must hold class ids in 0..{labels - 1}, got {np.unique(ids)}")
+        return whole, raw

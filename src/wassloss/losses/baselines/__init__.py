@@ -1,0 +1,67 @@
+"""What one would otherwise pick: losses to compare with, each a line to switch to.
+
+============================  ====================================================================
+KLLoss                        cross-entropy less the target's entropy: blind to the metric
+SoftLabelLoss                 KL on labels softened by the metric: soft labels, SORD
+ExpectedCostLoss              the cost of a label drawn from the prediction: the Wasserstein loss
+                              whose plan is the independent coupling
+QuadraticFormLoss             QFD² of distributions
+WeightedKappaLoss             one minus the weighted kappa of a batch
+PoissonLoss                   KL of masses of any total: what counts are usually trained with
+WeightedSum                   several losses, weighed and added
+SquaredEMDLoss                ordered labels: squared differences of cumulative masses
+CumulativeJensenShannonLoss   ordered labels: CJS of distributions
+CORALLoss, CORNLoss           ordered labels: a binary question for each threshold
+HierarchicalCrossEntropyLoss  taxonomies: HXE
+WassersteinDiceLoss           segmentation: the generalised Wasserstein Dice
+NearestCostRegression         no loss: a ridge regression of the cost, to subtract from scores
+============================  ====================================================================
+
+The losses take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of
+which each is divided by its sum. Exceptions: :class:`PoissonLoss` takes logs of masses, and targets
+as they are; `CORALLoss` and `CORNLoss` take a logit for each threshold, one less than labels; and
+`WassersteinDiceLoss` takes whole images.
+
+How soft labels and the Wasserstein loss are related: with one label κ the plan-regularised loss
+is, up to a constant, `ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. KL on softened
+labels is `KL(s_κ ‖ h)`: the same optimum where the model can reach it, another compromise where it
+cannot.
+"""
+
+from wassloss.losses.baselines.general import (
+    ExpectedCostLoss,
+    KLLoss,
+    PoissonLoss,
+    QuadraticFormLoss,
+    SoftLabelLoss,
+    WeightedKappaLoss,
+    WeightedSum,
+)
+from wassloss.losses.baselines.ordinal import (
+    CORALLoss,
+    CORNLoss,
+    CumulativeJensenShannonLoss,
+    SquaredEMDLoss,
+)
+from wassloss.losses.baselines.per_example import PerExampleLoss
+from wassloss.losses.baselines.regression import NearestCostRegression
+from wassloss.losses.baselines.segmentation import WassersteinDiceLoss
+from wassloss.losses.baselines.taxonomy import HierarchicalCrossEntropyLoss
+
+__all__ = [
+    "CORALLoss",
+    "CORNLoss",
+    "CumulativeJensenShannonLoss",
+    "ExpectedCostLoss",
+    "HierarchicalCrossEntropyLoss",
+    "KLLoss",
+    "NearestCostRegression",
+    "PerExampleLoss",
+    "PoissonLoss",
+    "QuadraticFormLoss",
+    "SoftLabelLoss",
+    "SquaredEMDLoss",
+    "WassersteinDiceLoss",
+    "WeightedKappaLoss",
+    "WeightedSum",
+]

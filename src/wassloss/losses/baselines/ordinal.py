@@ -1,0 +1,142 @@
+"""Losses for ordered labels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from wassloss.losses.baselines.per_example import PerExampleLoss, dense_shares
+from wassloss.targets import Target
+
+_LOG_2 = math.log(2)
+
+
+class SquaredEMDLoss(PerExampleLoss):
+    r"""Squared differences of cumulative masses of ordered labels (Hou, Yu and Samaras, 2016).
+
+    .. math:: \sum_i \Bigl( \sum_{j \le i} h_j - y_j \Bigr)^2
+
+    Args:
+        labels: how many; neighbours are all as far apart.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> SquaredEMDLoss(2)(torch.zeros(1, 2), torch.tensor([0]))
+    tensor(0.2500)
+    """
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = dense_shares(target, self.labels, logits)
+        return ((logits.softmax(1) - y).cumsum(1) ** 2).sum(1)
+
+
+class CumulativeJensenShannonLoss(PerExampleLoss):
+    r"""The Jensen-Shannon divergence of cumulative masses, CJS, of Wen et al. (2023).
+
+    .. math:: \tfrac12 \sum_i H_i \log \frac{2 H_i}{H_i + Y_i} + Y_i \log \frac{2 Y_i}{H_i + Y_i},
+        \qquad H_i = \sum_{j \le i} h_j, \; Y_i = \sum_{j \le i} y_j
+
+    Args:
+        labels: how many.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> CumulativeJensenShannonLoss(2)(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.1733)
+    """
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = dense_shares(target, self.labels, logits).cumsum(1)
+        h = logits.log_softmax(1).logcumsumexp(1).exp()
+        middle = (h + y).clamp(min=torch.finfo(h.dtype).tiny).log() - _LOG_2
+        return 0.5 * (torch.xlogy(h, h) + torch.xlogy(y, y) - (h + y) * middle).sum(1)
+
+
+class _ThresholdLoss(PerExampleLoss):
+    """Whether the label exceeds each but the last, from logits `(batch, labels − 1)`."""
+
+    def _exceeds(self, logits: Tensor, target: Target) -> Tensor:
+        """The target's mass above each label but the last, `(batch, labels − 1)`."""
+        if logits.dim() != 2 or logits.shape[1] != self.labels - 1:
+            raise ValueError(
+                f"logits must have shape (batch, {self.labels - 1}), one less than the labels, got "
+                f"{tuple(logits.shape)}"
+            )
+        every = logits.new_zeros(len(logits), self.labels)
+        return dense_shares(target, self.labels, every).flip(1).cumsum(1).flip(1)[:, 1:]
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Probabilities of labels `(batch, labels)` from a model's logits."""
+        exceeds = torch.nn.functional.pad(self._chances(logits), (1, 0), value=1.0)
+        return (exceeds - torch.nn.functional.pad(exceeds[:, 1:], (0, 1))).clamp(min=0)
+
+    def _chances(self, logits: Tensor) -> Tensor:
+        """The probability of exceeding each label but the last."""
+        raise NotImplementedError
+
+
+class CORALLoss(_ThresholdLoss):
+    r"""CORAL of Cao, Mirjalili and Raschka (2020): a binary question for each threshold.
+
+    .. math:: -\sum_k [y > k] \log \sigma(z_k) + [y \le k] \log (1 - \sigma(z_k))
+
+    The model's logits `(batch, labels − 1)` are one score plus a bias for each threshold, as
+    `nn.Linear(d, 1)(x) + nn.Parameter(torch.zeros(labels - 1))` computes. Targets may be
+    distributions, whose mass on either side then counts.
+
+    Args:
+        labels: how many.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> loss_fn = CORALLoss(3)
+    >>> loss_fn(torch.zeros(1, 2), torch.tensor([2]))
+    tensor(1.3863)
+    >>> loss_fn.probabilities(torch.zeros(1, 2))
+    tensor([[0.5000, 0.0000, 0.5000]])
+    """
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        above = self._exceeds(logits, target)
+        return (above * softplus(-logits) + (1 - above) * softplus(logits)).sum(1)
+
+    def _chances(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid()
+
+
+class CORNLoss(_ThresholdLoss):
+    r"""CORN of Shi, Cao and Raschka (2023): does it exceed k, given that it reaches k?
+
+    .. math:: -\sum_{k \le y} [y > k] \log \sigma(z_k) + [y = k] \log (1 - \sigma(z_k))
+
+    An example's sum is its negative log-likelihood. The ``"mean"`` divides by the number of
+    questions asked, as the paper does, rather than by the number of examples. Targets may be
+    distributions, whose mass then counts.
+
+    Args:
+        labels: how many; the model has logits `(batch, labels − 1)`.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> loss_fn = CORNLoss(3)
+    >>> loss_fn(torch.zeros(1, 2), torch.tensor([2]))
+    tensor(0.6931)
+    >>> loss_fn.probabilities(torch.zeros(1, 2))
+    tensor([[0.5000, 0.2500, 0.2500]])
+    """
+
+    def forward(self, logits: Tensor, target: Target) -> Tensor:
+        if self.reduction != "mean":
+            return super().forward(logits, target)
+        return self.per_example(logits, target).sum() / self._asked(logits, target).sum()
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        above, asked = self._exceeds(logits, target), self._asked(logits, target)
+        return (above * softplus(-logits) + (asked - above) * softplus(logits)).sum(1)
+
+    def _asked(self, logits: Tensor, target: Target) -> Tensor:
+        """The target's mass that reaches each label but the last."""
+        above = self._exceeds(logits, target)
+        return torch.nn.functional.pad(above[:, :-1], (1, 0), value=1.0)
+
+    def _chances(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid().cumprod(1)

@@ -1,0 +1,75 @@
+"""What baselines share: the base of losses that take each example for itself, and targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from wassloss._checks import check_choice
+from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import as_ground_metric
+from wassloss.losses.modules import REDUCTIONS
+from wassloss.targets import SparseTarget, Target, read_target
+
+AnyMetric = GroundMetric | Tensor | NDArray[Any]
+
+
+class PerExampleLoss(nn.Module):
+    """A loss that takes each example for itself.
+
+    Args:
+        labels: how many, where the loss needs to know no more of them.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(self, labels: int = 0, *, reduction: str = "mean") -> None:
+        super().__init__()
+        check_choice("reduction", reduction, REDUCTIONS)
+        self.labels = labels
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, target: Target) -> Tensor:
+        values = self.per_example(logits, target)
+        if self.reduction == "none":
+            return values
+        return values.mean() if self.reduction == "mean" else values.sum()
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        """Losses `(batch,)`."""
+        raise NotImplementedError
+
+
+def shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
+    """The target's labels and what part of its mass each has."""
+    return masses(target, labels, logits).normalized()
+
+
+def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
+    """The target's labels and the mass of each."""
+    if logits.dim() != 2 or logits.shape[1] != labels:
+        raise ValueError(f"logits must have shape (batch, {labels}), got {tuple(logits.shape)}")
+    read, _ = read_target(target, labels, logits.shape[:1], logits)
+    return read
+
+
+def mixed(y: SparseTarget, rows: Tensor) -> Tensor:
+    """The rows of the target's labels, weighed and added, `(batch, labels)`."""
+    if len(y.indices) != len(y.weights):  # every label, for all examples
+        return y.weights @ rows
+    return torch.bmm(y.weights.unsqueeze(1), rows[y.indices]).squeeze(1)
+
+
+def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
+    """What part of the target's mass each label has, `(batch, labels)`."""
+    y = shares(target, labels, logits)
+    zeros = y.weights.new_zeros(len(y.weights), labels)
+    return zeros.scatter_add(1, y.indices.expand_as(y.weights), y.weights)
+
+
+def cost_table(metric: AnyMetric) -> Tensor:
+    """All costs: row j has those from every label to label j."""
+    metric = as_ground_metric(metric)
+    return metric.cost_columns(torch.arange(metric.size, device=metric.device)).detach()

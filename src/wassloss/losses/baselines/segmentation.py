@@ -1,0 +1,71 @@
+"""A loss for images whose every pixel has a label."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from wassloss._checks import check_strength
+from wassloss.losses.baselines.per_example import AnyMetric, PerExampleLoss, cost_table
+
+
+class WassersteinDiceLoss(PerExampleLoss):
+    r"""The generalised Wasserstein Dice loss of Fidon et al. (2017).
+
+    .. math:: 1 - \frac{2 \sum_p \alpha_{y_p} (1 - W_p)}
+        {2 \sum_p \alpha_{y_p} (1 - W_p) + \sum_p W_p},
+        \qquad W_p = \sum_i h_{pi} M_{i y_p} / \max M
+
+    over the pixels p of an image, one value per image. Pixels of the background add errors, but no
+    hits: :math:`\alpha = 0`, and 1 for all other labels.
+
+    Args:
+        metric: the ground metric, or a matrix of distances, divided by the largest cost.
+        background: the label of the background.
+        smooth: added to numerator and denominator.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Logits are `(batch, labels, …)`, targets class ids `(batch, …)`.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = WassersteinDiceLoss(wl.ground.Matrix([[0, 1, 1], [1, 0, 0.5], [1, 0.5, 0]]))
+    >>> loss_fn(torch.zeros(2, 3, 4, 4), torch.ones(2, 4, 4, dtype=torch.long))
+    tensor(0.3333)
+    """
+
+    distance: Tensor
+
+    def __init__(
+        self,
+        metric: AnyMetric,
+        *,
+        background: int = 0,
+        smooth: float = 1e-5,
+        reduction: str = "mean",
+    ) -> None:
+        cost = cost_table(metric)
+        super().__init__(len(cost), reduction=reduction)
+        if background not in range(len(cost)):
+            raise ValueError(f"background must be in 0..{len(cost) - 1}, got {background!r}")
+        self.background, self.smooth = background, check_strength("smooth", smooth)
+        self.register_buffer("distance", cost / cost.max(), persistent=False)
+
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        ids = self._checked(logits, target).flatten(1)  # (batch, pixels)
+        h = logits.flatten(2).softmax(1)  # (batch, labels, pixels)
+        to_each = self.distance.to(h.dtype) @ h  # row j: the cost to label j
+        error = to_each.gather(1, ids.unsqueeze(1)).squeeze(1)  # (batch, pixels)
+        hits = 2 * ((ids != self.background) * (1 - error)).sum(1)
+        return 1 - (hits + self.smooth) / (hits + error.sum(1) + self.smooth)
+
+    def _checked(self, logits: Tensor, target: Tensor) -> Tensor:
+        shape = tuple(logits.shape)
+        if len(shape) < 3 or shape[1] != self.labels:
+            raise ValueError(f"logits must have shape (batch, {self.labels}, …), got {shape}")
+        if target.is_floating_point() or target.shape != (shape[0], *shape[2:]):
+            raise ValueError(
+                f"target must be class ids of shape {(shape[0], *shape[2:])}, got "
+                f"{target.dtype} of shape {tuple(target.shape)}"
+            )
+        if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < self.labels:
+            raise ValueError(f"target must hold class ids in 0..{self.labels - 1}")
+        return target.long()

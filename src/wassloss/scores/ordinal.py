@@ -1,0 +1,172 @@
+"""How far off guesses of ordered labels are, in steps from label to label.
+
+Labels are 0, 1, …, K−1 in their order. Where they are not equally far apart, pass
+`Ordinal(positions)` to :func:`wassloss.scores.distance_at_k`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from wassloss.ground import Ordinal
+from wassloss.scores._inputs import (
+    AnyTarget,
+    Mean,
+    Numbers,
+    finished,
+    pooled,
+    read_distributions,
+    read_sample_weight,
+    read_scores,
+    read_weights,
+)
+from wassloss.scores.cost import distance_at_k
+from wassloss.scores.decoding import top
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def mean_absolute_error(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""How many steps the first guess is from the truth, :math:`|\hat\kappa - \kappa|`.
+
+    Args:
+        scores: anything to rank by, `(batch, labels)`.
+        target: the true labels, in any form; expected over it if an example has several.
+        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+
+    >>> import numpy as np
+    >>> mean_absolute_error(np.eye(4)[[0, 3]], [0, 1])
+    1.0
+    """
+    x = read_scores(scores)
+    line = Ordinal(torch.arange(x.shape[1], dtype=x.dtype, device=x.device))
+    return finished(distance_at_k(x, target, line, reduction="none"), scores, **mean)
+
+
+@torch.no_grad()
+def off_by_one_accuracy(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    """How often the first guess is at most one step from the truth.
+
+    Arguments are those of :func:`mean_absolute_error`.
+
+    >>> import numpy as np
+    >>> off_by_one_accuracy(np.eye(4)[[0, 3]], [1, 1])
+    0.5
+    """
+    x = read_scores(scores)
+    near = (_steps(x) <= 1).to(x.dtype)
+    return finished((near * _shares(x, target)).sum(1), scores, **mean)
+
+
+@torch.no_grad()
+def ranked_probability_score(
+    probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]
+) -> Any:
+    r"""Squared differences of cumulative probabilities: a proper score of ordered labels.
+
+    .. math:: \sum_i \Bigl( \sum_{j \le i} h_j - y_j \Bigr)^2
+
+    It is not divided by the number of labels (Epstein, 1969).
+
+    Args:
+        probabilities: masses, `(batch, labels)`, of which each row is divided by its sum.
+        target: in any form, divided by its sum.
+        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+
+    >>> import numpy as np
+    >>> ranked_probability_score(np.array([[0.5, 0.5, 0.0]]), [2])
+    1.25
+    """
+    h, y = read_distributions(probabilities, target)
+    return finished(((h - y).cumsum(1) ** 2).sum(1), probabilities, **mean)
+
+
+def _per_class(scores: Numbers, target: AnyTarget, sample_weight: Numbers | None) -> Tensor:
+    """Steps that were off, and weight, of each true class, `(2 · labels,)`."""
+    x = read_scores(scores)
+    truth = read_sample_weight(sample_weight, x).unsqueeze(1) * _shares(x, target)
+    return torch.cat([(truth * _steps(x)).sum(0), truth.sum(0)])
+
+
+def _class_errors(sums: Tensor) -> Tensor:
+    """The mean absolute error of each class that occurs."""
+    off, weight = sums.reshape(2, -1).unbind()
+    occurs = weight > 0
+    return off[occurs] / weight[occurs]
+
+
+@pooled(lambda sums: _class_errors(sums).mean())
+def average_mae(scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | None = None) -> Any:
+    """The mean absolute error of each true class, averaged over the classes that occur.
+
+    Every class counts the same, however rare (Baccianella, Esuli and Sebastiani, 2009).
+
+    Args:
+        scores: anything to rank by, `(batch, labels)`.
+        target: the true labels, in any form.
+        sample_weight: a weight for each example, `(batch,)`.
+
+    >>> import numpy as np
+    >>> average_mae(np.eye(3)[[0, 0, 0, 0]], [0, 0, 0, 2])
+    1.0
+    """
+    return _per_class(scores, target, sample_weight)
+
+
+@pooled(lambda sums: _class_errors(sums).amax())
+def maximum_mae(scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | None = None) -> Any:
+    """The mean absolute error of the true class for which it is largest.
+
+    Arguments are those of :func:`average_mae` (Cruz-Ramírez et al., 2014).
+
+    >>> import numpy as np
+    >>> maximum_mae(np.eye(3)[[0, 0, 0, 0]], [0, 0, 0, 2])
+    2.0
+    """
+    return _per_class(scores, target, sample_weight)
+
+
+def _kappa(sums: Tensor) -> Tensor:
+    labels = math.isqrt(len(sums))
+    observed = sums.reshape(labels, labels)  # (true, guessed)
+    place = torch.arange(labels, dtype=sums.dtype, device=sums.device)
+    squares = (place[:, None] - place) ** 2
+    by_chance = observed.sum(1, keepdim=True) * observed.sum(0) / observed.sum()
+    return 1 - (squares * observed).sum() / (squares * by_chance).sum()  # 0 / 0 is NaN
+
+
+@pooled(_kappa)
+def quadratic_weighted_kappa(
+    scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | None = None
+) -> Any:
+    r"""Agreement with the truth beyond chance, where squared steps count as disagreement.
+
+    .. math:: 1 - \frac{\sum_{ij} (i - j)^2 O_{ij}}{\sum_{ij} (i - j)^2 E_{ij}}
+
+    with how often label i was guessed as j, :math:`O_{ij}`, and how often it would be if guesses
+    were independent of the truth, :math:`E_{ij}`. 1 is full agreement, 0 that of chance. NaN if one
+    label is all that was true and guessed. Arguments are those of :func:`average_mae`.
+
+    >>> import numpy as np
+    >>> quadratic_weighted_kappa(np.eye(3)[[0, 1, 2, 1]], [0, 1, 2, 2])
+    0.8
+    """
+    x = read_scores(scores)
+    truth = read_sample_weight(sample_weight, x).unsqueeze(1) * _shares(x, target)
+    guessed = torch.zeros_like(x).scatter_(1, top(x, 1), 1.0)
+    return (truth.T @ guessed).flatten()
+
+
+def _steps(x: Tensor) -> Tensor:
+    """How many steps each label is from the first guess, `(batch, labels)`."""
+    return (torch.arange(x.shape[1], device=x.device) - top(x, 1)).abs().to(x.dtype)
+
+
+def _shares(x: Tensor, target: AnyTarget) -> Tensor:
+    weights = read_weights(target, x)
+    return weights / weights.sum(1, keepdim=True)

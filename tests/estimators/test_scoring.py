@@ -1,0 +1,81 @@
+"""Scores in scikit-learn's searches."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import cohen_kappa_score, log_loss
+from sklearn.model_selection import cross_val_score
+
+import wassloss as wl
+from wassloss.estimators import make_scorer
+
+X, Y = load_iris(return_X_y=True)
+MODEL = LogisticRegression(max_iter=1000).fit(X[::2, :2], Y[::2])
+SCORE = np.eye(3)[MODEL.predict(X[:, :2])]
+
+
+def test_scores_of_first_guesses_judge_predictions() -> None:
+    scorer = make_scorer(wl.scores.quadratic_weighted_kappa)
+    expected = cohen_kappa_score(Y, MODEL.predict(X[:, :2]), weights="quadratic")
+    assert scorer(MODEL, X[:, :2], Y) == pytest.approx(expected)
+    off = make_scorer(wl.scores.mean_absolute_error)(MODEL, X[:, :2], Y)
+    assert off == pytest.approx(-np.abs(Y - MODEL.predict(X[:, :2])).mean())
+    assert pickle.loads(pickle.dumps(scorer))(MODEL, X[:, :2], Y) == scorer(MODEL, X[:, :2], Y)
+
+
+def test_scores_of_probabilities_judge_probabilities() -> None:
+    p = MODEL.predict_proba(X[:, :2])
+    nll = make_scorer(wl.scores.negative_log_likelihood)(MODEL, X[:, :2], Y)
+    assert nll == pytest.approx(-log_loss(Y, p))
+    line = wl.ground.Ordinal(3)
+    found = make_scorer(wl.scores.distance_at_k, metric=line, k=2)(MODEL, X[:, :2], Y)
+    assert found == pytest.approx(-wl.scores.distance_at_k(p, Y, line, k=2))
+    found = make_scorer(wl.scores.ranking_auc)(MODEL, X[:, :2], Y)
+    assert found == pytest.approx(wl.scores.ranking_auc(p, Y))
+
+
+def test_classes_that_a_fold_lacks() -> None:
+    """A model that never saw the middle class is two steps off where it says the last."""
+    known = Y != 1
+    model = LogisticRegression(max_iter=1000).fit(X[known], Y[known])
+    scorer = make_scorer(wl.scores.mean_absolute_error, classes=[0, 1, 2])
+    assert scorer(model, X, Y) == pytest.approx(-np.abs(Y - model.predict(X)).mean())
+    swapped = make_scorer(wl.scores.mean_absolute_error, classes=[1, 0, 2])
+    place = np.array([1, 0, 2])
+    expected = -np.abs(place[Y] - place[model.predict(X)]).mean()
+    assert swapped(model, X, Y) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="y must hold classes that the estimator has seen"):
+        make_scorer(wl.scores.mean_absolute_error)(model, X, Y)
+
+
+def test_our_estimators_bring_their_metric_and_their_labels() -> None:
+    features, value = load_diabetes(return_X_y=True)
+    names = np.array(["low", "middle", "high"])[np.digitize(value, [100, 180])]
+    metric = wl.ground.Ordinal([0.0, 1.0, 5.0], labels=("low", "middle", "high"))
+    model = wl.WassersteinClassifier(metric).fit(features, names)
+    place = np.array([2, 0, 1])[np.searchsorted(["high", "low", "middle"], names)]
+    guess = np.array([2, 0, 1])[np.searchsorted(model.classes_, model.predict(features))]
+    steps = np.array([0.0, 1.0, 5.0])
+    off = np.abs(steps[guess] - steps[place])
+    wrong = guess != place
+    found = make_scorer(wl.scores.mistake_severity)(model, features, names)
+    assert found == pytest.approx(-off[wrong].mean())
+    p = model.predict_proba(features)[:, [1, 2, 0]]
+    found = make_scorer(wl.scores.ranked_probability_score)(model, features, names)
+    assert found == pytest.approx(-wl.scores.ranked_probability_score(p, place))
+
+
+def test_in_a_search() -> None:
+    scorer = make_scorer(wl.scores.off_by_one_accuracy)
+    found = cross_val_score(LogisticRegression(max_iter=1000), X, Y, scoring=scorer, cv=3)
+    assert (found > 0.9).all()
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ValueError, match="metric must be given to score LogisticRegression"):
+        make_scorer(wl.scores.mistake_severity)(MODEL, X[:, :2], Y)
+    with pytest.raises(ValueError, match=r"function must be a score .* got top_labels"):
+        make_scorer(wl.scores.top_labels)
