@@ -128,7 +128,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Without Numba, for Pythons that it does not support yet: what runs there is also what it is tested against.
 $(CORE)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(CORE)
 	$(CORE)/bin/python -m pip install -qq -c constraints.txt -e '.[pytest]'
+	$(CORE)/bin/python -m pip uninstall -qq -y numba llvmlite
 	@touch $@

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-CORE = {"numpy", "platformdirs", "pot", "scikit-learn", "scipy", "torch"}
-EXTRAS = ("lightning_fabric", "matplotlib", "numba", "onnxruntime", "pyarrow", "torchmetrics")
+CORE = {"numba", "numpy", "platformdirs", "pot", "scikit-learn", "scipy", "torch"}
+EXTRAS = ("lightning_fabric", "matplotlib", "onnxruntime", "pyarrow", "torchmetrics")
 COMMAND = Path(sys.executable).with_name("wassloss")
 
 
@@ -133,7 +133,7 @@ CHECKS: dict[str, list[Callable[[], None]]] = {
 
 
 def main(stage: str) -> None:
-    names = ("numpy", "scipy", "scikit-learn", "POT", "torch")
+    names = ("numpy", "scipy", "scikit-learn", "POT", "numba", "torch")
     with_what = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     sys.stdout.write(f"Python {sys.version.split()[0]}, {with_what}\n")
     for check in CHECKS[stage]:

@@ -18,9 +18,7 @@ from wassloss.transport import closed_forms as nearest
 from wassloss.transport.closed_forms import Nearest, compiled_potential, potential
 from wassloss.transport.objective import Objective, Regularizer
 
-pytestmark = pytest.mark.skipif(
-    not numba_available(), reason="needs Numba: pip install wassloss[fast]"
-)
+pytestmark = pytest.mark.skipif(not numba_available(), reason="needs Numba")
 
 F32, F64 = torch.float32, torch.float64
 LABELS, BATCH = 300, 4  # more than a block, and no whole number of them

@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from wassloss.kernels.numba.cache import KernelCache
+
 F = TypeVar("F", bound=Callable[..., Any])
 # A product and a sum may become one instruction; nothing else may change.
 FUSED = {"contract"}
@@ -44,10 +46,8 @@ def of_numbers(function: F) -> F:
 
 def kept_on_disk(function: F) -> F:
     """Compile once and for all, if there is a directory to keep the result in."""
-    try:
-        made: F = njit(function, error_model="numpy", nogil=True, fastmath=FUSED, cache=True)
-    except RuntimeError:  # Numba has looked beside the file and in the user's cache directory
-        return compiled(function)
+    made: F = njit(function, error_model="numpy", nogil=True, fastmath=FUSED)
+    made._cache = KernelCache(function)  # type: ignore[attr-defined]
     return made
 
 
