@@ -111,6 +111,15 @@ def test_gradients_are_those_of_finite_differences():
         )
 
 
+def test_chunks_of_any_size():
+    given, results = problem(), []
+    for chunk_bytes in (1, 4 * WORDS * 56, 2**30):
+        loss = direct(metrics()["line"], *given, chunk_bytes=chunk_bytes)
+        results.append(with_gradients(loss, given[:3]))
+    torch.testing.assert_close(results[1], results[0])
+    torch.testing.assert_close(results[2], results[0])
+
+
 def test_cross_entropy_is_a_special_case():
     hidden, weight, bias, target = problem()
     loss = direct(metrics()["line"], hidden, weight, bias, target, transport_weight=0, kl_weight=1)
@@ -271,6 +280,8 @@ def test_wrong_settings():
     for softcap in (0.0, -1.0, float("inf")):
         with pytest.raises(ValueError, match="softcap must be None or a positive number, got"):
             wl.LinearWassersteinLoss(metrics()["line"], softcap=softcap)
+    with pytest.raises(ValueError, match="chunk_bytes must be at least 1, got 0"):
+        wl.LinearWassersteinLoss(metrics()["line"], chunk_bytes=0)
     learned = wl.ground.Ordinal(torch.arange(3.0).requires_grad_())
     with pytest.raises(ValueError, match="metric must not require grad"):
         wl.LinearWassersteinLoss(learned)

@@ -68,7 +68,7 @@ def gradient_(logits, target, costs, softcap, terms, transport, entropy, kl_weig
 
 def _tile(kind):
     """Tokens and words in a tile, and warps: a warp's width of words unless there is a product."""
-    return (64, 128, 8) if kind == "vectors" else (8, 256, 8)
+    return (64, 128, 4) if kind == "vectors" else (8, 256, 8)
 
 
 def _cost_arguments(costs, logits):
