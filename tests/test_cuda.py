@@ -249,23 +249,27 @@ def test_a_head_has_the_loss_of_its_logits(dtype):
             assert (one - other).norm() <= close * other.norm()
 
 
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
 def test_a_head_compiles_and_is_captured():
     loss_fn = wl.LinearWassersteinLoss(wl.ground.Ordinal(LABELS)).cuda()
     given = [torch.randn(n, 8, device="cuda", requires_grad=True) for n in (BATCH, LABELS)]
     target = torch.randint(LABELS, (BATCH,), device="cuda")
 
-    def step():
-        value = loss_fn(*given, target)
-        return value.detach(), *torch.autograd.grad(value, given)
+    def step(loss):
+        inputs = [x.detach().requires_grad_() for x in given]
+        value = loss(*inputs, target)
+        return value.detach(), *torch.autograd.grad(value, inputs)
 
-    expected = step()
-    compiled = torch.compile(loss_fn, fullgraph=True)
-    value = compiled(*given, target)
-    torch.testing.assert_close((value.detach(), *torch.autograd.grad(value, given)), expected)
+    expected = step(loss_fn)
+    torch.testing.assert_close(step(torch.compile(loss_fn, fullgraph=True)), expected)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step(loss_fn)
+    torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = step()
+        found = step(loss_fn)
     graph.replay()
     torch.testing.assert_close(found, expected)
     target[1] = LABELS

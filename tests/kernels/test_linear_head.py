@@ -74,8 +74,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from wassloss.kernels.triton.linear_head import _tile, gradient_kernel, sums_kernel
 
-def compile(kernel, kind, precision="tf32", **more):
-    costs = dict(KIND=kind, POWER=1, FEATURES=32, ALIGNED=4, PRECISION=precision, CAPPED=True)
+def compile(kernel, kind, **more):
+    costs = dict(KIND=kind, POWER=1, FEATURES=32, ALIGNED=4, PRECISION="tf32", CAPPED=True)
     rows, columns, warps = _tile(kind)
     names, constants = kernel.arg_names, costs | dict(ROWS=rows, COLUMNS=columns) | more
     types = dict.fromkeys(names, "fp32") | dict.fromkeys(["tokens", "words", "width"], "i32")
@@ -85,8 +85,7 @@ def compile(kernel, kind, precision="tf32", **more):
     source = ASTSource(kernel, types, {(names.index(n),): x for n, x in constants.items()})
     triton.compile(source, target=GPUTarget("cuda", 90, 32), options=dict(num_warps=warps))
 
-compile(gradient_kernel, "places")
-compile(sums_kernel, "vectors", "tf32x3", TILES=8)
+compile(sums_kernel, "places", TILES=8)
 compile(gradient_kernel, "vectors")
 """
 

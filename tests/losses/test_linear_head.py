@@ -107,8 +107,18 @@ def test_gradients_are_those_of_finite_differences():
         assert torch.autograd.gradcheck(
             lambda h, w, b, loss_fn=loss_fn: loss_fn(h, w, given[3], b),
             given[:3],
+            fast_mode=True,
             nondet_tol=1e-12,  # a second backward pass computes the gradients again
         )
+
+
+def test_chunks_of_any_size():
+    given, results = problem(), []
+    for chunk_bytes in (1, 4 * WORDS * 56, 2**30):
+        loss = direct(metrics()["line"], *given, chunk_bytes=chunk_bytes)
+        results.append(with_gradients(loss, given[:3]))
+    torch.testing.assert_close(results[1], results[0])
+    torch.testing.assert_close(results[2], results[0])
 
 
 def test_cross_entropy_is_a_special_case():
@@ -271,6 +281,8 @@ def test_wrong_settings():
     for softcap in (0.0, -1.0, float("inf")):
         with pytest.raises(ValueError, match="softcap must be None or a positive number, got"):
             wl.LinearWassersteinLoss(metrics()["line"], softcap=softcap)
+    with pytest.raises(ValueError, match="chunk_bytes must be at least 1, got 0"):
+        wl.LinearWassersteinLoss(metrics()["line"], chunk_bytes=0)
     learned = wl.ground.Ordinal(torch.arange(3.0).requires_grad_())
     with pytest.raises(ValueError, match="metric must not require grad"):
         wl.LinearWassersteinLoss(learned)

@@ -33,7 +33,7 @@ from wassloss.losses.spec import LossSpec
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.precision import lowest_log_mass
 
-CHUNK_BYTES = 2**26  # of logits, and of costs where they are stored, that exist at once
+CHUNK_BYTES = 2**26  # of logits, and of costs where they are stored, that exist at once: 64 MiB
 LOWEST = -1e30  # a maximum that every logit exceeds, but not infinite
 
 
@@ -44,6 +44,7 @@ class Head:
     spec: LossSpec
     softcap: float  # 0 for none
     group: dist.ProcessGroup | None
+    chunk_bytes: int | None  # None for `CHUNK_BYTES`
 
     def words(self) -> tuple[int, int]:
         """The first of this process's words, and one past the last."""
@@ -158,7 +159,8 @@ def _in_chunks(
     of_hidden, of_weight, of_bias = (next(room, None) if needed else None for needed in needs)
     bias_sum = losses.new_zeros(words)
     passes = (_TritonPasses if _triton_fits(hidden) else _Passes)(head, hidden)
-    size = max(1, CHUNK_BYTES // (max(1, words) * passes.bytes_per_logit))
+    allowed = head.chunk_bytes or CHUNK_BYTES
+    size = max(1, allowed // (max(1, words) * passes.bytes_per_logit))
     size = size // 64 * 64 or size  # what matrix products are fast at
     buffer = hidden.new_empty(min(size, tokens), words)
     with torch.autocast(hidden.device.type, enabled=False):

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_device, check_number
+from wassloss._checks import check_count, check_device, check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses.functional import PerExample
 from wassloss.losses.head_chunks import Head, LinearHead, numbered, wide_dtype
@@ -41,6 +41,8 @@ class LinearWassersteinLoss(_TransportLoss):
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``. With ``"none"`` the backward
             pass computes the logits again, because the forward pass does not know the weights.
         own_units: measure costs as the metric does instead of in medians.
+        chunk_bytes: memory for the logits of a chunk (and its costs, where they are stored), 64 MiB
+            by default. Matrix products are faster on larger chunks.
         process_group: processes that each hold a part of the words: rows `rank · n` to `(rank + 1)
             · n - 1` of the weight and bias, with `n` the number of words divided by that of
             processes, rounded up. Hidden states and targets are the same for all of them.
@@ -79,12 +81,15 @@ class LinearWassersteinLoss(_TransportLoss):
         ignore_index: int = -100,
         reduction: str = "mean",
         own_units: bool = False,
+        chunk_bytes: int | None = None,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
         cap = 0.0 if softcap is None else check_number("softcap", softcap)
         if softcap is not None and not 0 < cap < math.inf:
             raise ValueError(f"softcap must be None or a positive number, got {softcap}")
-        self._parts = cap, process_group
+        if chunk_bytes is not None:
+            chunk_bytes = check_count("chunk_bytes", chunk_bytes)
+        self._parts = cap, process_group, chunk_bytes
         super().__init__(
             *(metric, weight, reduction, own_units),
             epsilon=epsilon,

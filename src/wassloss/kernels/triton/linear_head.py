@@ -32,7 +32,7 @@ def sums(logits, target, costs, softcap):
     """
     tokens, words = logits.shape
     rows, columns, warps = _tile(costs["kind"])
-    parts = triton.cdiv(words, TILES * columns)
+    parts = max(1, triton.cdiv(words, TILES * columns))  # one of nothing, if there are no words
     found = logits.new_empty(4, parts, tokens, dtype=torch.float32)
     with torch.cuda.device_of(logits):
         sums_kernel[(triton.cdiv(tokens, rows), parts)](
@@ -59,7 +59,7 @@ def gradient_(logits, target, costs, softcap, terms, transport, entropy, kl_weig
     tokens, words = logits.shape
     rows, columns, warps = _tile(costs["kind"])
     with torch.cuda.device_of(logits):
-        gradient_kernel[(triton.cdiv(tokens, rows), triton.cdiv(words, columns))](
+        gradient_kernel[(triton.cdiv(tokens, rows), max(1, triton.cdiv(words, columns)))](
             logits, target, terms, tokens, words, softcap, transport, entropy, kl_weight, lowest,
             **_cost_arguments(costs, logits),
             ROWS=rows, COLUMNS=columns, CAPPED=softcap > 0, num_warps=warps,
@@ -68,7 +68,7 @@ def gradient_(logits, target, costs, softcap, terms, transport, entropy, kl_weig
 
 def _tile(kind):
     """Tokens and words in a tile, and warps: a warp's width of words unless there is a product."""
-    return (64, 128, 8) if kind == "vectors" else (8, 256, 8)
+    return (64, 128, 4) if kind == "vectors" else (8, 256, 8)
 
 
 def _cost_arguments(costs, logits):
