@@ -41,7 +41,13 @@ def table(name: str, results: Mapping[str, Result]) -> str:
     if name.startswith("networks-"):
         of_networks = {"untouched": untouched, "tuned": tuned, "carried": carried}
         return of_networks[name.removeprefix("networks-")](results["networks"])
-    special = {"tags": tags, "frontier": frontier, "missing": missing, "tradeoff": tradeoff}
+    special = {
+        "tags": tags,
+        "frontier": frontier,
+        "missing": missing,
+        "tradeoff": tradeoff,
+        "boosting": boosting,
+    }
     return special.get(name, claims)(name, results[name])
 
 
@@ -55,6 +61,32 @@ def tradeoff(name: str, result: Result) -> str:
         [v.claim.partition(":")[0], v.effect, v.words] for v in EXPERIMENTS[name].verdict(result)
     ]
     return markdown(["data set", "best α", "trade-off"], rows)
+
+
+def boosting(_: str, result: Result) -> str:
+    """Mean distance, accuracy and likelihood by set and decision, cross-entropy → W + KL."""
+    rows = []
+    for name, own in result["found"].items():
+        means = own["means"]
+        for decision in ("most probable", "least cost"):
+            theirs, ours = (
+                means[f"{loss}, {decision}"] for loss in ("cross-entropy", "wasserstein")
+            )
+            gap = own["gaps"][f"wasserstein, {decision}"]
+            rows.append(
+                [
+                    f"{name}, {own['labels']} labels",
+                    decision,
+                    f"{theirs['distance']:.3f} → {ours['distance']:.3f}",
+                    interval(gap),
+                    f"{100 * theirs['right']:.1f} → {100 * ours['right']:.1f}",
+                    f"{theirs['kappa']:.3f} → {ours['kappa']:.3f}",
+                    f"{theirs['nll']:.3f} → {ours['nll']:.3f}",
+                    f"{means['regression']['distance']:.3f}" if decision == "least cost" else "",
+                ]
+            )
+    names = ["data set", "label", "mean distance", "difference", "% right", "kappa", "NLL"]
+    return markdown([*names, "distance of a regression"], rows)
 
 
 def tags(_: str, result: Result) -> str:

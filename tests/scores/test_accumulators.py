@@ -167,6 +167,27 @@ def test_in_a_collection_with_others() -> None:
     torch.testing.assert_close(found["right"], scores.accuracy(x, y))
 
 
+def test_scores_that_begin_alike_stay_apart_in_a_collection() -> None:
+    """A collection would let metrics share what they keep if it is equal after the first batch."""
+    together = torchmetrics.MetricCollection(
+        {
+            "right": accumulators.Accumulator(scores.accuracy),
+            "near": accumulators.Accumulator(scores.off_by_one_accuracy),
+            "first": accumulators.Accumulator(scores.recall_at_k, 1),
+            "two": accumulators.Accumulator(scores.recall_at_k, 2),
+        }
+    )
+    x = torch.tensor([[3.0, 2.0, 1.0]])
+    together.update(x, torch.tensor([0]))
+    together.update(x, torch.tensor([1]))
+    assert {name: float(value) for name, value in together.compute().items()} == {
+        "right": 0.5,
+        "near": 1.0,
+        "first": 0.5,
+        "two": 1.0,
+    }
+
+
 def test_what_is_left_out_is_counted() -> None:
     x, y = torch.rand(4, 3), torch.tensor([[1, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
     for per, count in (("example", 2), ("label", 0), ("pooled", 0)):

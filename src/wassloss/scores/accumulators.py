@@ -12,6 +12,7 @@ ground metric follows `.to(device)`.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, get_args
@@ -42,6 +43,8 @@ except ImportError as error:
     ) from error
 
 __all__ = ["Accumulator", "RankingAUC"]
+
+_NUMBERS = itertools.count()
 
 
 class Accumulator(Metric):
@@ -85,6 +88,9 @@ class Accumulator(Metric):
         # until the first batch says how many sums there are.
         zero = torch.zeros(1, dtype=torch.float64)
         self.add_state("totals", zero, dist_reduce_fx="sum")
+        # A `MetricCollection` takes metrics for one if their states have the same names and are
+        # equal after the first batch. A name of its own keeps each apart.
+        self.add_state(f"number_{next(_NUMBERS)}", torch.zeros(()), dist_reduce_fx="sum")
 
     def update(
         self, scores: Tensor, target: AnyTarget, sample_weight: Numbers | None = None

@@ -48,8 +48,9 @@ class CumulativeJensenShannonLoss(PerExampleLoss):
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = dense_shares(target, self.labels, logits).cumsum(1)
-        h = logits.log_softmax(1).logcumsumexp(1).exp()
-        middle = (h + y).clamp(min=torch.finfo(h.dtype).tiny).log() - _LOG_2
+        # Where no mass is left there is no gradient either: that of h log h would be infinite.
+        h = logits.softmax(1).cumsum(1).clamp(min=torch.finfo(logits.dtype).tiny)
+        middle = (h + y).log() - _LOG_2
         return 0.5 * (torch.xlogy(h, h) + torch.xlogy(y, y) - (h + y) * middle).sum(1)
 
 
