@@ -77,14 +77,18 @@ class _FusedEnvelope(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, gradient = ctx.saved_tensors
-        if ctx.share is not None:
-            grad_output = grad_output * ctx.share
+        if ctx.share is not None:  # a scalar
+            return _first_order(gradient * (grad_output * ctx.share), x), None
         return _scaled(gradient, grad_output, x), None
 
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
-    """A new tensor always: its owner may change it, and a retained graph needs `gradient` again."""
-    result = grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient
+    """`gradient (batch, …)` times `grad_output (batch,)`."""
+    return _first_order(grad_output.reshape(-1, *[1] * (gradient.dim() - 1)) * gradient, x)
+
+
+def _first_order(result: Tensor, x: Tensor) -> Tensor:
+    """A gradient in `x`: a new tensor, for its owner may change it and graphs are used again."""
     # Under create_graph the result must not look like a constant of the input.
     if torch.is_grad_enabled():
         result = _FirstOrderOnly.apply(result, x)
