@@ -135,7 +135,9 @@ def _with_costs(
     named = indices.reshape(len(x), -1).clamp(0, metric.size - 1)  # kernels refuse others
     block = largest_block(x.device) if x.is_cuda else COLUMNS_ON_CPU
     size = max(2, block // (named.shape[1] * metric.size))
-    whole: FusedResult | None = None
+    if size >= len(x):
+        return run(batch, _columns(metric, named, x.dtype), False)
+    values, gradient, statuses = [], torch.empty_like(x), []
     for first in range(0, len(x), size):
         rows = slice(first, first + size)
         piece = batch._replace(
@@ -145,13 +147,10 @@ def _with_costs(
         )
         # Not kept under a name: the next ones would be computed while these are in memory.
         found = run(piece, _columns(metric, named[rows], x.dtype), False)
-        if size >= len(x):
-            return found
-        if whole is None:
-            whole = FusedResult(*(part.new_empty(len(x), *part.shape[1:]) for part in found[:3]))
-        for part, of_whole in zip(found[:3], whole[:3], strict=True):
-            of_whole[rows] = part
-    return cast(FusedResult, whole)
+        gradient[rows] = found.gradient
+        values.append(found.value)
+        statuses.append(found.status)
+    return FusedResult(torch.cat(values), gradient, torch.cat(statuses))
 
 
 def _columns(metric: GroundMetric, labels: Tensor, dtype: torch.dtype) -> Tensor:
@@ -326,14 +325,17 @@ def _spread(
 ) -> FusedResult:
     """Run a compiled pass over all examples, on as many threads as it has pieces of work."""
     value, gradient = np.empty(len(x), x.dtype), np.empty(x.shape, x.dtype)
-    status, statuses = np.empty(len(x), np.uint8), list[int]()
+    status = np.empty(len(x), np.uint8)
     written = value, gradient, status
     if pieces == 1:  # a small batch: Python takes longer than the kernel
         worst = rows(0, len(x), *given, scratch(), *written)
-        return FusedResult(*map(torch.from_numpy, written), worst)
+    else:
+        statuses: list[int] = []
 
-    def work(first: int, last: int, own: Any) -> None:
-        statuses.append(rows(first, last, *given, own, *written))
+        def work(first: int, last: int, own: Any) -> None:
+            statuses.append(rows(first, last, *given, own, *written))
 
-    spread(work, len(x), scratch, pieces)
-    return FusedResult(*map(torch.from_numpy, written), max(statuses))
+        spread(work, len(x), scratch, pieces)
+        worst = max(statuses)
+    found = [torch.from_numpy(array) for array in written]
+    return FusedResult(found[0], found[1], found[2], worst)
