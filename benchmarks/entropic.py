@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import points
 import torch
 from contenders import OURS, Attempt, Contender, marginal_error
 from problems import Case, Work
@@ -104,7 +105,7 @@ def gemm_sinkhorn(work: Work, iterations: int) -> Attempt:
 def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     import ot
 
-    h, y, cost = _peer_arrays(work, restricted)
+    h, y, cost = work.peer_arrays(restricted)
     array: Callable[[Tensor], Any] = _numpy if work.h.device.type == "cpu" else lambda x: x
     # The documented alternative if exp(−M/ε) underflows.
     largest = {torch.float32: 85.0, torch.float64: 700.0}[work.case.torch_dtype]
@@ -144,7 +145,7 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 def pot_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     from ot.batch import solve_batch
 
-    h, y, cost = _peer_arrays(work, restricted)
+    h, y, cost = work.peer_arrays(restricted)
     cost = cost.expand(work.case.batch, -1, -1)
 
     def run() -> Any:
@@ -165,7 +166,7 @@ def pot_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 def geomloss_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     from geomloss import ot
 
-    h, y, cost = _peer_arrays(work, restricted)
+    h, y, cost = work.peer_arrays(restricted)
     cost = cost.expand(work.case.batch, -1, -1).contiguous()
 
     def run() -> Any:
@@ -205,7 +206,7 @@ def ott_vmap(work: Work, iterations: int, *, restricted: bool, lse_mode: bool) -
         )
         return out.f, out.g
 
-    arrays = [jax.numpy.asarray(_numpy(x)) for x in _peer_arrays(work, restricted)]
+    arrays = [jax.numpy.asarray(_numpy(x)) for x in work.peer_arrays(restricted)]
     batched = jax.vmap(solve_one, in_axes=(0, 0, 0 if restricted else None))
     compiled = jax.jit(batched).lower(*arrays).compile()  # compile here, outside the timing
 
@@ -214,12 +215,6 @@ def ott_vmap(work: Work, iterations: int, *, restricted: bool, lse_mode: bool) -
         return marginal_error(work, f, g)
 
     return Attempt(lambda: jax.block_until_ready(compiled(*arrays)), error)
-
-
-def _peer_arrays(work: Work, restricted: bool) -> tuple[Tensor, Tensor, Tensor]:
-    if restricted:
-        return work.h, work.target.weights, work.support_cost
-    return work.h, work.dense_target, work.cost
 
 
 def _numpy(x: Tensor) -> Any:
@@ -257,12 +252,19 @@ def _peer(
     name: str,
     prepare: Callable[..., Attempt],
     gigabytes: Callable[[Case], float],
+    takes_zeros: bool = True,
     **keywords: Any,
 ) -> tuple[Contender, Contender]:
-    """A library as it is, and restricted by hand to the target's support."""
+    """A library as it is, where it takes the target, and restricted by hand to its support."""
     helped_gigabytes = partial(_support_blocks, 4)
     return (
-        Contender(name, partial(prepare, restricted=False), gigabytes=gigabytes, **keywords),
+        Contender(
+            name,
+            partial(prepare, restricted=False),
+            gigabytes=gigabytes,
+            suits=lambda case: takes_zeros or case.dense,
+            **keywords,
+        ),
         Contender(
             f"{name}, support only",
             partial(prepare, restricted=True),
@@ -273,8 +275,20 @@ def _peer(
     )
 
 
+def _dense_on_gpu(name: str, prepare: Callable[..., Attempt], matrices: int) -> Contender:
+    """A library for one pair of dense measures at a time, on a GPU."""
+    return Contender(
+        name,
+        prepare,
+        one_by_one=True,
+        gigabytes=partial(_matrices, matrices),
+        suits=lambda case: case.dense,
+        device="cuda",
+    )
+
+
 CONTENDERS = (
-    Contender(OURS, wassloss),
+    Contender(OURS, wassloss, gigabytes=lambda case: _matrices(2, case) if case.dense else 0.0),
     Contender(f"{OURS}, loss and gradient", wassloss_loss),
     Contender(
         f"{OURS}, loss and gradient, CUDA graph",
@@ -284,6 +298,13 @@ CONTENDERS = (
     ),
     *_peer("POT sinkhorn, loop", pot_loop, partial(_matrices, 4), one_by_one=True),
     *_peer("POT solve_batch", pot_batch, partial(_blocks, 4)),
+    *_peer(
+        "POT solve_batch, proximal", points.pot_proximal, partial(_blocks, 6), takes_zeros=False
+    ),
+    *_peer("mdot-tnt, batched", points.mdot, partial(_blocks, 4), most_iterations=1),
+    _dense_on_gpu("FlashSinkhorn", points.flash, 0),
+    _dense_on_gpu("cuRegOT sinkhorn_bcd", partial(points.curegot, method="sinkhorn_bcd"), 4),
+    _dense_on_gpu("cuRegOT sinkhorn_splr", partial(points.curegot, method="sinkhorn_splr"), 4),
     *_peer(
         "GeomLoss solve_batch",
         geomloss_batch,

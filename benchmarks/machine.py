@@ -9,7 +9,10 @@ from pathlib import Path
 
 import torch
 
-PACKAGES = ("wassloss", "torch", "numpy", "scipy", "POT", "geomloss", "ott-jax", "jax", "jaxlib")
+PACKAGES = (
+    "wassloss", "torch", "numpy", "scipy", "numba", "POT", "geomloss", "ott-jax", "jax", "jaxlib",
+    "mdot-tnt", "flash-sinkhorn", "curegot",
+)  # fmt: skip
 
 
 def describe(device: str) -> dict[str, str | int | float]:

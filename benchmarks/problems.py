@@ -76,6 +76,12 @@ class Work:
     def dense_target(self) -> Tensor:
         return torch.zeros_like(self.h).scatter(1, self.target.indices, self.target.weights)
 
+    def peer_arrays(self, restricted: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Prediction, target and costs for other libraries; `restricted` to the target's labels."""
+        if restricted:
+            return self.h, self.target.weights, self.support_cost
+        return self.h, self.dense_target, self.cost
+
     @property
     def cost(self) -> Tensor:
         """All costs, `(labels, labels)`, which other libraries need."""

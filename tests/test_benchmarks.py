@@ -23,7 +23,15 @@ def work(load):
     return problems.Work.of(case, "cpu")
 
 
-@pytest.mark.parametrize("name", ["wassloss", "GEMM Sinkhorn (float64)", "POT sinkhorn, loop"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "wassloss",
+        "GEMM Sinkhorn (float64)",
+        "POT sinkhorn, loop",
+        "POT solve_batch, proximal, support only",
+    ],
+)
 def test_contenders_reach_the_tolerance_of_the_same_problem(load, work, name):
     contender = {c.name: c for c in load("entropic").CONTENDERS}[name]
     result = load("measure").measure(contender, work, load("measure").Limits(0.5, 1.0))

@@ -281,8 +281,10 @@ def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> ReadTarget:
             f"target.indices and target.weights must have shape {(*batch_shape, 'support')}, got "
             f"{tuple(indices.shape)} and {tuple(weights.shape)}"
         )
-    flat = (batch_shape.numel(), indices.shape[-1])
-    return ReadTarget(indices.reshape(flat).long(), weights.reshape(flat))
+    if len(batch_shape) != 1:
+        flat = (batch_shape.numel(), indices.shape[-1])
+        indices, weights = indices.reshape(flat), weights.reshape(flat)
+    return ReadTarget(indices.long(), weights)
 
 
 def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tensor, Tensor]:

@@ -546,7 +546,7 @@ def test_free_targets_take_one_pass_with_costs_from_anywhere(monkeypatch, epsilo
     keywords = {"epsilon": epsilon, "gamma": (math.inf, 0.0), "normalize_target": True}
     table = run(NumbaKernels, metric.tabulated(), logits, target, **keywords)
     on_demand = run(NumbaKernels, metric, logits, target, **keywords)
-    monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 3 * LABELS)  # one at a time
+    monkeypatch.setattr("wassloss.losses.fused.COLUMNS_ON_CPU", 3 * LABELS)  # two at a time
     pieces = run(NumbaKernels, metric, logits, target, **keywords)
     for fused in (on_demand, pieces):
         torch.testing.assert_close(fused, table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from typing import Literal, TypeAlias, TypedDict
 
@@ -41,7 +41,8 @@ def cost_of(distance: Tensor, power: float, scale: float) -> Tensor:
     tensor([0., 1., 1.])
     """
     if power > 0 and not distance.requires_grad:
-        return torch.pow(distance / scale, power)
+        ratio = distance / scale
+        return ratio if power == 1 else ratio.pow_(power)
     apart = distance > 0
     # where twice: a single one outside would still multiply 0 by the infinite slope inside.
     ratio = torch.where(apart, distance / scale, 1.0)
@@ -97,6 +98,20 @@ def check_scale(scale: Scale) -> float | Literal["max", "median"]:
         return float(scale)
     error = ValueError if is_number or isinstance(scale, str) else TypeError
     raise error(f"scale must be None, a positive number, 'max' or 'median', got {scale!r}")
+
+
+def fill_by_labels(
+    found: Tensor, labels: Tensor, width: int, columns: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Fill ``found`` (n, K) from ``labels`` (K, …), where that takes much more than the answer.
+
+    ``columns`` gives the entries (n, some) for some of the labels, with ``width`` numbers for each.
+    """
+    first = 0
+    for part in blocks(labels, 4 * width):
+        found[:, first : first + len(part)] = columns(part)
+        first += len(part)
+    return found
 
 
 def blocks(indices: Tensor, width: int) -> Iterator[Tensor]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _EXACT_MEDIAN = 2048  # labels up to which the median is over every pair
 _MEDIAN_COLUMNS = 256  # beyond, over the pairs of this many evenly spaced labels with all
+_WHOLE_COLUMNS, _MEDIAN_ROWS = 2**14, 2**12  # or, beyond the first, with the second
 
 
 class GroundMetric(ABC):
@@ -429,8 +430,13 @@ class GroundMetric(ABC):
         chosen = every = torch.arange(self._size, device=self.device)
         if self._size > _EXACT_MEDIAN:
             chosen = every[:_MEDIAN_COLUMNS] * self._size // _MEDIAN_COLUMNS
-        columns = [self._distance_columns(block) for block in blocks(chosen, self._size)]
-        apart = torch.cat(columns)[every != chosen[:, None]]
+        if self._size > _WHOLE_COLUMNS:
+            others = every[:_MEDIAN_ROWS] * self._size // _MEDIAN_ROWS
+            pairs = torch.cartesian_prod(others, chosen)
+            apart = self._distances_between(*pairs[pairs[:, 0] != pairs[:, 1]].T)
+        else:
+            columns = [self._distance_columns(block) for block in blocks(chosen, self._size)]
+            apart = torch.cat(columns)[every != chosen[:, None]]
         # Some devices lack a median in half precision; float32 holds its values exactly.
         wide = torch.promote_types(self.dtype, torch.float32)
         return apart.to(wide).median().to(self.dtype)

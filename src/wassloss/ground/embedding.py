@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.ground._cost import MetricKeywords, blocks
+from wassloss.ground._cost import MetricKeywords, blocks, fill_by_labels
 from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground.base import GroundMetric
 from wassloss.kernels.launch import HAS_TRITON
@@ -131,23 +131,18 @@ def distances(chosen: Tensor, vectors: Tensor) -> Tensor:
         return by_differences(chosen, vectors)  # how many pairs are near cannot be read
     # Mixed precision is for networks: a product in half precision would cancel to nothing.
     with torch.autocast(vectors.device.type, enabled=False):
-        wide = vectors.double()
-        squares, columns = wide.square().sum(1), wide.T
-        return torch.cat(
-            [
-                _by_product(part, vectors, columns, squares).to(vectors.dtype)
-                for part in blocks(chosen, len(vectors))
-            ]
-        )
+        own, found = chosen.double(), vectors.new_empty(len(chosen), len(vectors))
+        width = max(chosen.shape)
+        return fill_by_labels(found, vectors, width, lambda part: _by_product(own, part.double()))
 
 
-def _by_product(chosen: Tensor, vectors: Tensor, wide: Tensor, squares: Tensor) -> Tensor:
-    own = chosen.double()
-    both = own.square().sum(1, keepdim=True) + squares  # (n, K)
-    square = torch.addmm(both, own, wide, alpha=-2)
+def _by_product(chosen: Tensor, vectors: Tensor) -> Tensor:
+    squares = vectors.square().sum(1)
+    both = chosen.square().sum(1, keepdim=True) + squares  # (n, labels)
+    square = torch.addmm(both, chosen, vectors.T, alpha=-2)
     rows, columns = (square < NEAR * both).nonzero(as_tuple=True)
     found = square.clamp_(min=0).sqrt_()
-    found[rows, columns] = (own[rows] - vectors[columns].double()).norm(dim=1)
+    found[rows, columns] = (chosen[rows] - vectors[columns]).norm(dim=1)
     return found
 
 

@@ -75,7 +75,7 @@ class Ordinal(GroundMetric):
         return other
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        return (self.positions[indices][:, None] - self.positions).abs()  # (n, K)
+        return (self.positions[indices][:, None] - self.positions).abs_()  # (n, K)
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
         return (self.positions[first] - self.positions[second]).abs()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_choice
-from wassloss.ground._cost import CostKeywords, MetricKeywords, blocks
+from wassloss.ground._cost import CostKeywords, MetricKeywords, fill_by_labels
 from wassloss.ground._inputs import Numbers, first_entry, float_tensor, int_array
 from wassloss.ground.base import GroundMetric
 
@@ -135,12 +135,13 @@ class Tree(GroundMetric):
         return cls(parents, nodes=list(labelled), distance=distance, labels=labels, **cost)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        # In blocks, because the index arithmetic takes several int64 for each distance.
-        columns = [
-            self._path_lengths(self.label_position[block][:, None], self.label_position)
-            for block in blocks(indices, self.size)
-        ]
-        return torch.cat([self._depth.new_empty(0, self.size), *columns])
+        own = self.label_position[indices][:, None]
+        found = self._depth.new_empty(len(indices), self.size)
+        # The index arithmetic takes several int64 for each distance.
+        width = 4 * max(1, len(indices))
+        return fill_by_labels(
+            found, self.label_position, width, lambda v: self._path_lengths(own, v)
+        )
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
         return self._path_lengths(self.label_position[first], self.label_position[second])

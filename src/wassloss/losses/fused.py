@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wassloss.kernels.numba.newton import Scratch
 
 _mass_tolerance = cache(mass_tolerance)
+COLUMNS_ON_CPU = 2**21  # costs computed at once, beside a gradient as large as the logits
 
 
 class FusedResult(NamedTuple):
@@ -133,21 +134,29 @@ def _with_costs(
     if table is not None:
         return run(batch, table, True)
     named = indices.reshape(len(x), -1).clamp(0, metric.size - 1)  # kernels refuse others
-    size = max(1, largest_block(x.device) // (named.shape[1] * metric.size))
-    parts: list[FusedResult] = []
+    block = largest_block(x.device) if x.is_cuda else COLUMNS_ON_CPU
+    size = max(2, block // (named.shape[1] * metric.size))
+    if size >= len(x):
+        return run(batch, _columns(metric, named, x.dtype), False)
+    values, gradient, statuses = [], torch.empty_like(x), []
     for first in range(0, len(x), size):
         rows = slice(first, first + size)
-        columns = metric.unchecked_cost_columns(named[rows]).detach().to(x.dtype)
         piece = batch._replace(
             logits=x[rows],
             indices=indices[rows],
             weights=None if weights is None else weights[rows],
         )
-        parts.append(run(piece, columns.reshape(-1, metric.size), False))
-    if len(parts) == 1:
-        return parts[0]
-    value, gradient, status, _ = zip(*parts, strict=True)
-    return FusedResult(torch.cat(value), torch.cat(gradient), torch.cat(status))
+        # Not kept under a name: the next ones would be computed while these are in memory.
+        found = run(piece, _columns(metric, named[rows], x.dtype), False)
+        gradient[rows] = found.gradient
+        values.append(found.value)
+        statuses.append(found.status)
+    return FusedResult(torch.cat(values), gradient, torch.cat(statuses))
+
+
+def _columns(metric: GroundMetric, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    columns = metric.unchecked_cost_columns(labels).detach().to(dtype)
+    return columns.reshape(-1, metric.size)
 
 
 class _Kernels(ABC):
@@ -308,8 +317,9 @@ def _numba_kernels() -> ModuleType:
 
 def _row_scratch(labels: int, dtype: np.dtype[Any]) -> RowScratch:
     compiled = _numba_kernels()
-    parts = (np.zeros(size, dtype) for size in (labels, labels, compiled.BLOCK))
-    scratch: RowScratch = compiled.RowScratch(*parts)
+    scratch: RowScratch = compiled.RowScratch(
+        np.empty(labels, dtype), np.empty(labels, dtype), np.empty(compiled.BLOCK, dtype)
+    )
     return scratch
 
 
@@ -322,11 +332,17 @@ def _spread(
 ) -> FusedResult:
     """Run a compiled pass over all examples, on as many threads as it has pieces of work."""
     value, gradient = np.empty(len(x), x.dtype), np.empty(x.shape, x.dtype)
-    status, statuses = np.empty(len(x), np.uint8), list[int]()
+    status = np.empty(len(x), np.uint8)
+    written = value, gradient, status
+    if pieces == 1:  # a small batch: Python takes longer than the kernel
+        worst = rows(0, len(x), *given, scratch(), *written)
+    else:
+        statuses: list[int] = []
 
-    def work(first: int, last: int, own: Any) -> None:
-        statuses.append(rows(first, last, *given, own, value, gradient, status))
+        def work(first: int, last: int, own: Any) -> None:
+            statuses.append(rows(first, last, *given, own, *written))
 
-    spread(work, len(x), scratch, pieces)
-    found = [torch.from_numpy(array) for array in (value, gradient, status)]
-    return FusedResult(found[0], found[1], found[2], max(statuses))
+        spread(work, len(x), scratch, pieces)
+        worst = max(statuses)
+    found = [torch.from_numpy(array) for array in written]
+    return FusedResult(found[0], found[1], found[2], worst)

@@ -36,7 +36,7 @@ Codes = NDArray[np.uint8]
 
 
 class RowScratch(NamedTuple):
-    """Memory for one thread, filled with zeros."""
+    """Memory for one thread."""
 
     log_h: Reals  # (labels,)
     h: Reals  # (labels,)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -87,6 +88,7 @@ def run_compiled(
     spread(work, batch, scratch, 1 + batch * support * labels // worth)
 
 
+@lru_cache(64)  # a loss asks for the same at every call
 def terms_of(
     objective: Objective,
     dtype: torch.dtype,
