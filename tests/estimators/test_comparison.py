@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 
@@ -114,10 +116,52 @@ def test_names_without_an_order() -> None:
     assert set(found.best.predict(X)) <= set("abcde")
 
 
-@pytest.mark.slow
-def test_a_hidden_layer() -> None:
-    found = wl.compare(X[:120], Y[:120], "ordinal", model="mlp")
+def test_a_call_that_was_interrupted_goes_on(
+    found: wl.estimators.Comparison, tmp_path: Path
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wl.compare(X, Y, "ordinal", cache=tmp_path, progress=stop)
+    assert len(list(tmp_path.iterdir())) == 3
+    told: list[tuple[int, int]] = []
+    again = wl.compare(X, Y, "ordinal", cache=tmp_path, progress=lambda *x: told.append(x))
+    assert str(again) == str(found)
+    assert told[0] == (3, 5 * 3 + 6)
+    assert told[-1][0] == told[-1][1]
+    for keywords in ({"X": X[::-1]}, {"y": Y[::-1]}, {"random_state": 1}, {"metric": "discrete"}):
+        with pytest.raises(KeyboardInterrupt):  # which only a call that begins anew reaches
+            wl.compare(**_other(keywords), cache=tmp_path, progress=stop)
+
+
+def _other(keywords: dict[str, Any]) -> dict[str, Any]:
+    metric = None if keywords.pop("metric", None) else "ordinal"
+    return {"X": X, "y": Y, "metric": metric, **keywords}
+
+
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_dask_cluster(found: wl.estimators.Comparison, processes: bool) -> None:
+    distributed = pytest.importorskip("distributed")
+    workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    search = wl.WassersteinClassifierCV("ordinal", alphas=(10.0, 1.0), cv=2)
+    expected = search.fit(X, Y).scores_
+    with (
+        distributed.Client(processes=processes, **workers) as client,
+        joblib.parallel_config("dask"),
+    ):
+        assert str(wl.compare(X, Y, "ordinal")) == str(found)
+        np.testing.assert_allclose(search.fit(X, Y).scores_, expected, atol=1e-6)
+        counts = client.run(lambda dask_worker: dask_worker.state.executed_count)
+        assert min(counts.values()) > 0
+
+
+def test_a_hidden_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "_STEPS", 20)
+    found = wl.compare(X, Y, "ordinal", model="mlp")
     assert found.best.hidden_layer_sizes == (64,)
+    assert found.best.n_iter_ * 300 >= 20 * 225
     assert found.candidates[0].accuracy.mean() > 0.3
 
 
