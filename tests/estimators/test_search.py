@@ -27,7 +27,7 @@ X, Y = grades()
 
 
 @parametrize_with_checks(
-    [wl.WassersteinClassifierCV(alphas=(10.0, 1.0), kl_weights=(0.5,), cv=2)],
+    [wl.WassersteinClassifierCV(alphas=(10.0, 1.0), kl_weights=(0.5,), cv=2, tol=1e-7)],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:

@@ -81,7 +81,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     Attributes:
         metric_: the ground metric, with the requested power.
         model_: from `wassloss.models`; takes standardised features.
-        scaler_: the `StandardScaler` before it, or None.
+        scaler_: the `StandardScaler` before it, which only scales sparse features; or None.
         n_iter_: iterations of L-BFGS, or passes over the data.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
@@ -102,6 +102,11 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     standardize: bool = True
     device: str = "cpu"
     random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, completely or not at all, without pickle.
@@ -160,13 +165,14 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, dtype=_FLOATS)
+        X = validate_data(self, X, reset=False, dtype=_FLOATS, accept_sparse="csr")
         return self._fitted().outputs(X).double()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None."""
-        X, y = validate_data(self, X, y, multi_output=True, dtype=_FLOATS, **checks)
-        return X, y, None if sample_weight is None else read_weight(sample_weight, len(X))
+        form: dict[str, Any] = {"dtype": _FLOATS, "accept_sparse": "csr"}
+        X, y = validate_data(self, X, y, multi_output=True, **form, **checks)
+        return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
 
     def _plan(self, weight: float) -> TrainingPlan:
         """How to take small steps on examples of this total weight; checks all that says how."""
@@ -193,11 +199,12 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
         X, y, weight = weighted_rows(X, y, weight)
-        plan = self._plan(len(X) if weight is None else float(weight.sum()))
+        examples: int = X.shape[0]
+        plan = self._plan(examples if weight is None else float(weight.sum()))
         self._standardize(X, weight)
         loss = self._mean_loss()
         target = self._target(y, weight)
-        small = self._linear() and len(X) * self.metric_.size <= _FULL_BATCH
+        small = self._linear() and examples * self.metric_.size <= _FULL_BATCH
         at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
         model = self._started(plan.seed, torch.float64 if at_once else torch.float32, start)
         if start is None:
@@ -206,9 +213,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         if at_once:
             self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
         else:
-            batch = min(plan.batch_size, len(X))
-            self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / len(X)))
-            steps = ceil(self.n_iter_ * len(X) / batch)
+            batch = min(plan.batch_size, examples)
+            self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
+            steps = ceil(self.n_iter_ * examples / batch)
             plan = replace(plan, steps=steps, batch_size=batch, log_every=steps)
             train(model, loss, data, plan, progress=False)
         self.model_ = model

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import (
     GroupKFold,
@@ -161,7 +162,7 @@ def compare(
     chosen on the rows held out.
 
     Args:
-        X: features `(n, d)`.
+        X: features `(n, d)`, dense or `scipy.sparse`.
         y: class ids `(n,)`.
         metric: as in :class:`WassersteinClassifier`.
         classes: likewise.
@@ -313,7 +314,9 @@ class _Work:
         position = line[self.whole._labels.places_of(self.y)]
 
         def guesses(alpha: float, train: Any, test: NDArray[Any]) -> NDArray[np.int64]:
-            model = make_pipeline(StandardScaler(), Ridge(alpha))
+            model = make_pipeline(
+                StandardScaler(with_mean=not sparse.issparse(self.x)), Ridge(alpha)
+            )
             predicted = model.fit(self.x[train], position[train]).predict(test)
             nearest: NDArray[np.int64] = np.abs(predicted[:, None] - line).argmin(1)
             return nearest

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
@@ -34,6 +35,7 @@ from wassloss.ground import GroundMetric
 from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build, describe
 from wassloss.scores import least_cost_label, least_cost_labels, top_labels
+from wassloss.training.sparse_rows import SparseRows
 
 _FORMAT = 2
 GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
@@ -61,8 +63,11 @@ class FittedModel:
         """The model's outputs `(n, labels)` for a tensor or an array, on the CPU."""
         weights = next(self.model.parameters())
         self.model.eval()
-        pieces = model_features(X, self.scaler, weights.dtype).split(rows_at_once(self.metric.size))
-        return torch.cat([self.model(rows.to(weights.device)).cpu() for rows in pieces])
+        wide = self.features if sparse.issparse(X) else 1  # rows of it may have to become dense
+        many = rows_at_once(max(self.metric.size, wide))
+        pieces = (X[start : start + many] for start in range(0, X.shape[0], many))
+        rows = (model_features(piece, self.scaler, weights.dtype) for piece in pieces)
+        return torch.cat([self.model(some.to(weights.device)).cpu() for some in rows])
 
 
 def rows_at_once(labels: int) -> int:
@@ -73,13 +78,18 @@ def rows_at_once(labels: int) -> int:
 def fit_scaler(
     X: NDArray[Any], weight: NDArray[Any] | None = None, before: StandardScaler | None = None
 ) -> StandardScaler:
-    """Learn means and scales of features, in addition to what `before`, unchanged, has learned."""
-    scaler = StandardScaler() if before is None else copy.deepcopy(before)
+    """Learn means and scales of features, in addition to what `before`, unchanged, has learned.
+
+    Means of sparse features are not subtracted, which would fill all zeros.
+    """
+    scaler = StandardScaler(with_mean=not sparse.issparse(X))
+    if before is not None:
+        scaler, X = copy.deepcopy(before), _dense_if_centred(X, before)
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         scaler.partial_fit(X, sample_weight=weight)
     wrong = np.flatnonzero(~np.isfinite(scaler.var_))
     if len(wrong):
-        column, largest = wrong[0], np.abs(X[:, wrong[0]]).max()
+        column, largest = wrong[0], abs(X[:, [wrong[0]]]).max()
         raise ValueError(
             f"X must have a finite variance in {X.dtype}, got numbers up to {largest:g} in "
             f"column {column}; divide that column by its size"
@@ -87,8 +97,21 @@ def fit_scaler(
     return scaler
 
 
-def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Tensor:
-    """Features as a model takes them: standardised, in its precision, on the CPU."""
+def _dense_if_centred(X: Any, scaler: StandardScaler | None) -> Any:
+    return X.toarray() if sparse.issparse(X) and scaler is not None and scaler.with_mean else X
+
+
+def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Any:
+    """Features as a model takes them: standardised, in its precision, on the CPU.
+
+    A tensor, or :class:`~wassloss.training.sparse_rows.SparseRows`.
+    """
+    X = _dense_if_centred(X, scaler)
+    if sparse.issparse(X):
+        scaled = sparse.csr_array(X if scaler is None else scaler.transform(X), copy=True)
+        values = narrowed("X, standardized," if scaler else "X", torch.tensor(scaled.data), dtype)
+        scaled.data = values.numpy()
+        return SparseRows(scaled)
     if scaler is None:
         # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
         # their last bits from one call to the next, and a fit would not repeat exactly.
@@ -129,6 +152,7 @@ def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
         "model": describe(fitted.model),
         "feature_names": fitted.feature_names,
         "examples_seen": None if scaler is None else float(np.max(scaler.n_samples_seen_)),
+        "centred": scaler is not None and scaler.with_mean,
     }
     return sealed_tensors(tensors, {**about, **state})
 
@@ -143,7 +167,7 @@ def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
     weights = {name[6:]: t for name, t in tensors.items() if name.startswith("model.")}
     model, scaler = build(state["model"], weights), None
     if state["examples_seen"] is not None:
-        scaler = StandardScaler()
+        scaler = StandardScaler(with_mean=state.get("centred", True))
         for name in _SCALER:
             setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
         scaler.n_samples_seen_ = np.float64(state["examples_seen"])
