@@ -21,7 +21,7 @@ NAMES = {
     """,
     "wassloss.estimators": """
         Candidate Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
-        WassersteinMeasureRegressor compare mean_distance
+        WassersteinMeasureRegressor compare export_onnx mean_distance
     """,
     "wassloss.ground": """
         Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Tree lca_heights load

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import wassloss as wl
@@ -27,7 +29,7 @@ X, Y = grades()
 
 
 @parametrize_with_checks(
-    [wl.WassersteinClassifierCV(alphas=(10.0, 1.0), kl_weights=(0.5,), cv=2, tol=1e-7)],
+    [wl.WassersteinClassifierCV(alphas=(10.0, 1.0), kl_weights=(0.5,), cv=2)],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
@@ -106,6 +108,30 @@ def test_the_mean_distance_of_predictions() -> None:
     every = np.eye(4)[Y]
     assert mean_distance(fitted, X, every) == pytest.approx(-off.mean())
     assert cross_val_score(fitted, X, Y, scoring=mean_distance, cv=3).mean() > -1
+
+
+def test_a_pipeline_is_searched_by_distance() -> None:
+    pipeline = make_pipeline(StandardScaler(), wl.WassersteinClassifier("ordinal"))
+    search = GridSearchCV(
+        pipeline, {"wassersteinclassifier__alpha": [10.0, 1.0]}, scoring=mean_distance, cv=3
+    ).fit(X, Y)
+    assert mean_distance(search, X, Y) == pytest.approx(-np.abs(search.predict(X) - Y).mean())
+    ours = wl.WassersteinClassifierCV("ordinal", **FEW).fit(X, Y)
+    assert mean_distance(ours, X, Y) == ours.score(X, Y)
+
+
+def test_it_has_what_its_best_estimator_has() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    fitted = wl.WassersteinClassifierCV("ordinal", **FEW).fit(frame, Y)
+    best = fitted.best_estimator_
+    assert fitted.feature_names_in_.tolist() == list("abcd")
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame[list("dcba")])
+    np.testing.assert_array_equal(fitted.coef_, best.coef_)
+    np.testing.assert_array_equal(fitted.intercept_, best.intercept_)
+    np.testing.assert_array_equal(fitted.predict_log_proba(frame), best.predict_log_proba(frame))
+    np.testing.assert_array_equal(fitted.decision_function(frame), best.decision_function(frame))
 
 
 def test_linear_parameters_are_of_the_given_features() -> None:

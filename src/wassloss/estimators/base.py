@@ -81,7 +81,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     Attributes:
         metric_: the ground metric, with the requested power.
         model_: from `wassloss.models`; takes standardised features.
-        scaler_: the `StandardScaler` before it, which only scales sparse features; or None.
+        scaler_: the `StandardScaler` before it, or None.
         n_iter_: iterations of L-BFGS, or passes over the data.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
@@ -113,13 +113,13 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
         The state of `partial_fit`'s optimiser is not saved.
         """
-        check_is_fitted(self, "model_")
+        fitted = self._fitted()
         state = {
             "params": {name: plain(name, v) for name, v in self.get_params(deep=False).items()},
             "n_iter": self.n_iter_,
             "own": self._own_state(),
         }
-        content = pack(self._fitted(), type(self).__name__, state)
+        content = pack(fitted, type(self).__name__, state)
         with replacing(path) as temporary:
             temporary.write_bytes(content)
 
@@ -157,6 +157,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return estimator
 
     def _fitted(self) -> FittedModel:
+        check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
         return FittedModel(
             self.metric_, self.model_, self.scaler_, None if names is None else tuple(names)
@@ -164,9 +165,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
-        check_is_fitted(self, "model_")
+        fitted = self._fitted()
         X = validate_data(self, X, reset=False, dtype=_FLOATS, accept_sparse="csr")
-        return self._fitted().outputs(X).double()
+        return fitted.outputs(X).double()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None."""

@@ -78,8 +78,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             scikit-learn's `MLPClassifier`.
         class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
             `sample_weight`. For class ids only.
-        standardize: bring the features to mean 0 and variance 1 first; sparse ones only to
-            variance 1, so that zeros stay zeros.
+        standardize: bring the features to mean 0 and variance 1 first, sparse ones
+            without filling their zeros.
         decision: predict the most ``"probable"`` label, or that of ``"least_cost"`` in expectation.
         device: where to train and predict.
         random_state: seeds the hidden layers' weights and the order of small steps.
@@ -191,8 +191,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         bias = linear.bias.detach().cpu().double().numpy()[self._labels.places]
         if self.scaler_ is not None:
             weight = weight / self.scaler_.scale_
-            if self.scaler_.with_mean:
-                bias = bias - weight @ self.scaler_.mean_
+            bias = bias - weight @ self.scaler_.mean_
         return weight, bias
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

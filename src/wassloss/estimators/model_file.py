@@ -63,8 +63,7 @@ class FittedModel:
         """The model's outputs `(n, labels)` for a tensor or an array, on the CPU."""
         weights = next(self.model.parameters())
         self.model.eval()
-        wide = self.features if sparse.issparse(X) else 1  # rows of it may have to become dense
-        many = rows_at_once(max(self.metric.size, wide))
+        many = rows_at_once(self.metric.size)
         pieces = (X[start : start + many] for start in range(0, X.shape[0], many))
         rows = (model_features(piece, self.scaler, weights.dtype) for piece in pieces)
         return torch.cat([self.model(some.to(weights.device)).cpu() for some in rows])
@@ -80,13 +79,13 @@ def fit_scaler(
 ) -> StandardScaler:
     """Learn means and scales of features, in addition to what `before`, unchanged, has learned.
 
-    Means of sparse features are not subtracted, which would fill all zeros.
+    Those of sparse features too: their zeros stay, as `SparseRows` subtracts from products.
     """
-    scaler = StandardScaler(with_mean=not sparse.issparse(X))
-    if before is not None:
-        scaler, X = copy.deepcopy(before), _dense_if_centred(X, before)
+    scaler = StandardScaler() if before is None else copy.deepcopy(before)
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
-        scaler.partial_fit(X, sample_weight=weight)
+        # It learns means of sparse features only where it is not to subtract them itself.
+        scaler.set_params(with_mean=not sparse.issparse(X)).partial_fit(X, sample_weight=weight)
+    scaler.set_params(with_mean=True)
     wrong = np.flatnonzero(~np.isfinite(scaler.var_))
     if len(wrong):
         column, largest = wrong[0], abs(X[:, [wrong[0]]]).max()
@@ -97,27 +96,31 @@ def fit_scaler(
     return scaler
 
 
-def _dense_if_centred(X: Any, scaler: StandardScaler | None) -> Any:
-    return X.toarray() if sparse.issparse(X) and scaler is not None and scaler.with_mean else X
-
-
 def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Any:
     """Features as a model takes them: standardised, in its precision, on the CPU.
 
     A tensor, or :class:`~wassloss.training.sparse_rows.SparseRows`.
     """
-    X = _dense_if_centred(X, scaler)
     if sparse.issparse(X):
-        scaled = sparse.csr_array(X if scaler is None else scaler.transform(X), copy=True)
-        values = narrowed("X, standardized," if scaler else "X", torch.tensor(scaled.data), dtype)
-        scaled.data = values.numpy()
-        return SparseRows(scaled)
+        return _sparse_features(sparse.csr_array(X), scaler, dtype)
     if scaler is None:
         # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
         # their last bits from one call to the next, and a fit would not repeat exactly.
         own = X if isinstance(X, Tensor) else torch.tensor(X)
         return narrowed("X", own, dtype)
     return narrowed("X, standardized,", torch.tensor(scaler.transform(np.asarray(X))), dtype)
+
+
+def _sparse_features(
+    X: sparse.csr_array, scaler: StandardScaler | None, dtype: torch.dtype
+) -> SparseRows:
+    values, means = torch.tensor(X.data), None
+    if scaler is not None:
+        values = values / torch.from_numpy(scaler.scale_)[X.indices]
+        means = narrowed("X", torch.from_numpy(scaler.mean_ / scaler.scale_), dtype)
+    values = narrowed("X" if scaler is None else "X, standardized,", values, dtype)
+    scaled = sparse.csr_array((values.numpy(), X.indices, X.indptr), shape=X.shape)
+    return SparseRows(scaled, means)
 
 
 def check_decision(decision: str) -> None:
@@ -152,7 +155,6 @@ def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
         "model": describe(fitted.model),
         "feature_names": fitted.feature_names,
         "examples_seen": None if scaler is None else float(np.max(scaler.n_samples_seen_)),
-        "centred": scaler is not None and scaler.with_mean,
     }
     return sealed_tensors(tensors, {**about, **state})
 
@@ -167,7 +169,7 @@ def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
     weights = {name[6:]: t for name, t in tensors.items() if name.startswith("model.")}
     model, scaler = build(state["model"], weights), None
     if state["examples_seen"] is not None:
-        scaler = StandardScaler(with_mean=state.get("centred", True))
+        scaler = StandardScaler()
         for name in _SCALER:
             setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
         scaler.n_samples_seen_ = np.float64(state["examples_seen"])
