@@ -11,6 +11,7 @@ import pytest
 
 import wassloss as wl
 from wassloss.estimators import comparison
+from wassloss.scores import by_kind
 
 
 def grades(n: int = 300, seed: int = 0, noise: float = 0.7) -> tuple[Any, Any]:
@@ -71,6 +72,21 @@ def test_scores_are_those_of_a_model_that_never_saw_the_rows(
         logs = again.predict_log_proba(X[held])[np.arange(75), Y[held]]
         assert c.nll is not None
         np.testing.assert_allclose(-logs, c.nll, rtol=1e-3)
+
+
+def test_a_score_that_is_added_to_the_table_is_shown(
+    found: wl.estimators.Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def near(answers: Any, target: Any, metric: Any) -> Any:
+        return (metric.distance()[answers.argmax(1), target] <= 1).double()
+
+    new = by_kind.Shown(True, "at most one off", (by_kind.ORDERED,), near, answers=True)
+    monkeypatch.setitem(by_kind.SCORES, "off_by_one", new)
+    ordered, others = wl.compare(X, Y, "ordinal"), wl.compare(X[:90], Y[:90])
+    assert "off by one" in ordered.table()[0]
+    assert "off by one" not in others.table()[0]
+    for before, after in zip(found.candidates, ordered.candidates, strict=True):
+        assert after.others == {"off_by_one": pytest.approx(np.mean(before.distance <= 1))}
 
 
 def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None:

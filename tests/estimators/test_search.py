@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import wassloss as wl
@@ -108,16 +106,6 @@ def test_the_mean_distance_of_predictions() -> None:
     every = np.eye(4)[Y]
     assert mean_distance(fitted, X, every) == pytest.approx(-off.mean())
     assert cross_val_score(fitted, X, Y, scoring=mean_distance, cv=3).mean() > -1
-
-
-def test_a_pipeline_is_searched_by_distance() -> None:
-    pipeline = make_pipeline(StandardScaler(), wl.WassersteinClassifier("ordinal"))
-    search = GridSearchCV(
-        pipeline, {"wassersteinclassifier__alpha": [10.0, 1.0]}, scoring=mean_distance, cv=3
-    ).fit(X, Y)
-    assert mean_distance(search, X, Y) == pytest.approx(-np.abs(search.predict(X) - Y).mean())
-    ours = wl.WassersteinClassifierCV("ordinal", **FEW).fit(X, Y)
-    assert mean_distance(ours, X, Y) == ours.score(X, Y)
 
 
 def test_it_has_what_its_best_estimator_has() -> None:

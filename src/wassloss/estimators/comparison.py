@@ -11,6 +11,7 @@ from math import ceil
 from typing import Any, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
@@ -24,6 +25,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from wassloss._checks import check_choice, check_seed
 from wassloss.estimators.base import Weights
@@ -35,6 +37,7 @@ from wassloss.estimators.pieces import Pieces, Progress
 from wassloss.ground import Ordinal
 from wassloss.ground.storage import to_arrays
 from wassloss.scores import paired_difference
+from wassloss.scores.by_kind import kind_of, shown_for
 from wassloss.scores.differences import Difference
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
@@ -66,6 +69,7 @@ class Candidate:
         validation: the mean distance by which they were chosen.
         accuracy, distance, nll: of each row held out; a regression has no likelihood.
         versus: the difference in `distance` from cross-entropy's most probable labels.
+        others: further scores that labels of their kind are judged by.
     """
 
     loss: str
@@ -76,6 +80,7 @@ class Candidate:
     distance: NDArray[np.float64] = field(repr=False)
     nll: NDArray[np.float64] | None = field(repr=False)
     versus: Difference
+    others: dict[str, float] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -129,8 +134,13 @@ class Comparison:
             own = "" if c is self.candidates[0] else self.change(c)
             nll = "" if c.nll is None else f"{c.nll.mean():.3f}"
             accuracy, distance = f"{100 * c.accuracy.mean():.1f} %", f"{c.distance.mean():.3f}"
-            rows.append([c.loss, c.decision, accuracy, distance, nll, own, own and c.verdict])
-        return ["loss", "answer", "accuracy", "distance", "NLL", "change, %", ""], rows
+            more = [f"{value:.3f}" for value in c.others.values()]
+            rows.append(
+                [c.loss, c.decision, accuracy, distance, *more, nll, own, own and c.verdict]
+            )
+        more = [name.replace("_", " ") for name in self.candidates[0].others]
+        head = ["loss", "answer", "accuracy", "distance", *more, "NLL", "change, %", ""]
+        return head, rows
 
     def __str__(self) -> str:
         header, rows = self.table()
@@ -348,7 +358,18 @@ class _Work:
         off = self.distance[guess, truth]
         gap = paired_difference(off - (off if reference is None else reference), self.groups)
         right = (guess == truth).astype(np.float64)
-        return Candidate(name, decision, settings, validation, right, off, nll, gap)
+        scores = (right, off, nll, gap, self.others(guess, truth))
+        return Candidate(name, decision, settings, validation, *scores)
+
+    def others(self, guess: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, float]:
+        """What labels of their kind are judged by besides accuracy and distance."""
+        metric, target = self.whole.metric_, torch.from_numpy(truth)
+        answers = one_hot(torch.from_numpy(guess), metric.size).double()
+        return {
+            name: float(score.function(answers, target, metric).mean())
+            for name, score in shown_for(kind_of(target, metric), metric, answers=True).items()
+            if name not in ("accuracy", "top1_cost")
+        }
 
 
 def _held_out(y: NDArray[Any], share: float, groups: NDArray[np.int64] | None, seed: int) -> Fold:

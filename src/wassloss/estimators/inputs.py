@@ -102,10 +102,10 @@ def weighted_rows(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     return X[used], y[used], weight[used]
 
 
-def check_squares(features: Tensor | SparseRows) -> None:
+def check_squares(features: Any) -> None:
     """Refuse features too large to train on: optimisers square gradients, which hold them."""
     listed = isinstance(features, SparseRows)
-    values = torch.from_numpy(features.matrix.data) if listed else features
+    values: Tensor = torch.from_numpy(features.matrix.data) if listed else features
     wrong = values.abs() > torch.finfo(values.dtype).max ** 0.5
     if wrong.any():
         row, column = (

@@ -99,7 +99,9 @@ class _Graph:
     """Nodes one after another."""
 
     def __init__(self, onnx: Any) -> None:
-        self.onnx, self.nodes, self.constants = onnx, [], []
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
 
     def of(self, fitted: FittedModel, places: Any) -> Any:
         """From features to decisions, with labels in the order of `places`."""

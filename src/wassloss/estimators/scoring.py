@@ -18,9 +18,8 @@ Scorer = Callable[..., float]
 def mean_distance(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Minus the mean distance of predictions from the truth: more is better, as in scikit-learn.
 
-    Pass it as ``scoring`` to `GridSearchCV`, `cross_val_score` and the like; the classifier may be
-    the last step of a pipeline. The distance is that of its `metric_`, whatever the power; for a
-    matrix `y`, expected over its weights.
+    Pass it as ``scoring`` to `GridSearchCV`, `cross_val_score` and the like. The distance is that
+    of the estimator's `metric_`, whatever its power; for a matrix `y`, expected over its weights.
 
     >>> import numpy as np, wassloss as wl
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 2])
@@ -29,25 +28,17 @@ def mean_distance(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     -0.0
     """
     y = read_classes_or_weights(check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None))
-    inside = _classifier_in(estimator)
-    truth = inside._target(y, None)
-    guess = torch.from_numpy(inside._labels.places_of(estimator.predict(X)))
+    truth = estimator._target(y, None)
+    guess = torch.from_numpy(estimator._labels.places[estimator._chosen(X, 1)[:, 0]])
     if is_matrix(y):
-        one_hot = torch.nn.functional.one_hot(guess, inside.metric_.size).double()
+        one_hot = torch.nn.functional.one_hot(guess, estimator.metric_.size).double()
         weight = None if sample_weight is None else torch.as_tensor(sample_weight)
-        return -float(expected_distance(one_hot, truth, inside.metric_, sample_weight=weight))
-    found = inside.metric_.distance()[guess, truth].double()
+        return -float(expected_distance(one_hot, truth, estimator.metric_, sample_weight=weight))
+    found = estimator.metric_.distance()[guess, truth].double()
     if sample_weight is None:
         return -float(found.mean())
     weight = torch.as_tensor(sample_weight, dtype=found.dtype)
     return -float((weight * found).sum() / weight.sum())
-
-
-def _classifier_in(estimator: Any) -> Any:
-    """The classifier in a search or at the end of a pipeline."""
-    if hasattr(estimator, "best_estimator_"):
-        return _classifier_in(estimator.best_estimator_)
-    return _classifier_in(estimator[-1]) if hasattr(estimator, "steps") else estimator
 
 
 def scorer_of(estimator: Any, scoring: Any) -> Scorer:

@@ -79,7 +79,7 @@ class _Product(torch.autograd.Function):
         return _like(weight, matrix @ _array(weight).T)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return _like(gradient, (ctx.matrix.T @ _array(gradient)).T), None
 
 
