@@ -49,6 +49,7 @@ def compare_table(
         Literal["impute", "error"], option("impute: the median, and a feature that says so.")
     ] = "impute",
     jobs: Annotated[int, option("Processes; -1 for one per core.")] = -1,
+    device: Annotated[str, option("Where to train: cpu, cuda, cuda:1, mps.")] = "cpu",
     seed: Annotated[int, option("Of the split.", min=0)] = 0,
     out: Annotated[Path, option("Directory for the model and the report.", "--out", "-o")] = Path(
         "wassloss-compare"
@@ -88,6 +89,7 @@ def compare_table(
                 groups=groups,
                 n_jobs=jobs,
                 random_state=seed,
+                device=device,
                 cache=kept_pieces,
                 progress=progress,
             )

@@ -161,6 +161,7 @@ def compare(
     groups: Any = None,
     n_jobs: int | None = None,
     random_state: int = 0,
+    device: str = "cpu",
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -181,6 +182,7 @@ def compare(
         groups: of rows that must stay together, `(n,)`.
         n_jobs: processes, through joblib.
         random_state: seeds the split.
+        device: where to train, as in :class:`WassersteinClassifier`.
         cache: a directory to keep finished fits in, as JSON. The same call with the same data goes
             on from there after it was interrupted; other data and settings never do.
         progress: called with the number of finished pieces of work and of all.
@@ -202,7 +204,7 @@ def compare(
     check_seed("random_state", random_state)
     if not 0 < test < 1:
         raise ValueError(f"test must be more than 0 and less than 1, got {test}")
-    whole = WassersteinClassifier(metric, classes=classes, random_state=random_state)
+    whole = WassersteinClassifier(metric, classes=classes, random_state=random_state, device=device)
     features, target, _ = whole._read(X, y, None)
     if is_matrix(target):
         raise ValueError("y must hold class ids (n,) to be compared, got a matrix")
