@@ -44,6 +44,7 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 _RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
+SAID = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
 CE, W, SOFT, RIDGE = "cross-entropy", "W + KL", "softened labels", "ridge, rounded"
 # Eight settings for each loss: two strengths of its own and four penalties, or eight penalties.
 _ALPHAS = (100.0, 10.0, 1.0, 0.1)
@@ -55,6 +56,7 @@ _PATHS: dict[str, tuple[tuple[dict[str, float], Sequence[float]], ...]] = {
         ({"transport_weight": 0.0, "kl_weight": 1.0, "softening": s}, _ALPHAS) for s in (0.1, 0.3)
     ),
 }
+_IN_LABELS = ("metric", "classes")  # parameters that the metric and the labels of rows tell
 _FOLDS, _MANY = 3, 5000  # folds to choose by; rows from which on one of them is enough
 # Networks take few large steps, as there are many fits, and bear stronger penalties.
 _HIDDEN, _BATCH, _STEPS, _STRONGER = (64,), 250, 500, 10
@@ -67,6 +69,7 @@ class Candidate:
     Attributes:
         settings: of the loss and the penalty.
         validation: the mean distance by which they were chosen.
+        guess: the label of each row held out, as its place in the metric.
         accuracy, distance, nll: of each row held out; a regression has no likelihood.
         versus: the difference in `distance` from cross-entropy's most probable labels.
         others: further scores that labels of their kind are judged by.
@@ -76,6 +79,7 @@ class Candidate:
     decision: str
     settings: dict[str, float]
     validation: float
+    guess: NDArray[np.int64] = field(repr=False)
     accuracy: NDArray[np.float64] = field(repr=False)
     distance: NDArray[np.float64] = field(repr=False)
     nll: NDArray[np.float64] | None = field(repr=False)
@@ -96,21 +100,24 @@ class Comparison:
         candidates: cross-entropy's most probable labels first.
         best: the classifier of least distance while tuning, fitted to all rows.
         rows: how many were trained on, and how many held out.
+        held: which rows were held out.
+        truth: their labels, as places in the metric.
     """
 
     candidates: tuple[Candidate, ...]
     best: WassersteinClassifier
     rows: tuple[int, int]
+    held: NDArray[np.int64] = field(repr=False)
+    truth: NDArray[np.int64] = field(repr=False)
 
     @property
     def answer(self) -> str:
         """The finding in a sentence."""
         plain, ours = self.candidates[0], self.ours
         decided = next(c for c in self.candidates if (c.loss, c.decision) == (CE, LEAST_COST))
-        said = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
         right = [f"{100 * c.accuracy.mean():.1f}" for c in (plain, ours)]
         return (
-            f"{said[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
+            f"{SAID[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
             f"{plain.distance.mean():.3g} with cross-entropy, {decided.distance.mean():.3g} if it "
             f"decides by least expected cost, and {ours.distance.mean():.3g} with the Wasserstein "
             f"loss ({self.change(ours)} %); accuracy {right[0]} % and {right[1]} %."
@@ -126,6 +133,12 @@ class Comparison:
         gap, before = candidate.versus, self.candidates[0].distance.mean() or np.nan
         mean, low, high = (100 * x / before for x in (gap.mean, gap.low, gap.high))
         return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels, in the metric's order."""
+        matched = self.best._labels
+        return [str(matched.classes[i]) for i in np.argsort(matched.places)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """A header and a row for each candidate, in words."""
@@ -223,8 +236,20 @@ def compare(
         folds=list(_folds(target[train], inside, random_state)),
         groups=None if together is None else together[held],
     )
-    shared = (features, places, to_arrays(whole.metric_), train, work.folds, model)
-    pieces = Pieces(shared, cache, n_jobs, progress)
+    own = {name: v for name, v in whole.get_params(deep=False).items() if name not in _IN_LABELS}
+    shared = (features, places, to_arrays(whole.metric_), train, work.folds, own)
+    found = _candidates(work, Pieces(shared, cache, n_jobs, progress))
+    best = min(found, key=lambda c: c.validation)
+    if isinstance(whole.metric_, Ordinal):
+        found.append(work.ridge(found[0].distance))
+    saved = _with(whole, best.settings)
+    saved.decision = _RULE[best.decision]
+    rows = (len(train), len(held))
+    return Comparison(tuple(found), saved.fit(X, y), rows, held, places[held])
+
+
+def _candidates(work: _Work, pieces: Pieces) -> list[Candidate]:
+    """Each loss with each decision and the best settings for both, fitted and judged."""
     tried = _tried(work, pieces)
     chosen = {
         (loss, decision): min(tried[loss], key=lambda setting: setting[1][decision])
@@ -240,12 +265,7 @@ def compare(
         guess, nll = np.array(answer[decision]), np.array(answer["nll"])
         reference = found[0].distance if found else None
         found.append(work.judged(loss, decision, settings, means[decision], guess, nll, reference))
-    best = min(found, key=lambda c: c.validation)
-    if isinstance(whole.metric_, Ordinal):
-        found.append(work.ridge(found[0].distance))
-    saved = _with(whole, best.settings)
-    saved.decision = _RULE[best.decision]
-    return Comparison(tuple(found), saved.fit(X, y), (len(train), len(held)))
+    return found
 
 
 Tried = dict[str, list[tuple[dict[str, float], dict[str, float]]]]
@@ -360,7 +380,7 @@ class _Work:
         off = self.distance[guess, truth]
         gap = paired_difference(off - (off if reference is None else reference), self.groups)
         right = (guess == truth).astype(np.float64)
-        scores = (right, off, nll, gap, self.others(guess, truth))
+        scores = (guess, right, off, nll, gap, self.others(guess, truth))
         return Candidate(name, decision, settings, validation, *scores)
 
     def others(self, guess: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, float]:
