@@ -8,7 +8,7 @@ import numpy as np
 
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, graded, ok, saved
-from tests.estimators.test_onnx import answers  # skips where there is no ONNX Runtime
+from tests.estimators.test_onnx import answers
 from wassloss.cli.compare import read_model
 from wassloss.data.raw_table import read_raw_table
 

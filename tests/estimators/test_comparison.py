@@ -164,7 +164,8 @@ def _other(keywords: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_dask_cluster(found: wl.estimators.Comparison, processes: bool) -> None:
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     search = wl.WassersteinClassifierCV("ordinal", alphas=(10.0, 1.0), cv=2)
     expected = search.fit(X, Y).scores_

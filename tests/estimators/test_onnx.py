@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -14,9 +15,6 @@ from sklearn.exceptions import NotFittedError
 import wassloss as wl
 from wassloss.estimators import export_onnx
 from wassloss.estimators import onnx as exporting
-
-runtime = pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(5, 3, size=(120, 4))
@@ -27,7 +25,7 @@ METRIC = wl.ground.Ordinal([0, 1, 3, 4], labels=NAMES.tolist(), power=2)
 
 def answers(path: Path, features: Any) -> tuple[Any, dict[str, Any]]:
     """What the file answers, and its metadata."""
-    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     found = session.run(None, {"features": np.asarray(features, np.float64)})
     about = session.get_modelmeta().custom_metadata_map
     return found, {key: json.loads(value) for key, value in about.items()}

@@ -103,8 +103,8 @@ def progress_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
     with tqdm(unit=unit, dynamic_ncols=True, leave=False, disable=not shown) as bar:
 
         def tell(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
+            bar.n, bar.total = done, total
+            bar.refresh()
 
         yield tell
 

@@ -64,7 +64,7 @@ class FittedModel:
         weights = next(self.model.parameters())
         self.model.eval()
         many = rows_at_once(self.metric.size)
-        pieces = (X[start : start + many] for start in range(0, X.shape[0], many))
+        pieces = (X[start : start + many] for start in range(0, max(1, X.shape[0]), many))
         rows = (model_features(piece, self.scaler, weights.dtype) for piece in pieces)
         return torch.cat([self.model(some.to(weights.device)).cpu() for some in rows])
 

@@ -48,13 +48,12 @@ def export_onnx(
         ValueError: the model is of another kind.
         NotFittedError: it is not fitted.
 
-    >>> import numpy as np, wassloss as wl, pytest
-    >>> onnx = pytest.importorskip("onnx")
+    >>> import os, tempfile, numpy as np, onnx, wassloss as wl
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 2])
     >>> model = wl.WassersteinClassifier("ordinal").fit(X, y)
-    >>> folder = getfixture("tmp_path")
-    >>> wl.estimators.export_onnx(model, folder / "model.onnx")
-    >>> [output.name for output in onnx.load(folder / "model.onnx").graph.output]
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.onnx")
+    >>> wl.estimators.export_onnx(model, path)
+    >>> [output.name for output in onnx.load(path).graph.output]
     ['probabilities', 'label', 'least_cost_label']
     """
     onnx = _import_onnx()
@@ -91,7 +90,8 @@ def _parts(model: Any) -> tuple[FittedModel, list[Any], Any, str]:
             f"model must be a fitted classifier or a run to be exported, got a "
             f"{type(model).__name__}"
         )
-    labels = list(model.metric.labels or range(model.metric.size))
+    names = getattr(model, "labels", model.metric.labels)  # a run's are numbers where they can be
+    labels = list(names or range(model.metric.size))
     return model, labels, slice(None), "probable"
 
 
