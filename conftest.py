@@ -13,9 +13,9 @@ import pytest
 # What the extras of pyproject.toml bring, as it is imported. Anything else that is missing is an
 # error: a mistyped import must not pass for an optional package.
 OPTIONAL = {
-    "accelerate", "cvxpy", "gensim", "lightning", "lightning_fabric", "matplotlib", "ntloss",
-    "numba", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL", "pooch", "pyarrow", "rich",
-    "safetensors", "torchmetrics", "tqdm", "transformers", "triton", "trl", "typer",
+    "accelerate", "cvxpy", "distributed", "gensim", "lightning", "lightning_fabric", "matplotlib",
+    "ntloss", "numba", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL", "pooch", "pyarrow",
+    "rich", "safetensors", "torchmetrics", "tqdm", "transformers", "triton", "trl", "typer",
 }  # fmt: skip
 # Files may be for these alone, but no call may need them: everything has a version without.
 ACCELERATORS = {"numba", "triton"}

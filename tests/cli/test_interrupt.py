@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.commands import METRIC, graded, ok, saved, tagged
@@ -66,6 +67,21 @@ def test_while_it_trains(data: Path, tmp_path: Path) -> None:
         words = ("train", "--out", run, "--resume")
     assert "40 steps" in ok(*words).stdout
     assert [path.name for path in run.glob(".*")] == [".lock"]  # no temporary file
+
+
+def test_while_it_compares(tmp_path: Path) -> None:
+    """What is done is kept, the same command goes on, and nothing is left over."""
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.3f},{int(x + rng.normal() > 0)}" for x in rng.normal(size=120)]
+    (tmp_path / "data.csv").write_text("\n".join(["x,label", *rows]))
+    words = ("compare", tmp_path / "data.csv", "--jobs", 1, "--out", tmp_path / "cmp")
+    code, _, said = interrupted("model.safetensors.", *words)
+    kept = len(list((tmp_path / "cmp" / "search").glob("*.json")))
+    assert (code, kept > 15) == (130, True)
+    assert said == f"Interrupted; {kept} parts of the search are kept: the same command goes on.\n"
+    ok(*words)
+    left = {path.name for path in (tmp_path / "cmp").iterdir()}
+    assert left == {"comparison.json", "model.safetensors", "report.html", "table.json"}
 
 
 @pytest.mark.parametrize(

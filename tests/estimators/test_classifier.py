@@ -353,11 +353,6 @@ def test_the_exact_loss_can_be_fitted() -> None:
         assert np.abs(fitted.predict(X) - Y).mean() < 2
 
 
-def test_sparse_features_are_refused() -> None:
-    with pytest.raises(TypeError, match="dense data is required"):
-        wl.WassersteinClassifier().fit(sparse.csr_array(X), Y)
-
-
 def test_a_matrix_of_other_width_is_refused() -> None:
     fitted = wl.WassersteinClassifier().fit(X, np.eye(10)[Y])
     with pytest.raises(ValueError, match=r"y must have shape \(200, 10\), got \(200, 9\)"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 
 import wassloss as wl
 from wassloss.estimators import comparison
+from wassloss.scores import by_kind
 
 
 def grades(n: int = 300, seed: int = 0, noise: float = 0.7) -> tuple[Any, Any]:
@@ -40,6 +43,13 @@ def test_every_loss_with_every_decision(found: wl.estimators.Comparison) -> None
     assert found.candidates[0].versus.mean == 0
 
 
+def test_answers_are_those_of_the_rows_held_out(found: wl.estimators.Comparison) -> None:
+    assert found.labels == ["0", "1", "2", "3", "4"]
+    assert (found.truth == Y[found.held]).all()
+    for c in found.candidates:
+        assert (np.abs(c.guess - found.truth) == c.distance).all()
+
+
 def test_all_losses_have_as_many_settings() -> None:
     counts = {sum(len(alphas) for _, alphas in paths) for paths in comparison._PATHS.values()}
     assert counts == {8} == {len(comparison._MORE_ALPHAS)}
@@ -69,6 +79,19 @@ def test_scores_are_those_of_a_model_that_never_saw_the_rows(
         logs = again.predict_log_proba(X[held])[np.arange(75), Y[held]]
         assert c.nll is not None
         np.testing.assert_allclose(-logs, c.nll, rtol=1e-3)
+
+
+def test_a_score_that_is_added_to_the_table_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def near(answers: Any, target: Any, metric: Any) -> Any:
+        return (metric.distance()[answers.argmax(1), target] <= 1).double()
+
+    new = by_kind.Shown(True, "at most one off", (by_kind.ORDERED,), near, answers=True)
+    monkeypatch.setitem(by_kind.SCORES, "off_by_one", new)
+    ordered, others = (wl.compare(X[:60], Y[:60], metric) for metric in ("ordinal", None))
+    assert "off by one" in ordered.table()[0]
+    assert "off by one" not in others.table()[0]
+    for c in ordered.candidates:
+        assert c.others == {"off_by_one": pytest.approx(np.mean(c.distance <= 1))}
 
 
 def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None:
@@ -114,10 +137,54 @@ def test_names_without_an_order() -> None:
     assert set(found.best.predict(X)) <= set("abcde")
 
 
-@pytest.mark.slow
-def test_a_hidden_layer() -> None:
-    found = wl.compare(X[:120], Y[:120], "ordinal", model="mlp")
+def test_a_call_that_was_interrupted_goes_on(
+    found: wl.estimators.Comparison, tmp_path: Path
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wl.compare(X, Y, "ordinal", cache=tmp_path, progress=stop)
+    assert len(list(tmp_path.iterdir())) == 3
+    told: list[tuple[int, int]] = []
+    again = wl.compare(X, Y, "ordinal", cache=tmp_path, progress=lambda *x: told.append(x))
+    assert str(again) == str(found)
+    assert told[0] == (3, 5 * 3 + 6)
+    assert told[-1][0] == told[-1][1]
+    for keywords in ({"X": X[::-1]}, {"y": Y[::-1]}, {"random_state": 1}, {"metric": "discrete"}):
+        with pytest.raises(KeyboardInterrupt):  # which only a call that begins anew reaches
+            wl.compare(**_other(keywords), cache=tmp_path, progress=stop)
+
+
+def _other(keywords: dict[str, Any]) -> dict[str, Any]:
+    metric = None if keywords.pop("metric", None) else "ordinal"
+    return {"X": X, "y": Y, "metric": metric, **keywords}
+
+
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_dask_cluster(found: wl.estimators.Comparison, processes: bool) -> None:
+    import distributed
+
+    workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    search = wl.WassersteinClassifierCV("ordinal", alphas=(10.0, 1.0), cv=2)
+    expected = search.fit(X, Y).scores_
+    with (
+        distributed.Client(processes=processes, **workers) as client,
+        joblib.parallel_config("dask"),
+    ):
+        assert str(wl.compare(X, Y, "ordinal")) == str(found)
+        np.testing.assert_allclose(search.fit(X, Y).scores_, expected, atol=1e-6)
+        counts = client.run(lambda dask_worker: dask_worker.state.executed_count)
+        assert min(counts.values()) > 0
+
+
+def test_a_hidden_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "_STEPS", 20)
+    monkeypatch.setattr(comparison, "_MANY", 100)  # one fold
+    found = wl.compare(X, Y, "ordinal", model="mlp")
     assert found.best.hidden_layer_sizes == (64,)
+    assert found.best.n_iter_ * 300 >= 20 * 225
     assert found.candidates[0].accuracy.mean() > 0.3
 
 

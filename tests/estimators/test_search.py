@@ -108,6 +108,20 @@ def test_the_mean_distance_of_predictions() -> None:
     assert cross_val_score(fitted, X, Y, scoring=mean_distance, cv=3).mean() > -1
 
 
+def test_it_has_what_its_best_estimator_has() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    fitted = wl.WassersteinClassifierCV("ordinal", **FEW).fit(frame, Y)
+    best = fitted.best_estimator_
+    assert fitted.feature_names_in_.tolist() == list("abcd")
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame[list("dcba")])
+    np.testing.assert_array_equal(fitted.coef_, best.coef_)
+    np.testing.assert_array_equal(fitted.intercept_, best.intercept_)
+    np.testing.assert_array_equal(fitted.predict_log_proba(frame), best.predict_log_proba(frame))
+    np.testing.assert_array_equal(fitted.decision_function(frame), best.decision_function(frame))
+
+
 def test_linear_parameters_are_of_the_given_features() -> None:
     raw = 10 * X + 5
     fitted = wl.WassersteinClassifier("ordinal").fit(raw, Y)

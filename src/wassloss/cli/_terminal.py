@@ -11,7 +11,8 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import typer
@@ -91,6 +92,21 @@ def option(text: str | None = None, *names: str, **more: Any) -> Any:
 def say(what: str | Table, err: bool = False) -> None:
     """Print text as it is, or a table."""
     Console(stderr=err, highlight=False, markup=False, emoji=False, soft_wrap=True).print(what)
+
+
+@contextmanager
+def progress_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A function to call with how many are done and of how many: a bar, on a terminal only."""
+    from tqdm import tqdm
+
+    shown = sys.stderr.isatty()
+    with tqdm(unit=unit, dynamic_ncols=True, leave=False, disable=not shown) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.n, bar.total = done, total
+            bar.refresh()
+
+        yield tell
 
 
 def table(

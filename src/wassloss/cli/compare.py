@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shutil
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +15,7 @@ import typer
 
 from wassloss import __version__
 from wassloss._files import write_file
-from wassloss.cli._terminal import option, say, table
+from wassloss.cli._terminal import option, progress_bar, say, table
 from wassloss.cli.metric import label_list
 from wassloss.data.raw_table import RawTable, read_raw_table
 from wassloss.estimators import Comparison, WassersteinClassifier, compare
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 EXAMPLE = "Example: wassloss compare wine.csv --label-column grade --metric ordinal --out cmp"
+SEARCH = "search"  # in the directory: finished pieces, until all are done
 TABLE, MODEL, REPORT, FOUND = "table.json", "model.safetensors", "report.html", "comparison.json"
 
 
@@ -47,6 +49,7 @@ def compare_table(
         Literal["impute", "error"], option("impute: the median, and a feature that says so.")
     ] = "impute",
     jobs: Annotated[int, option("Processes; -1 for one per core.")] = -1,
+    device: Annotated[str, option("Where to train: cpu, cuda, cuda:1, mps.")] = "cpu",
     seed: Annotated[int, option("Of the split.", min=0)] = 0,
     out: Annotated[Path, option("Directory for the model and the report.", "--out", "-o")] = Path(
         "wassloss-compare"
@@ -72,20 +75,32 @@ def compare_table(
     say(f"{read.num_rows} rows, {len(raw.feature_names)} features, {len(set(y.tolist()))} labels")
     say("tuning cross-entropy, W + KL and softened labels, eight settings each")
     groups = None if group is None else np.array([str(v) for v in read[group].to_pylist()])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
-        found = compare(
-            raw.features(read),
-            y,
-            _metric(metric),
-            classes=label_list(order) if order else None,
-            model=model,
-            test=test,
-            groups=groups,
-            n_jobs=jobs,
-            random_state=seed,
+    kept_pieces = out / SEARCH
+    try:
+        with warnings.catch_warnings(), progress_bar("part") as progress:
+            warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
+            found = compare(
+                raw.features(read),
+                y,
+                _metric(metric),
+                classes=label_list(order) if order else None,
+                model=model,
+                test=test,
+                groups=groups,
+                n_jobs=jobs,
+                random_state=seed,
+                device=device,
+                cache=kept_pieces,
+                progress=progress,
+            )
+        _keep(found, raw, label_column, out)
+    except KeyboardInterrupt:
+        done = len(list(kept_pieces.glob("*.json")))
+        say(
+            f"Interrupted; {done} parts of the search are kept: the same command goes on.", err=True
         )
-    _keep(found, raw, label_column, out)
+        raise typer.Exit(130) from None
+    shutil.rmtree(kept_pieces, ignore_errors=True)
     header, rows = found.table()
     say(f"\n{found.answer}\n")
     say(table("", header, rows, numbers=0, gap=1))

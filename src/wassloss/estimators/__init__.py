@@ -12,6 +12,7 @@ They are imported when first used, so that `import wassloss` does not wait for s
 from wassloss.estimators.base import FitWarning
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
+from wassloss.estimators.onnx import export_onnx
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
 from wassloss.estimators.scoring import make_scorer, mean_distance
 from wassloss.estimators.search import WassersteinClassifierCV
@@ -24,6 +25,7 @@ __all__ = [
     "WassersteinClassifierCV",
     "WassersteinMeasureRegressor",
     "compare",
+    "export_onnx",
     "make_scorer",
     "mean_distance",
 ]

@@ -103,18 +103,23 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     device: str = "cpu"
     random_state: Any = None
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, completely or not at all, without pickle.
 
         The state of `partial_fit`'s optimiser is not saved.
         """
-        check_is_fitted(self, "model_")
+        fitted = self._fitted()
         state = {
             "params": {name: plain(name, v) for name, v in self.get_params(deep=False).items()},
             "n_iter": self.n_iter_,
             "own": self._own_state(),
         }
-        content = pack(self._fitted(), type(self).__name__, state)
+        content = pack(fitted, type(self).__name__, state)
         with replacing(path) as temporary:
             temporary.write_bytes(content)
 
@@ -152,6 +157,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return estimator
 
     def _fitted(self) -> FittedModel:
+        check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
         return FittedModel(
             self.metric_, self.model_, self.scaler_, None if names is None else tuple(names)
@@ -159,14 +165,15 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
-        check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, dtype=_FLOATS)
-        return self._fitted().outputs(X).double()
+        fitted = self._fitted()
+        X = validate_data(self, X, reset=False, dtype=_FLOATS, accept_sparse="csr")
+        return fitted.outputs(X).double()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None."""
-        X, y = validate_data(self, X, y, multi_output=True, dtype=_FLOATS, **checks)
-        return X, y, None if sample_weight is None else read_weight(sample_weight, len(X))
+        form: dict[str, Any] = {"dtype": _FLOATS, "accept_sparse": "csr"}
+        X, y = validate_data(self, X, y, multi_output=True, **form, **checks)
+        return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
 
     def _plan(self, weight: float) -> TrainingPlan:
         """How to take small steps on examples of this total weight; checks all that says how."""
@@ -193,11 +200,12 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
         X, y, weight = weighted_rows(X, y, weight)
-        plan = self._plan(len(X) if weight is None else float(weight.sum()))
+        examples: int = X.shape[0]
+        plan = self._plan(examples if weight is None else float(weight.sum()))
         self._standardize(X, weight)
         loss = self._mean_loss()
         target = self._target(y, weight)
-        small = self._linear() and len(X) * self.metric_.size <= _FULL_BATCH
+        small = self._linear() and examples * self.metric_.size <= _FULL_BATCH
         at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
         model = self._started(plan.seed, torch.float64 if at_once else torch.float32, start)
         if start is None:
@@ -206,9 +214,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         if at_once:
             self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
         else:
-            batch = min(plan.batch_size, len(X))
-            self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / len(X)))
-            steps = ceil(self.n_iter_ * len(X) / batch)
+            batch = min(plan.batch_size, examples)
+            self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
+            steps = ceil(self.n_iter_ * examples / batch)
             plan = replace(plan, steps=steps, batch_size=batch, log_every=steps)
             train(model, loss, data, plan, progress=False)
         self.model_ = model

@@ -78,7 +78,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             scikit-learn's `MLPClassifier`.
         class_weight: a dictionary, or ``"balanced"``, as in scikit-learn; multiplies
             `sample_weight`. For class ids only.
-        standardize: bring the features to mean 0 and variance 1 first.
+        standardize: bring the features to mean 0 and variance 1 first, sparse ones
+            without filling their zeros.
         decision: predict the most ``"probable"`` label, or that of ``"least_cost"`` in expectation.
         device: where to train and predict.
         random_state: seeds the hidden layers' weights and the order of small steps.
@@ -103,7 +104,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         """Fit to examples.
 
         Args:
-            X: features `(n, d)`, dense.
+            X: features `(n, d)`, dense or `scipy.sparse`.
             y: class ids `(n,)`; or `(n, labels)`, dense or `scipy.sparse`: an indicator of 0 and
                 1, or weights as floats, of which each row is divided by its sum.
             sample_weight: how much each example counts, `(n,)`.
@@ -152,7 +153,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             )
         X, y, weight = weighted_rows(X, y, weight)
         before = 0.0 if first else getattr(self, "_weight_seen", 0.0)
-        self._weight_seen = before + (len(X) if weight is None else float(weight.sum()))
+        self._weight_seen = before + (X.shape[0] if weight is None else float(weight.sum()))
         plan = self._plan(self._weight_seen)
         target = self._target(y, weight)
         self._standardize(X, weight)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from math import ceil
 from typing import Any, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import (
     GroupKFold,
@@ -20,8 +24,8 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.parallel import Parallel, delayed
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from wassloss._checks import check_choice, check_seed
 from wassloss.estimators.base import Weights
@@ -29,14 +33,18 @@ from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.inputs import is_matrix
 from wassloss.estimators.labels import Classes, Metric, ordered_categories
 from wassloss.estimators.model_file import decide
+from wassloss.estimators.pieces import Pieces, Progress
 from wassloss.ground import Ordinal
+from wassloss.ground.storage import to_arrays
 from wassloss.scores import paired_difference
+from wassloss.scores.by_kind import kind_of, shown_for
 from wassloss.scores.differences import Difference
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 _RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
+SAID = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
 CE, W, SOFT, RIDGE = "cross-entropy", "W + KL", "softened labels", "ridge, rounded"
 # Eight settings for each loss: two strengths of its own and four penalties, or eight penalties.
 _ALPHAS = (100.0, 10.0, 1.0, 0.1)
@@ -48,7 +56,10 @@ _PATHS: dict[str, tuple[tuple[dict[str, float], Sequence[float]], ...]] = {
         ({"transport_weight": 0.0, "kl_weight": 1.0, "softening": s}, _ALPHAS) for s in (0.1, 0.3)
     ),
 }
+_IN_LABELS = ("metric", "classes")  # parameters that the metric and the labels of rows tell
 _FOLDS, _MANY = 3, 5000  # folds to choose by; rows from which on one of them is enough
+# Networks take few large steps, as there are many fits, and bear stronger penalties.
+_HIDDEN, _BATCH, _STEPS, _STRONGER = (64,), 250, 500, 10
 
 
 @dataclass(frozen=True)
@@ -58,18 +69,22 @@ class Candidate:
     Attributes:
         settings: of the loss and the penalty.
         validation: the mean distance by which they were chosen.
+        guess: the label of each row held out, as its place in the metric.
         accuracy, distance, nll: of each row held out; a regression has no likelihood.
         versus: the difference in `distance` from cross-entropy's most probable labels.
+        others: further scores that labels of their kind are judged by.
     """
 
     loss: str
     decision: str
     settings: dict[str, float]
     validation: float
+    guess: NDArray[np.int64] = field(repr=False)
     accuracy: NDArray[np.float64] = field(repr=False)
     distance: NDArray[np.float64] = field(repr=False)
     nll: NDArray[np.float64] | None = field(repr=False)
     versus: Difference
+    others: dict[str, float] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -85,21 +100,24 @@ class Comparison:
         candidates: cross-entropy's most probable labels first.
         best: the classifier of least distance while tuning, fitted to all rows.
         rows: how many were trained on, and how many held out.
+        held: which rows were held out.
+        truth: their labels, as places in the metric.
     """
 
     candidates: tuple[Candidate, ...]
     best: WassersteinClassifier
     rows: tuple[int, int]
+    held: NDArray[np.int64] = field(repr=False)
+    truth: NDArray[np.int64] = field(repr=False)
 
     @property
     def answer(self) -> str:
         """The finding in a sentence."""
         plain, ours = self.candidates[0], self.ours
         decided = next(c for c in self.candidates if (c.loss, c.decision) == (CE, LEAST_COST))
-        said = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
         right = [f"{100 * c.accuracy.mean():.1f}" for c in (plain, ours)]
         return (
-            f"{said[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
+            f"{SAID[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
             f"{plain.distance.mean():.3g} with cross-entropy, {decided.distance.mean():.3g} if it "
             f"decides by least expected cost, and {ours.distance.mean():.3g} with the Wasserstein "
             f"loss ({self.change(ours)} %); accuracy {right[0]} % and {right[1]} %."
@@ -116,6 +134,12 @@ class Comparison:
         mean, low, high = (100 * x / before for x in (gap.mean, gap.low, gap.high))
         return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels, in the metric's order."""
+        matched = self.best._labels
+        return [str(matched.classes[i]) for i in np.argsort(matched.places)]
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """A header and a row for each candidate, in words."""
         rows = []
@@ -123,8 +147,13 @@ class Comparison:
             own = "" if c is self.candidates[0] else self.change(c)
             nll = "" if c.nll is None else f"{c.nll.mean():.3f}"
             accuracy, distance = f"{100 * c.accuracy.mean():.1f} %", f"{c.distance.mean():.3f}"
-            rows.append([c.loss, c.decision, accuracy, distance, nll, own, own and c.verdict])
-        return ["loss", "answer", "accuracy", "distance", "NLL", "change, %", ""], rows
+            more = [f"{value:.3f}" for value in c.others.values()]
+            rows.append(
+                [c.loss, c.decision, accuracy, distance, *more, nll, own, own and c.verdict]
+            )
+        more = [name.replace("_", " ") for name in self.candidates[0].others]
+        head = ["loss", "answer", "accuracy", "distance", *more, "NLL", "change, %", ""]
+        return head, rows
 
     def __str__(self) -> str:
         header, rows = self.table()
@@ -145,6 +174,9 @@ def compare(
     groups: Any = None,
     n_jobs: int | None = None,
     random_state: int = 0,
+    device: str = "cpu",
+    cache: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Tune cross-entropy, W + KL and softened labels alike, and score them on rows held out.
 
@@ -154,15 +186,24 @@ def compare(
     chosen on the rows held out.
 
     Args:
-        X: features `(n, d)`.
+        X: features `(n, d)`, dense or `scipy.sparse`.
         y: class ids `(n,)`.
         metric: as in :class:`WassersteinClassifier`.
         classes: likewise.
-        model: ``"linear"``, or ``"mlp"`` with a hidden layer of 64.
+        model: ``"linear"``; or ``"mlp"``, with a hidden layer of 64, in 500 steps of 250 rows.
         test: the share of rows to hold out.
         groups: of rows that must stay together, `(n,)`.
-        n_jobs: processes, through joblib, whose backends include Dask and Ray.
+        n_jobs: processes, through joblib.
         random_state: seeds the split.
+        device: where to train, as in :class:`WassersteinClassifier`.
+        cache: a directory to keep finished fits in, as JSON. The same call with the same data goes
+            on from there after it was interrupted; other data and settings never do.
+        progress: called with the number of finished pieces of work and of all.
+
+    On several machines, with a Dask cluster (`pip install distributed`)::
+
+        with distributed.Client("scheduler:8786"), joblib.parallel_config("dask"):
+            found = wl.compare(X, y, metric)
 
     >>> import numpy as np, wassloss as wl
     >>> rng = np.random.default_rng(0)
@@ -176,12 +217,7 @@ def compare(
     check_seed("random_state", random_state)
     if not 0 < test < 1:
         raise ValueError(f"test must be more than 0 and less than 1, got {test}")
-    whole = WassersteinClassifier(
-        metric,
-        classes=classes,
-        hidden_layer_sizes=(64,) if model == "mlp" else (),
-        random_state=random_state,
-    )
+    whole = WassersteinClassifier(metric, classes=classes, random_state=random_state, device=device)
     features, target, _ = whole._read(X, y, None)
     if is_matrix(target):
         raise ValueError("y must hold class ids (n,) to be compared, got a matrix")
@@ -190,29 +226,68 @@ def compare(
     if together is not None and len(together) != len(target):
         raise ValueError(f"groups must have {len(target)} entries, got {len(together)}")
     train, held = _held_out(target, test, together, random_state)
+    if model == "mlp":
+        passes = ceil(_STEPS * min(_BATCH, len(train)) / len(train))
+        whole.set_params(hidden_layer_sizes=_HIDDEN, batch_size=_BATCH, max_iter=passes)
     inside = None if together is None else together[train]
+    places = whole._labels.places_of(target)
     work = _Work(
         *(whole, features[train], target[train], features[held], target[held]),
         folds=list(_folds(target[train], inside, random_state)),
         groups=None if together is None else together[held],
     )
-    jobs = [(name, *path) for name, paths in _PATHS.items() for path in paths]
-    tried = Parallel(n_jobs=n_jobs)(
-        delayed(work.validated)(strengths, alphas) for _, strengths, alphas in jobs
-    )
-    found: list[Candidate] = []
-    for decision in (PROBABLE, LEAST_COST):
-        for name in _PATHS:
-            settings, validation = _best_of(name, decision, jobs, tried)
-            guess, nll = work.predicted(settings, decision)
-            reference = found[0].distance if found else None
-            found.append(work.judged(name, decision, settings, validation, guess, nll, reference))
-    chosen = min(found, key=lambda c: c.validation)
+    own = {name: v for name, v in whole.get_params(deep=False).items() if name not in _IN_LABELS}
+    shared = (features, places, to_arrays(whole.metric_), train, work.folds, own)
+    found = _candidates(work, Pieces(shared, cache, n_jobs, progress))
+    best = min(found, key=lambda c: c.validation)
     if isinstance(whole.metric_, Ordinal):
         found.append(work.ridge(found[0].distance))
-    best = _with(whole, chosen.settings)
-    best.decision = _RULE[chosen.decision]
-    return Comparison(tuple(found), best.fit(X, y), (len(train), len(held)))
+    saved = _with(whole, best.settings)
+    saved.decision = _RULE[best.decision]
+    rows = (len(train), len(held))
+    return Comparison(tuple(found), saved.fit(X, y), rows, held, places[held])
+
+
+def _candidates(work: _Work, pieces: Pieces) -> list[Candidate]:
+    """Each loss with each decision and the best settings for both, fitted and judged."""
+    tried = _tried(work, pieces)
+    chosen = {
+        (loss, decision): min(tried[loss], key=lambda setting: setting[1][decision])
+        for decision in (PROBABLE, LEAST_COST)
+        for loss in _PATHS
+    }
+    every = [settings for settings, _ in chosen.values()]
+    every = [settings for i, settings in enumerate(every) if settings not in every[:i]]
+    answers = pieces.run(work.predicted, [(settings,) for settings in every])
+    found: list[Candidate] = []
+    for (loss, decision), (settings, means) in chosen.items():
+        answer = answers[every.index(settings)]
+        guess, nll = np.array(answer[decision]), np.array(answer["nll"])
+        reference = found[0].distance if found else None
+        found.append(work.judged(loss, decision, settings, means[decision], guess, nll, reference))
+    return found
+
+
+Tried = dict[str, list[tuple[dict[str, float], dict[str, float]]]]
+
+
+def _tried(work: _Work, pieces: Pieces) -> Tried:
+    """Settings of each loss, with their mean distance over folds by decision."""
+    factor = _STRONGER if work.whole.hidden_layer_sizes else 1
+    jobs = [
+        (loss, strengths, [factor * alpha for alpha in alphas])
+        for loss, paths in _PATHS.items()
+        for strengths, alphas in paths
+    ]
+    parts = [(*path, fold) for _, *path in jobs for fold in range(len(work.folds))]
+    means = pieces.run(work.validated, parts, later=2 * len(_PATHS))
+    found: Tried = {loss: [] for loss in _PATHS}
+    for i, (loss, strengths, alphas) in enumerate(jobs):
+        own = means[i * len(work.folds) : (i + 1) * len(work.folds)]
+        for j, alpha in enumerate(alphas):
+            scores = {d: float(np.mean([fold[d][j] for fold in own])) for d in _RULE}
+            found[loss].append(({**strengths, "alpha": alpha}, scores))
+    return found
 
 
 @dataclass(frozen=True)
@@ -234,35 +309,31 @@ class _Work:
         return found
 
     def validated(
-        self, strengths: dict[str, float], alphas: Sequence[float]
-    ) -> dict[str, NDArray[np.float64]]:
-        """The mean distance on folds along a path of penalties, `(alphas,)`, by decision."""
-        found = {decision: np.zeros(len(alphas)) for decision in (PROBABLE, LEAST_COST)}
-        for train, test in self.folds:
-            weights: Weights = None
-            truth = self.whole._labels.places_of(self.y[test])
-            for i, alpha in enumerate(alphas):
-                classifier = _with(self.whole, {**strengths, "alpha": alpha})
-                labels = self.whole._labels
-                classifier._fit_part(self.x[train], self.y[train], None, labels, weights)
-                if not self.whole.hidden_layer_sizes:
-                    weights = classifier.model_.state_dict()
-                p = classifier._outputs(self.x[test]).softmax(1)
-                for decision, means in found.items():
-                    guess = self.decided(p, decision)
-                    means[i] += self.distance[guess, truth].mean() / len(self.folds)
+        self, strengths: dict[str, float], alphas: Sequence[float], fold: int
+    ) -> dict[str, list[float]]:
+        """The mean distance on a fold along a path of penalties, `(alphas,)`, by decision."""
+        found: dict[str, list[float]] = {decision: [] for decision in _RULE}
+        train, test = self.folds[fold]
+        weights: Weights = None
+        truth = self.whole._labels.places_of(self.y[test])
+        for alpha in alphas:
+            classifier = _with(self.whole, {**strengths, "alpha": alpha})
+            classifier._fit_part(self.x[train], self.y[train], None, self.whole._labels, weights)
+            if not self.whole.hidden_layer_sizes:
+                weights = classifier.model_.state_dict()
+            p = classifier._outputs(self.x[test]).softmax(1)
+            for decision, means in found.items():
+                means.append(float(self.distance[self.decided(p, decision), truth].mean()))
         return found
 
-    def predicted(
-        self, settings: dict[str, float], decision: str
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Labels of the rows held out, and the negative log-likelihood of each true one."""
+    def predicted(self, settings: dict[str, float]) -> dict[str, list[float]]:
+        """Labels of the rows held out by decision, and ``"nll"``, that of each true one."""
         classifier = _with(self.whole, settings)
         classifier._fit_part(self.x, self.y, None, self.whole._labels, None)
         logs = classifier._outputs(self.held_x).log_softmax(1)
         truth = self.whole._labels.places_of(self.held_y)
-        nll: NDArray[np.float64] = -logs.numpy()[np.arange(len(logs)), truth]
-        return self.decided(logs.exp(), decision), nll
+        found = {decision: self.decided(logs.exp(), decision).tolist() for decision in _RULE}
+        return {**found, "nll": (-logs.numpy()[np.arange(len(logs)), truth]).tolist()}
 
     def decided(self, p: Tensor, decision: str) -> NDArray[np.int64]:
         """The label of each row of probabilities, as the classifier decides."""
@@ -275,7 +346,9 @@ class _Work:
         position = line[self.whole._labels.places_of(self.y)]
 
         def guesses(alpha: float, train: Any, test: NDArray[Any]) -> NDArray[np.int64]:
-            model = make_pipeline(StandardScaler(), Ridge(alpha))
+            model = make_pipeline(
+                StandardScaler(with_mean=not sparse.issparse(self.x)), Ridge(alpha)
+            )
             predicted = model.fit(self.x[train], position[train]).predict(test)
             nearest: NDArray[np.int64] = np.abs(predicted[:, None] - line).argmin(1)
             return nearest
@@ -307,7 +380,18 @@ class _Work:
         off = self.distance[guess, truth]
         gap = paired_difference(off - (off if reference is None else reference), self.groups)
         right = (guess == truth).astype(np.float64)
-        return Candidate(name, decision, settings, validation, right, off, nll, gap)
+        scores = (guess, right, off, nll, gap, self.others(guess, truth))
+        return Candidate(name, decision, settings, validation, *scores)
+
+    def others(self, guess: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, float]:
+        """What labels of their kind are judged by besides accuracy and distance."""
+        metric, target = self.whole.metric_, torch.from_numpy(truth)
+        answers = one_hot(torch.from_numpy(guess), metric.size).double()
+        return {
+            name: float(score.function(answers, target, metric).mean())
+            for name, score in shown_for(kind_of(target, metric), metric, answers=True).items()
+            if name not in ("accuracy", "top1_cost")
+        }
 
 
 def _held_out(y: NDArray[Any], share: float, groups: NDArray[np.int64] | None, seed: int) -> Fold:
@@ -334,14 +418,3 @@ def _folds(y: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Iter
 
 def _with(whole: WassersteinClassifier, settings: dict[str, float]) -> WassersteinClassifier:
     return WassersteinClassifier(**{**whole.get_params(deep=False), **settings})
-
-
-def _best_of(name: str, decision: str, jobs: Any, tried: Any) -> tuple[dict[str, float], float]:
-    """The settings of least distance, and that distance."""
-    scored = [
-        ({**strengths, "alpha": alpha}, float(means[decision][i]))
-        for (loss, strengths, alphas), means in zip(jobs, tried, strict=True)
-        if loss == name
-        for i, alpha in enumerate(alphas)
-    ]
-    return min(scored, key=lambda pair: pair[1])

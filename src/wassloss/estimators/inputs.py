@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from wassloss.targets import Target, padded
+from wassloss.training.sparse_rows import SparseRows
 
 
 def is_matrix(y: Any) -> bool:
@@ -101,13 +102,19 @@ def weighted_rows(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     return X[used], y[used], weight[used]
 
 
-def check_squares(features: Tensor) -> None:
+def check_squares(features: Any) -> None:
     """Refuse features too large to train on: optimisers square gradients, which hold them."""
-    wrong = features.abs() > torch.finfo(features.dtype).max ** 0.5
+    listed = isinstance(features, SparseRows)
+    values: Tensor = torch.from_numpy(features.matrix.data) if listed else features
+    wrong = values.abs() > torch.finfo(values.dtype).max ** 0.5
     if wrong.any():
-        row, column = wrong.nonzero()[0].tolist()
+        row, column = (
+            [int(each[wrong.numpy()][0]) for each in features.matrix.tocoo().coords]
+            if listed
+            else wrong.nonzero()[0].tolist()
+        )
         raise ValueError(
-            f"X must have features whose squares fit {features.dtype}, got "
-            f"{features[row, column].item():g} in row {row}, column {column}; pass "
+            f"X must have features whose squares fit {values.dtype}, got "
+            f"{values[wrong][0].item():g} in row {row}, column {column}; pass "
             "standardize=True, or divide that column by its size"
         )

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
@@ -34,6 +35,7 @@ from wassloss.ground import GroundMetric
 from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build, describe
 from wassloss.scores import least_cost_label, least_cost_labels, top_labels
+from wassloss.training.sparse_rows import SparseRows
 
 _FORMAT = 2
 GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
@@ -61,8 +63,10 @@ class FittedModel:
         """The model's outputs `(n, labels)` for a tensor or an array, on the CPU."""
         weights = next(self.model.parameters())
         self.model.eval()
-        pieces = model_features(X, self.scaler, weights.dtype).split(rows_at_once(self.metric.size))
-        return torch.cat([self.model(rows.to(weights.device)).cpu() for rows in pieces])
+        many = rows_at_once(self.metric.size)
+        pieces = (X[start : start + many] for start in range(0, max(1, X.shape[0]), many))
+        rows = (model_features(piece, self.scaler, weights.dtype) for piece in pieces)
+        return torch.cat([self.model(some.to(weights.device)).cpu() for some in rows])
 
 
 def rows_at_once(labels: int) -> int:
@@ -73,13 +77,18 @@ def rows_at_once(labels: int) -> int:
 def fit_scaler(
     X: NDArray[Any], weight: NDArray[Any] | None = None, before: StandardScaler | None = None
 ) -> StandardScaler:
-    """Learn means and scales of features, in addition to what `before`, unchanged, has learned."""
+    """Learn means and scales of features, in addition to what `before`, unchanged, has learned.
+
+    Those of sparse features too: their zeros stay, as `SparseRows` subtracts from products.
+    """
     scaler = StandardScaler() if before is None else copy.deepcopy(before)
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
-        scaler.partial_fit(X, sample_weight=weight)
+        # It learns means of sparse features only where it is not to subtract them itself.
+        scaler.set_params(with_mean=not sparse.issparse(X)).partial_fit(X, sample_weight=weight)
+    scaler.set_params(with_mean=True)
     wrong = np.flatnonzero(~np.isfinite(scaler.var_))
     if len(wrong):
-        column, largest = wrong[0], np.abs(X[:, wrong[0]]).max()
+        column, largest = wrong[0], abs(X[:, [wrong[0]]]).max()
         raise ValueError(
             f"X must have a finite variance in {X.dtype}, got numbers up to {largest:g} in "
             f"column {column}; divide that column by its size"
@@ -87,14 +96,31 @@ def fit_scaler(
     return scaler
 
 
-def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Tensor:
-    """Features as a model takes them: standardised, in its precision, on the CPU."""
+def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Any:
+    """Features as a model takes them: standardised, in its precision, on the CPU.
+
+    A tensor, or :class:`~wassloss.training.sparse_rows.SparseRows`.
+    """
+    if sparse.issparse(X):
+        return _sparse_features(sparse.csr_array(X), scaler, dtype)
     if scaler is None:
         # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
         # their last bits from one call to the next, and a fit would not repeat exactly.
         own = X if isinstance(X, Tensor) else torch.tensor(X)
         return narrowed("X", own, dtype)
     return narrowed("X, standardized,", torch.tensor(scaler.transform(np.asarray(X))), dtype)
+
+
+def _sparse_features(
+    X: sparse.csr_array, scaler: StandardScaler | None, dtype: torch.dtype
+) -> SparseRows:
+    values, means = torch.tensor(X.data), None
+    if scaler is not None:
+        values = values / torch.from_numpy(scaler.scale_)[X.indices]
+        means = narrowed("X", torch.from_numpy(scaler.mean_ / scaler.scale_), dtype)
+    values = narrowed("X" if scaler is None else "X, standardized,", values, dtype)
+    scaled = sparse.csr_array((values.numpy(), X.indices, X.indptr), shape=X.shape)
+    return SparseRows(scaled, means)
 
 
 def check_decision(decision: str) -> None:

@@ -65,7 +65,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         """Fit to examples.
 
         Args:
-            X: features `(n, d)`, dense.
+            X: features `(n, d)`, dense or `scipy.sparse`.
             y: masses `(n, labels)`: not negative, some in every row.
             sample_weight: how much each example counts, `(n,)`.
         """

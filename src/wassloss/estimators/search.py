@@ -88,7 +88,7 @@ class WassersteinClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 raise ValueError(f"{name} must hold a number to try, got none")
         whole = self._classifier(self.alphas[0], self.kl_weights[0], self.epsilons[0], None)
         features, target, _ = whole._read(X, y, sample_weight)
-        weight = None if sample_weight is None else read_weight(sample_weight, len(features))
+        weight = None if sample_weight is None else read_weight(sample_weight, features.shape[0])
         whole._learn_labels(target, ordered=ordered_categories(y))
         validate_data(self, X, skip_check_array=True)
         folds = check_cv(self.cv, target, classifier=not is_matrix(target))

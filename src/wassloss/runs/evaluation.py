@@ -29,21 +29,13 @@ from wassloss.runs.metric import label_ids, named
 from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
-from wassloss.scores._inputs import read_labels
+from wassloss.scores.by_kind import SCORES, kind_of, shown_for
+from wassloss.scores.by_kind import nearest_true as nearest_true
 
 CURVE = 20  # guesses up to which the top-k cost is computed
 
 # name → whether more is better, and what it is
-MEANING: dict[str, tuple[bool, str]] = {
-    "top1_cost": (False, "distance of the first guess to a true label"),
-    "top5_cost": (False, "the same, mean of the first five guesses"),
-    "top10_cost": (False, "the same, mean of the first ten guesses"),
-    "auc": (True, "chance that a true label outscores a false one"),
-    "accuracy": (True, "how often the first guess is right"),
-    "recall_at_5": (True, "share of true labels in the first five guesses"),
-    "expected_distance": (False, "first guess to all true labels, mean distance"),
-    "mass_distance": (False, "distance of predicted mass to a true label"),
-}
+MEANING = {name: (score.more_is_better, score.meaning) for name, score in SCORES.items()}
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,10 @@ def evaluate(
     Distances are those of `metric`, by default the run's own.
     """
     metric = run.metric if metric is None else metric
-    pieces = [_score(run.logits(x), target, metric) for x, target in batches]
+    kind, pieces = None, []
+    for x, target in batches:
+        kind = kind or kind_of(target, metric)
+        pieces.append(_score(run.logits(x), target, metric, kind))
     if not pieces:
         raise ValueError("data must hold examples, got none")
     values = {
@@ -101,33 +96,16 @@ def evaluate(
 
 
 @torch.no_grad()
-def _score(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
+def _score(logits: Tensor, target: Any, metric: GroundMetric, kind: str) -> ExampleScores:
     """All scores of some predictions."""
-    each: Any = {"reduction": "none"}
     ks = range(1, min(CURVE, metric.size) + 1)
-    curve = scores.top_k_cost(logits, target, metric, k=ks, **each).double().numpy()
-    found = {
-        "auc": scores.ranking_auc(logits, target, **each),
-        "accuracy": scores.accuracy(logits, target, **each),
-        "expected_distance": scores.distance_at_k(logits, target, metric, **each),
-        "mass_distance": (logits.softmax(1) * nearest_true(target, metric, logits)).sum(1),
+    curve = scores.top_k_cost(logits, target, metric, k=ks, reduction="none").double().numpy()
+    values = {
+        name: score.function(logits, target, metric).double().numpy()
+        for name, score in shown_for(kind, metric).items()
+        if not score.pooled
     }
-    if metric.size >= 5:
-        found["recall_at_5"] = scores.recall_at_k(logits, target, 5, **each)
-    values = {name: score.double().numpy() for name, score in found.items()}
-    values |= {f"top{k}_cost": curve[:, k - 1] for k in (1, 5, 10) if k <= metric.size}
-    return ExampleScores(curve, {name: values[name] for name in MEANING if name in values})
-
-
-def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
-    """The distance from every label to the nearest true one, `(batch, labels)`."""
-    truth = read_labels(target, like)
-    nearest = like.new_full((len(like), metric.size), torch.inf)
-    for place in range(truth.indices.shape[1]):
-        used = truth.weights[:, place] > 0
-        columns = metric.distance_columns(truth.indices[used, place]).to(like.dtype)
-        nearest[used] = torch.minimum(nearest[used], columns)
-    return nearest
+    return ExampleScores(curve, values)
 
 
 def inputs_for(

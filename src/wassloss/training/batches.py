@@ -19,6 +19,7 @@ from torch import Tensor
 from wassloss._checks import check_count
 from wassloss.targets import SparseTarget, Target, padded
 from wassloss.training.plan import TrainingPlan
+from wassloss.training.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -98,10 +99,10 @@ def _narrowed(column: Any) -> Any:
     return _changed(column, lambda tensor: tensor[:, :width])
 
 
-def _changed(column: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _changed(column: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(column, SparseTarget):
         return SparseTarget(change(column.indices), change(column.weights))
-    return change(column) if isinstance(column, Tensor) else column
+    return change(column) if isinstance(column, Tensor | SparseRows) else column
 
 
 def _tensors(column: Target) -> tuple[Tensor, ...]:
@@ -116,6 +117,8 @@ def _read(name: str, column: Target) -> Target:
                 f"{name} must have as many indices as weights, got "
                 f"{tuple(column.indices.shape)} and {tuple(column.weights.shape)}"
             )
+    elif isinstance(column, SparseRows):
+        return column
     elif not isinstance(column, Tensor):
         raise TypeError(
             f"{name} must hold tensors, or a SparseTarget, got {type(column).__name__}; make "

@@ -1,0 +1,152 @@
+"""Which scores are shown for which kind of target: evaluations and comparisons read one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wassloss.ground import GroundMetric, Ordinal
+from wassloss.scores._inputs import read_labels
+from wassloss.scores.cost import distance_at_k, mean_wasserstein, top_k_cost
+from wassloss.scores.ranking import accuracy, ranking_auc, recall_at_k
+from wassloss.targets import SparseTarget
+
+ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
+_EVERY = (ONE, ORDERED, TAGS, DISTRIBUTION)
+
+Function = Callable[[Tensor, Any, GroundMetric], Tensor]  # of logits, target and metric
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A score that is shown.
+
+    Attributes:
+        more_is_better: whether a good one is large.
+        meaning: in a few words.
+        kinds: of targets for which it is shown.
+        function: returns the score of each example, or one number if `pooled`.
+        labels: how many there must be.
+        answers: whether it judges only the first guess, so that it can also judge a decision.
+        pooled: whether it is not a mean over examples; only comparisons show these.
+    """
+
+    more_is_better: bool
+    meaning: str
+    kinds: tuple[str, ...]
+    function: Function
+    labels: int = 1
+    answers: bool = False
+    pooled: bool = False
+
+
+def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
+    """The distance from every label to the nearest true one, `(batch, labels)`."""
+    truth = read_labels(target, like)
+    nearest = like.new_full((len(like), metric.size), torch.inf)
+    for place in range(truth.indices.shape[1]):
+        used = truth.weights[:, place] > 0
+        columns = metric.distance_columns(truth.indices[used, place]).to(like.dtype)
+        nearest[used] = torch.minimum(nearest[used], columns)
+    return nearest
+
+
+def _with_metric(score: Callable[..., Any], **options: Any) -> Function:
+    return lambda x, y, metric: score(x, y, metric, reduction="none", **options)
+
+
+def _without(score: Callable[..., Any], **options: Any) -> Function:
+    return lambda x, y, metric: score(x, y, reduction="none", **options)
+
+
+def _mass_distance(x: Tensor, y: Any, metric: GroundMetric) -> Tensor:
+    return (x.softmax(1) * nearest_true(y, metric, x)).sum(1)
+
+
+def _transport(x: Tensor, y: Any, metric: GroundMetric) -> Tensor:
+    both = x.softmax(1), y
+    found: Tensor = mean_wasserstein(*both, metric, normalize_target=True, reduction="none")
+    return found
+
+
+# To show another score, add a line.
+SCORES: dict[str, Shown] = {
+    "top1_cost": Shown(
+        False,
+        "distance of the first guess to a true label",
+        _EVERY,
+        _with_metric(top_k_cost),
+        answers=True,
+    ),
+    "top5_cost": Shown(
+        False,
+        "the same, mean of the first five guesses",
+        (ONE, TAGS),
+        _with_metric(top_k_cost, k=5),
+        labels=5,
+    ),
+    "top10_cost": Shown(
+        False,
+        "the same, mean of the first ten guesses",
+        (ONE, TAGS),
+        _with_metric(top_k_cost, k=10),
+        labels=10,
+    ),
+    "auc": Shown(
+        True, "chance that a true label outscores a false one", _EVERY, _without(ranking_auc)
+    ),
+    "accuracy": Shown(
+        True, "how often the first guess is right", _EVERY, _without(accuracy), answers=True
+    ),
+    "recall_at_5": Shown(
+        True,
+        "share of true labels in the first five guesses",
+        (ONE, TAGS),
+        _without(recall_at_k, k=5),
+        labels=5,
+    ),
+    "expected_distance": Shown(
+        False,
+        "first guess to all true labels, mean distance",
+        (TAGS, DISTRIBUTION),
+        _with_metric(distance_at_k),
+        answers=True,
+    ),
+    "mass_distance": Shown(
+        False, "distance of predicted mass to a true label", _EVERY, _mass_distance
+    ),
+    "transport": Shown(
+        False, "from the predicted distribution to the true one", (DISTRIBUTION,), _transport
+    ),
+}
+
+
+def kind_of(target: Any, metric: GroundMetric) -> str:
+    """The kind of a target, in any form that losses take.
+
+    >>> from wassloss.ground import Discrete
+    >>> kind_of(torch.tensor([0, 2]), Ordinal(3)), kind_of(torch.tensor([0, 2]), Discrete(3))
+    ('ordered', 'one label')
+    >>> kind_of(torch.tensor([[0, 1, 1]]), Discrete(3))
+    'tags'
+    >>> kind_of(torch.tensor([[0.2, 0.8, 0.0]]), Discrete(3))
+    'distribution'
+    """
+    if isinstance(target, Tensor) and target.dim() == 1:
+        return ORDERED if isinstance(metric, Ordinal) else ONE
+    weights = target.weights if isinstance(target, SparseTarget) else target.to_dense()
+    most = weights.max(1, keepdim=True).values  # an indicator may be divided by its sum
+    return TAGS if ((weights == 0) | (weights == most)).all() else DISTRIBUTION
+
+
+def shown_for(kind: str, metric: GroundMetric, *, answers: bool = False) -> dict[str, Shown]:
+    """The scores for a kind of target, or those of them that judge answers."""
+    return {
+        name: score
+        for name, score in SCORES.items()
+        if kind in score.kinds and score.labels <= metric.size and answers <= score.answers
+    }

@@ -1,0 +1,92 @@
+"""Sparse features for any model that begins with a linear layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+from torch.nn.functional import linear
+
+
+class SparseRows:
+    """Rows of a `scipy.sparse` matrix, in place of a tensor of features `(n, features)`.
+
+    Means that are subtracted from all rows leave zeros alone, as they are subtracted from products.
+    Rows support nothing but `torch.nn.functional.linear`, so that a model which begins with a
+    linear layer takes them as it is. Products are SciPy's, on the CPU: they and their gradients
+    take a tenth of the time of torch's sparse layouts.
+
+    >>> rows = SparseRows(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> layer = torch.nn.Linear(2, 3, dtype=torch.float64)
+    >>> torch.allclose(layer(rows), layer(torch.tensor([[0.0, 2.0], [1.0, 0.0]]).double()))
+    True
+    """
+
+    def __init__(self, matrix: Any, means: Tensor | None = None) -> None:
+        self.matrix, self.means = sparse.csr_array(matrix), means
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def __getitem__(self, rows: Tensor | slice) -> SparseRows:
+        places = rows if isinstance(rows, slice) else rows.cpu().numpy()
+        return SparseRows(self.matrix[places], self.means)
+
+    def dim(self) -> int:
+        """As of a tensor."""
+        return 2
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory."""
+        return int(self.matrix.data.nbytes + self.matrix.indices.nbytes)
+
+    def to(self, device: torch.device) -> SparseRows:
+        """Themselves: only products go to the device."""
+        return self
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if function is not linear or not isinstance(args[0], cls):
+            return NotImplemented
+        return _linear(*args, **(kwargs or {}))
+
+
+def _linear(input: SparseRows, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    product: Tensor = _Product.apply(weight, input.matrix)
+    if input.means is not None:
+        product = product - weight @ input.means.to(weight)
+    return product if bias is None else product + bias
+
+
+class _Product(torch.autograd.Function):
+    """`X Wᵀ` with its gradient in `W`."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, matrix: Any) -> Tensor:
+        ctx.matrix = matrix
+        return _like(weight, matrix @ _array(weight).T)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _like(gradient, (ctx.matrix.T @ _array(gradient)).T), None
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array
+
+
+def _like(tensor: Tensor, array: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(tensor)

@@ -1,0 +1,59 @@
+"""`wassloss export`: from what commands wrote to a file that answers alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import wassloss as wl
+from tests.cli.commands import METRIC, failed, graded, ok, saved
+from tests.estimators.test_onnx import answers
+from wassloss.cli.compare import read_model
+from wassloss.data.raw_table import read_raw_table
+
+
+def test_a_run(tmp_path: Path) -> None:
+    data = graded(parts=False)
+    METRIC.save(tmp_path / "metric.npz")
+    words = ("--metric", tmp_path / "metric.npz", "--steps", 20, "--hidden-layer-sizes", "6")
+    ok("train", saved(data, tmp_path / "data.npz"), *words, "--out", tmp_path / "run")
+    done = ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
+    assert "probabilities, label and least_cost_label out" in done.stdout
+    run = wl.load(tmp_path / "run")
+    features = data.features.numpy()
+    (p, label, least), about = answers(tmp_path / "model.onnx", features)
+    np.testing.assert_allclose(p, run.predict_proba(features), atol=1e-5)
+    names = np.array(about["labels"])
+    assert np.mean(names[label] == run.predict(features)) > 0.98
+    assert np.mean(names[least] == run.predict(features, "least_cost")) > 0.98
+
+
+def test_a_comparison(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=90)
+    grades = np.array(["poor", "fair", "good"])[np.digitize(x + 0.3 * rng.normal(size=90), [0, 1])]
+    rows = [
+        f"{v:.3f},{('old', 'new')[i % 2]},{g}"
+        for i, (v, g) in enumerate(zip(x, grades, strict=True))
+    ]
+    (tmp_path / "wine.csv").write_text("\n".join(["acid,cellar,grade", *rows]))
+    words = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
+    ok("compare", tmp_path / "wine.csv", *words, "--jobs", 1, "--out", tmp_path / "cmp")
+    ok("export", tmp_path / "cmp", "--onnx", tmp_path / "model.onnx")
+    model, raw, _ = read_model(tmp_path / "cmp")
+    features = raw.features(read_raw_table(tmp_path / "wine.csv"))
+    (p, _, _), about = answers(tmp_path / "model.onnx", features)
+    np.testing.assert_allclose(p, model.predict_proba(features), atol=1e-6)
+    assert about["feature_names"] == ["acid", "cellar=new", "cellar=old"]
+    assert [column["name"] for column in about["preprocessing"]] == ["acid", "cellar"]
+    assert about["labels"] == ["fair", "good", "poor"]
+
+
+def test_what_is_no_classifier(tmp_path: Path) -> None:
+    said = failed("export", tmp_path / "none", "--onnx", tmp_path / "x.onnx")
+    assert "does not exist" in said
+    masses = wl.WassersteinMeasureRegressor().fit(np.eye(3), np.eye(3) + 1)
+    masses.save(tmp_path / "masses")
+    said = failed("export", tmp_path / "masses", "--onnx", tmp_path / "x.onnx")
+    assert "got a WassersteinMeasureRegressor" in said

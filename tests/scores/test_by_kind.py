@@ -1,0 +1,57 @@
+"""Which scores are shown for which kind of target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import wassloss as wl
+from wassloss.scores import by_kind
+
+LINE, PLAIN = wl.ground.Ordinal(6), wl.ground.Discrete(6)
+IDS = torch.tensor([0, 5, 2])
+TAGS = torch.tensor([[1, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0]])
+SHARES = torch.softmax(torch.randn(3, 6, generator=torch.Generator().manual_seed(0)), 1)
+
+
+def sparse(weights: Any) -> wl.SparseTarget:
+    return wl.SparseTarget(torch.arange(6).expand(3, 6), weights)
+
+
+@pytest.mark.parametrize(
+    ("target", "metric", "kind"),
+    [
+        (IDS, LINE, by_kind.ORDERED),
+        (IDS, PLAIN, by_kind.ONE),
+        *((form(TAGS), LINE, by_kind.TAGS) for form in (torch.Tensor.bool, torch.Tensor.double)),
+        (sparse(TAGS / TAGS.sum(1, keepdim=True)), LINE, by_kind.TAGS),
+        (TAGS.float().to_sparse(), LINE, by_kind.TAGS),
+        (SHARES, LINE, by_kind.DISTRIBUTION),
+        (sparse(SHARES), PLAIN, by_kind.DISTRIBUTION),
+    ],
+)
+def test_each_kind_has_its_scores(target: Any, metric: Any, kind: str) -> None:
+    assert by_kind.kind_of(target, metric) == kind
+    logits = torch.randn(3, 6, dtype=torch.float64)
+    for name, score in by_kind.shown_for(kind, metric).items():
+        found = score.function(logits, target, metric)
+        assert found.shape == (3,), name
+        if score.answers:  # the first guess alone decides
+            one_hot = torch.eye(6, dtype=torch.float64)[logits.argmax(1)]
+            torch.testing.assert_close(score.function(one_hot, target, metric), found)
+
+
+def test_few_labels_have_no_tenth_guess() -> None:
+    assert "top5_cost" in by_kind.shown_for(by_kind.ONE, PLAIN)
+    assert "top10_cost" not in by_kind.shown_for(by_kind.ONE, PLAIN)
+    assert set(by_kind.shown_for(by_kind.ORDERED, LINE, answers=True)) == {"top1_cost", "accuracy"}
+
+
+def test_the_distance_between_distributions() -> None:
+    logits = torch.randn(3, 6, dtype=torch.float64)
+    found = by_kind.SCORES["transport"].function(logits, 2 * SHARES.double(), LINE)
+    gap = (logits.softmax(1) - SHARES.double()).cumsum(1).abs().sum(1)
+    np.testing.assert_allclose(found, gap, rtol=1e-5)
