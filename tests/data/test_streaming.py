@@ -289,7 +289,7 @@ def test_bad_files(tmp_path: Path, paths: list[Path]) -> None:
     pa.parquet.write_table(pa.table({"x0": [1.0, float("nan")], "label": [1, 0]}), other)
     stream = ParquetStream(other, 4, label_count=2)
     with pytest.raises(
-        ValueError, match=r"r.parquet, row group 0: row 1, column 'x0': expected a finite"
+        ValueError, match=r"r.parquet, row group 0: row 1, column 'x0': expected a number, got nan"
     ):
         list(stream)
 

@@ -19,7 +19,7 @@ import torch
 from wassloss._precision import narrowed
 from wassloss.data.labels import read_numbers
 from wassloss.data.ragged import from_lists
-from wassloss.data.table import Description, Wanted
+from wassloss.data.table import Wanted
 
 _EXACT = 2**53  # labels are read as floats, which do not hold all integers beyond
 
@@ -57,9 +57,9 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
-    """Features have no names, and labels are the values that occur."""
-    return Description(None)
+def lists_labels(path: str | os.PathLike[str], label_column: str | None) -> str | None:
+    """Labels are the values that occur."""
+    return None
 
 
 def _load(content: bytes, place: str = "") -> tuple[Any, Any]:

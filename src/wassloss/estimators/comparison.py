@@ -11,13 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import (
-    GroupKFold,
-    GroupShuffleSplit,
-    KFold,
-    StratifiedKFold,
-    train_test_split,
-)
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.parallel import Parallel, delayed
@@ -29,11 +23,11 @@ from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.inputs import is_matrix
 from wassloss.estimators.labels import Classes, Metric, ordered_categories
 from wassloss.estimators.model_file import decide
+from wassloss.estimators.splitting import Fold, held_out
 from wassloss.ground import Ordinal
 from wassloss.scores import paired_difference
 from wassloss.scores.differences import Difference
 
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 _RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
@@ -189,7 +183,7 @@ def compare(
     together = None if groups is None else np.unique(groups, return_inverse=True)[1]
     if together is not None and len(together) != len(target):
         raise ValueError(f"groups must have {len(target)} entries, got {len(together)}")
-    train, held = _held_out(target, test, together, random_state)
+    train, held = held_out(target, len(target), test, together, random_state)
     inside = None if together is None else together[train]
     work = _Work(
         *(whole, features[train], target[train], features[held], target[held]),
@@ -308,18 +302,6 @@ class _Work:
         gap = paired_difference(off - (off if reference is None else reference), self.groups)
         right = (guess == truth).astype(np.float64)
         return Candidate(name, decision, settings, validation, right, off, nll, gap)
-
-
-def _held_out(y: NDArray[Any], share: float, groups: NDArray[np.int64] | None, seed: int) -> Fold:
-    """Rows to train on and rows to hold out."""
-    rows = np.arange(len(y))
-    if groups is not None:
-        split = GroupShuffleSplit(1, test_size=share, random_state=seed)
-        train, held = next(iter(split.split(rows, y, groups)))
-    else:
-        alike = y if np.unique(y, return_counts=True)[1].min() > 1 else None
-        train, held = train_test_split(rows, test_size=share, random_state=seed, stratify=alike)
-    return train, held
 
 
 def _folds(y: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Iterator[Fold]:

@@ -5,9 +5,8 @@ With a score for each example, runs can be compared on the same ones.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import scores
+from wassloss._precision import narrowed
 from wassloss.data._inputs import part_name
-from wassloss.data.files import describe
+from wassloss.data.files import feature_batches, in_batches, lists_labels
 from wassloss.data.labels import UnknownLabelError, shown
 from wassloss.data.parquet import expanded
 from wassloss.data.streaming import Batch
+from wassloss.data.table import Wanted
+from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
-from wassloss.runs.features import BUILT_IN, columns_for, padded_features
 from wassloss.runs.inputs import Inputs
 from wassloss.runs.metric import label_ids, named
-from wassloss.runs.reading import read_inputs
+from wassloss.runs.reading import BUILT_IN, read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
 from wassloss.scores._inputs import read_labels
@@ -165,23 +166,19 @@ def inputs_for(
         own, inputs = False, _read(run, chosen, label_column, own=False)
     if part is None and (inputs.parts or source is None):
         part = inputs.held_out()
-    return dataclasses.replace(inputs, own=own), None if part is None else part_name(part)
+    return replace(inputs, own=own), None if part is None else part_name(part)
 
 
 def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> Inputs:
-    settings, wanted, labels = run.settings, None, run.settings.labels
-    if source not in BUILT_IN:
-        _, label_column, wanted, _ = columns_for(run, source, label_column, labelled=True)
-        if describe(expanded(source)[0]).labels == "names":
-            labels = None  # matched by name, in whatever order they are listed
-    other = Settings(
-        source,
-        labels=labels,
-        label_column=label_column,
-        seed=settings.seed,
-        validation=settings.validation if own else 0.0,  # the very examples that were held out
-        stream=settings.stream and own,
-    )
+    settings = run.settings
+    other = Settings(source, seed=settings.seed)
+    if own:  # the very examples that were held out
+        kept = ("test", "validation", "group", "stream")
+        other = replace(other, **{name: getattr(settings, name) for name in kept})
+    order = settings.order
+    if source not in BUILT_IN and lists_labels(expanded(source)[0]) == "names":
+        order = None  # matched by name, in whatever order they are listed
+    wanted = wanted_for(run, label_column)._replace(label_names=order, group=other.group)
     metric = named(run.metric, label_ids(run.metric.size))  # by value: other data have other ids
     try:
         inputs = read_inputs(other, metric, wanted)
@@ -197,5 +194,42 @@ def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> 
     if inputs.data is None:
         return inputs
     wide = padded_features(inputs.data.features, run.features, source)
-    data = dataclasses.replace(inputs.data, features=wide)
-    return dataclasses.replace(inputs, data=data, features=wide.shape[1])
+    data = replace(inputs.data, features=wide)
+    return replace(inputs, data=data, features=wide.shape[1])
+
+
+def features_to_predict(
+    run: TrainedRun, source: str, part: str | None = None, label_column: str | None = None
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Row numbers and features as a run takes them, a piece at a time.
+
+    The source is a file, a folder of Parquet files, or a built-in data set.
+    """
+    rows = rows_at_once(run.metric.size)
+    if source in BUILT_IN:
+        data = BUILT_IN[source]()
+        batches = in_batches(data.features, data.parts, rows, part)
+    else:
+        batches = feature_batches(source, rows, part, wanted_for(run, label_column))
+    for numbers, features in batches:
+        padded = padded_features(features, run.features, source)
+        narrowed("features", padded, torch.float32, numbers)
+        yield numbers, padded
+
+
+def wanted_for(run: TrainedRun, label_column: str | None) -> Wanted:
+    """The columns that a run takes; that of the label is by default as in training."""
+    return Wanted(
+        label_column=label_column,
+        usual_label=run.settings.label_column,
+        feature_names=run.feature_names,
+        raw=run.columns,
+    )
+
+
+def padded_features(features: Tensor, width: int, source: str) -> Tensor:
+    """Padded to the model's width: an SVMlight file does not say how many features it has."""
+    missing = width - features.shape[1]
+    if missing > 0 and Path(source).suffix.lower() in (".svm", ".svmlight", ".libsvm"):
+        return torch.nn.functional.pad(features, (0, missing))
+    return features

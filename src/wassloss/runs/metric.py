@@ -19,7 +19,7 @@ def metric_in_file(settings: Settings) -> GroundMetric | None:
     if settings.metric is None or settings.metric in MADE:
         return None
     metric = with_cost(load(settings.metric), settings)
-    listed = settings.labels
+    listed = settings.order
     return named(metric, listed) if listed and len(listed) == metric.size else metric
 
 
@@ -65,7 +65,7 @@ def check_order(
     if not (listed or any_order or by_name or numbers(names) is not None):
         raise ValueError(
             f"the order of the labels is not known, because {settings.data} only names them: pass "
-            "labels (--labels low,middle,high, or a file with one per line)"
+            f"order, such as --order {','.join(names[:6])}{',…' if len(names) > 6 else ''}"
         )
 
 
