@@ -35,7 +35,7 @@ _HELP: dict[str, dict[str, str | None]] = {
         "scale": "Of the cost: a number, max or median.",
         **HELP,
         "stream": "Read a Parquet file in batches, too.",
-        "standardize": "Bring each feature to mean 0 and variance 1.",
+        "standardize": "Bring each feature to mean 0 and variance 1; by default those of a table.",
         "test": "Share of the examples to hold out and score at the end, unless the data have a "
         "part test.",
         "validation": "Share of the other examples to hold out and watch, unless the data have a "
@@ -183,7 +183,7 @@ def _parameters() -> list[Parameter]:
             default = getattr(defaults, name)
             if name in _PARSERS:
                 kind, default = str | None, None
-            names = [f"--{name}"] if kind is bool and not default else []  # without --no-…
+            names = [f"--{name}"] if kind is bool else []  # without --no-…
             about = option(text, *names, rich_help_panel=panel)
             found.append(
                 Parameter(

@@ -150,7 +150,8 @@ def _untrained(settings: Settings, inputs: Inputs, start: FittedModel | None) ->
     build = partial(settings.model, inputs.features, inputs.metric.size)
     model = new_model(build, settings.seed, linear=not settings.hidden_layer_sizes)
     scaler = None if start is None else start.scaler
-    if settings.standardize and start is None:
+    wished = inputs.raw is not None if settings.standardize is None else settings.standardize
+    if wished and start is None:
         for features, _ in inputs.batches(inputs.train_part):
             narrowed("features", features, torch.float32, shuffled=inputs.data is None)
             scaler = fit_scaler(features.double().numpy(), before=scaler)

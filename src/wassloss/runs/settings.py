@@ -40,7 +40,8 @@ class Settings(TrainingPlan):
         label_column, features, drop, group, missing: of a table, as in
             :func:`wassloss.data.read`, where `features` are `feature_names`.
         stream: read a Parquet file in batches, as a folder always is.
-        standardize: bring features to mean 0 and variance 1 over the training examples.
+        standardize: bring features to mean 0 and variance 1 over the training examples; None for
+            only the columns of a table, because arrays are often made to be as they are.
         test: share of the examples to hold out and score at the end, if the data have no part
             ``"test"`` of their own.
         validation: likewise, of the examples that are left, to watch while training.
@@ -67,7 +68,7 @@ class Settings(TrainingPlan):
     group: str | None = None
     missing: str = "impute"
     stream: bool = False
-    standardize: bool = True
+    standardize: bool | None = None
     test: float = 0.0
     validation: float = 0.0
     loss: str = "wasserstein"
