@@ -348,6 +348,8 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
     data = parquet_of(tmp_path, named)
     assert data.feature_names == ("age", "height")
     assert parquet_of(tmp_path, named, feature_names=("height",)).features.tolist() == [[3], [4]]
+    data = parquet_of(tmp_path, {"x": [1.0, 2.0], "none": [None, None], "label": [True, False]})
+    assert (data.feature_names, data.label_names) == (("x",), ("False", "True"))
     categories = pa.array(["b", "a"]).dictionary_encode()
     assert parquet_of(tmp_path, {"x0": [1.0, 2.0], "label": categories}).label_names == ("a", "b")
     flat = pa.array(np.array([1, 2], np.float16))
@@ -368,7 +370,7 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
             "row 1, column 'features': expected as many numbers as in row 0",
         ),
         ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers or words, got list"),
-        ({"x0": [1.0], "label": [True]}, "column 'label' must hold numbers or strings, got bool"),
+        ({"x0": [1.0], "label": [{"a": 1}]}, "column 'label' must hold numbers or strings, got st"),
         ({"x0": [1.0], "label": [np.nan]}, "row 0: labels must be finite numbers"),
         ({"x0": [1.0], "label": [None]}, "row 0, column 'label': expected a label, got None"),
         ({"x0": [1.0], "labels": [[None, "a"]]}, "row 0, column 'labels': expected a label"),

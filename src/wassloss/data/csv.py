@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import os
-import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._files import replacing
-from wassloss.data._arrow import import_pyarrow, one_line
+from wassloss.data._arrow import import_pyarrow, one_line, warn, whole
 from wassloss.data._inputs import part_column
 from wassloss.data.dataset import Dataset
 from wassloss.data.ragged import as_sparse, to_lists
-from wassloss.data.raw_table import DataWarning, whole
 from wassloss.data.table import Table, Wanted, find_layout
 from wassloss.targets import is_class_ids
 
@@ -59,11 +57,6 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         return f"line {next(islice(_rows(path), row + named, None))[0]}"
 
     return Table(import_pyarrow().table(rows), layout, place).fields()
-
-
-def lists_labels(path: str | os.PathLike[str], label_column: str | None) -> str | None:
-    """Labels are the values that occur."""
-    return None
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
@@ -124,9 +117,7 @@ def _by_position(
         said = f", and {f'the last, {position},' if last else position} is the label"
         names = [str(i - (i > position)) for i in range(width)]
         names[position] = "label"
-    warnings.warn(
-        f"{os.fspath(path)} has no header: columns go by position{said}", DataWarning, stacklevel=2
-    )
+    warn(f"{os.fspath(path)} has no header: columns go by position{said}")
     return words.rename_columns(names), wanted._replace(label_column=None, usual_label=None)
 
 

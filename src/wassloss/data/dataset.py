@@ -24,7 +24,6 @@ from wassloss.data._inputs import (
 from wassloss.data.labels import places_in
 from wassloss.data.ragged import as_sparse, relabelled, to_lists
 from wassloss.data.raw_table import RawTable
-from wassloss.data.table import feature_order
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels, find_label
 from wassloss.targets import (
@@ -211,20 +210,6 @@ class Dataset:
             label_names=names,
             label_count=len(chosen),
             metric=None,
-        )
-
-    def with_features(self, names: Sequence[str]) -> Dataset:
-        """Select features by name, in this order.
-
-        >>> data = Dataset([[1.0, 2.0]], [0], feature_names=("age", "height"))
-        >>> data.with_features(["height"]).features
-        tensor([[2.]])
-        """
-        if self.feature_names is None:
-            raise ValueError(f"the features have no names, so {names[0]!r} cannot be selected")
-        order = feature_order(self.feature_names, names)
-        return dataclasses.replace(
-            self, features=self.features[:, order], feature_names=tuple(names), raw=None
         )
 
     def with_metric(self, metric: GroundMetric) -> Dataset:

@@ -14,6 +14,7 @@ from wassloss.data import csv, npz, parquet, svmlight
 from wassloss.data._arrow import named_errors
 from wassloss.data._inputs import check_parts, feature_tensor, rows_of_part
 from wassloss.data.dataset import Dataset
+from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 
 _FORMATS = {
@@ -75,7 +76,8 @@ def read(
     """
     raw = None
     if like is not None:
-        raw, feature_names = like.raw, like.feature_names
+        feature_names = like.feature_names
+        raw = like.raw or RawTable.of_numbers(feature_names, like.features.shape[1])
         label_names = label_names or like.label_names
     wanted = Wanted(label_names, label_column, feature_names, tuple(drop), group, missing, raw)
     return read_wanted(path, wanted)
@@ -91,9 +93,9 @@ def read_wanted(path: str | os.PathLike[str], wanted: Wanted) -> Dataset:
 
 
 def check_no_table(path: str | os.PathLike[str], wanted: Wanted) -> None:
-    """Refuse what can only be wanted of a table."""
+    """Refuse what can only be wanted of a table; a run wants what its own table had."""
     for name in ("label_column", "drop", "group"):
-        if getattr(wanted, name):
+        if getattr(wanted, name) and wanted.raw is None:
             raise ValueError(f"{name} is for tables (.csv, .parquet), got {os.fspath(path)}")
 
 
@@ -125,12 +127,11 @@ def in_batches(
         yield own.tolist(), features[own]
 
 
-def lists_labels(path: str | os.PathLike[str], label_column: str | None = None) -> str | None:
+def lists_labels(path: str | os.PathLike[str]) -> str | None:
     """Whether a file lists the ``"names"`` of its labels, has ``"ids"``, or only uses labels."""
     module = _format_of(path)
     with named_errors(path):
-        found: str | None = module.lists_labels(path, label_column)
-        return found
+        return module.lists_labels(path) if module in (npz, parquet) else None
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:

@@ -55,7 +55,7 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def lists_labels(path: str | os.PathLike[str], label_column: str | None) -> str | None:
+def lists_labels(path: str | os.PathLike[str]) -> str:
     """Labels are listed, or they are ids."""
     return "names" if "label_names" in read_npz(path, _NAMES) else "ids"
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
-from wassloss.data._arrow import import_pyarrow, named_errors, one_line
+from wassloss.data._arrow import import_pyarrow, is_number, named_errors, one_line
 from wassloss.data._inputs import KNOWN_PARTS, part_column, part_name
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import read_labels
 from wassloss.data.ragged import to_lists
-from wassloss.data.raw_table import RawTable, is_number
+from wassloss.data.raw_table import RawTable
 from wassloss.data.table import (
     FORMAT,
     METADATA_KEY,
@@ -84,9 +84,9 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     return Table(rows, layout).fields()
 
 
-def lists_labels(path: str | os.PathLike[str], label_column: str | None) -> str | None:
+def lists_labels(path: str | os.PathLike[str]) -> str | None:
     """Whether the file lists or counts its labels."""
-    _, layout = open_file(path, Wanted(label_column=label_column, labelled=False))
+    _, layout = open_file(path, Wanted(labelled=False))
     listed = "names" if layout.label_names is not None else "ids"
     return listed if layout.ids else None
 

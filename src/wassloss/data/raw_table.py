@@ -6,9 +6,7 @@ to a model, and done again to the rows that it predicts.
 
 from __future__ import annotations
 
-import reprlib
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,14 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
-from wassloss.data._arrow import import_pyarrow
+from wassloss.data._arrow import (
+    ROW,
+    Place,
+    as_numbers,
+    as_words,
+    import_pyarrow,
+    is_number,
+    listed,
+    nulls,
+    refuse,
+    warn,
+    whole,
+)
 from wassloss.data.labels import number, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Place = Callable[[int], str]  # where a row is in its file
-ROW: Place = "row {}".format
 OTHER, MISSING = "other", "missing"
 _RARE = 0.01  # of the rows: levels of fewer are put together …
 _RARE_ROWS, _RARE_SHARE = 10, 0.05  # … and of fewer than so many rows, or this share of a few
@@ -31,10 +39,6 @@ _MOST_LEVELS = 100  # of a column; a text with more is no category
 _NUMBERS = 10  # different words, most of them numbers: the others are mistakes
 _COUNTED = 10  # rows, numbered one by one
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-class DataWarning(UserWarning):
-    """Data are read in a way that their owner should know about."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class RawTable:
                     f"got {len(names)}"
                 )
             if named:
-                _warn("its columns go by position, as the model was trained on ones without names")
+                warn("its columns go by position, as the model was trained on ones without names")
             return list(names)
         lacking = [name for name in wanted if name not in names]
         if lacking:
@@ -146,9 +150,6 @@ class RawTable:
                 f"it lacks {listed(lacking)} that the model was trained on; it has "
                 f"{shown(names, 10)}"
             )
-        extra = [name for name in names if name not in wanted]
-        if extra:
-            _warn(f"ignoring {listed(extra)}, which the model was not trained on")
         return wanted
 
     def features(
@@ -170,87 +171,6 @@ class RawTable:
     def from_state(cls, state: Sequence[Mapping[str, Any]]) -> RawTable:
         """What :meth:`state` was taken of."""
         return cls(tuple(Column(**{**c, "levels": tuple(c["levels"])}) for c in state))
-
-
-def refuse(
-    bad: NDArray[np.bool_],
-    name: str,
-    expected: str,
-    values: pa.Array,
-    place: Place,
-    row_of: NDArray[Any] | None = None,  # of each value, if a row may have several
-) -> None:
-    """Raise an error about the first value that is bad, if any is."""
-    if bad.any():
-        at = int(bad.argmax())
-        where = place(at if row_of is None else int(row_of[at]))
-        got = reprlib.repr(values[at].as_py())
-        raise ValueError(f"{where}, column {name!r}: expected {expected}, got {got}")
-
-
-def nulls(values: pa.Array) -> NDArray[np.bool_]:
-    """Which values are missing; nothing if none is."""
-    if not values.null_count:
-        return np.zeros(0, dtype=bool)
-    found: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
-    return found
-
-
-def as_words(values: pa.Array) -> pa.Array:
-    """Values of any simple type as text."""
-    pa = import_pyarrow()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    return values.cast(pa.string())
-
-
-def as_numbers(name: str, values: pa.Array, place: Place = ROW) -> NDArray[np.float64]:
-    """Numbers, booleans or words that spell numbers as floats; NaN for what is missing."""
-    pa = import_pyarrow()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        odd = [word is not None and not _spells(word) for word in values.to_pylist()]
-        refuse(np.array(odd), name, "a number", values, place)
-    elif not (is_number(values.type) or pa.types.is_null(values.type)):
-        raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
-    if not pa.types.is_float16(values.type):  # which pyarrow does not convert
-        values = values.cast(pa.float64(), safe=False)
-    found: NDArray[np.float64] = values.to_numpy(zero_copy_only=False).astype(np.float64)
-    return found
-
-
-def _spells(word: str) -> bool:
-    """Whether a word spells a number."""
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether values of a type are numbers or booleans."""
-    types = import_pyarrow().types
-    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names of columns for a message: ``the columns 'age', 'height'``."""
-    return f"the column{'' if len(names) == 1 else 's'} {shown(names, 10)}"
-
-
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
-    pa, one = import_pyarrow(), column.combine_chunks()
-    if isinstance(one, pa.ChunkedArray):  # depends on pyarrow's version
-        return pa.concat_arrays(one.chunks)
-    return one
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, DataWarning, stacklevel=3)
 
 
 def _decided(name: str, values: pa.Array, missing: str, place: Place, named: bool) -> Column | None:
@@ -276,7 +196,7 @@ def _decided(name: str, values: pa.Array, missing: str, place: Place, named: boo
         if len(there) == 0:
             return None
         if not some and len(there) >= _COUNTED and (np.diff(there) == 1).all():
-            _warn(
+            warn(
                 f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says "
                 "nothing about a row"
             )
@@ -301,7 +221,7 @@ def _levels(name: str, values: pa.Array, place: Place) -> tuple[str, ...]:
     kept = sorted(level for level, count in counts.items() if count >= least)
     many = len(counts) > _MOST_LEVELS or not kept
     if many and sum(counts[level] for level in kept) < rows / 2:
-        _warn(
+        warn(
             f"column {name!r} has {len(counts)} different texts and is left out: make features of "
             f"it, or drop it (--drop {name})"
         )

@@ -49,17 +49,14 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         raise ValueError(
             f"{place(int(row_of[large[0]]))}: expected labels below 2**53, got {values[large[0]]:g}"
         )
+    if wanted.raw is not None:  # the file does not say how many features there are
+        features.resize(len(lists), max(features.shape[1], len(wanted.raw.columns)))
     ids, names = read_numbers(values, wanted.label_names, lambda i: place(int(row_of[i])))
     return {
         "features": narrowed("features", torch.from_numpy(features.toarray()), torch.float32),
         "target": torch.from_numpy(ids) if (counts == 1).all() else from_lists(counts, ids),
         "label_names": names,
     }
-
-
-def lists_labels(path: str | os.PathLike[str], label_column: str | None) -> str | None:
-    """Labels are the values that occur."""
-    return None
 
 
 def _load(content: bytes, place: str = "") -> tuple[Any, Any]:

@@ -17,7 +17,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.data._arrow import import_pyarrow
+from wassloss.data._arrow import (
+    ROW,
+    Place,
+    as_numbers,
+    as_words,
+    import_pyarrow,
+    is_number,
+    listed,
+    nulls,
+    refuse,
+    warn,
+    whole,
+)
 from wassloss.data._inputs import part_name
 from wassloss.data.labels import (
     LabelIds,
@@ -29,18 +41,7 @@ from wassloss.data.labels import (
     shown,
 )
 from wassloss.data.ragged import from_lists
-from wassloss.data.raw_table import (
-    ROW,
-    Place,
-    RawTable,
-    as_numbers,
-    as_words,
-    is_number,
-    listed,
-    nulls,
-    refuse,
-    whole,
-)
+from wassloss.data.raw_table import RawTable
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
@@ -139,7 +140,11 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
         columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
         raw = wanted.raw
         if raw is not None:
-            columns = raw.matched(columns, named)
+            matched = raw.matched(columns, named)
+            extra = [name for name in columns if name not in matched]
+            if extra:
+                warn(f"ignoring {listed(extra)}, which the model was not trained on")
+            columns = matched
         elif wanted.feature_names is not None:
             columns = [n for n in wanted.feature_names if n not in others]
         if not columns:
@@ -320,9 +325,10 @@ def labels_of(
         return read_numbers(values.to_numpy(zero_copy_only=False), names, place)
     if kind.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    if not (kind.is_string(values.type) or kind.is_large_string(values.type)):
+    simple = kind.is_boolean, kind.is_string, kind.is_large_string
+    if not any(test(values.type) for test in simple):
         raise ValueError(f"column {column!r} must hold numbers or strings, got {values.type}")
-    return read_labels(values.to_pylist(), names, place)
+    return read_labels([str(value) for value in values.to_pylist()], names, place)
 
 
 def is_list(kind: pa.DataType) -> bool:

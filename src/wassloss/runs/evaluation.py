@@ -181,7 +181,7 @@ def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> 
     wanted = wanted_for(run, label_column)._replace(label_names=order, group=other.group)
     metric = named(run.metric, label_ids(run.metric.size))  # by value: other data have other ids
     try:
-        inputs = read_inputs(other, metric, wanted)
+        return read_inputs(other, metric, wanted)
     except ValueError as error:
         unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
         if not isinstance(unknown, UnknownLabelError):
@@ -191,11 +191,6 @@ def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> 
             f"{source}{at}: the label {unknown.label!r} is none of the {run.metric.size} that "
             f"{run.path} was trained on: {shown(run.labels)}"
         ) from error
-    if inputs.data is None:
-        return inputs
-    wide = padded_features(inputs.data.features, run.features, source)
-    data = replace(inputs.data, features=wide)
-    return replace(inputs, data=data, features=wide.shape[1])
 
 
 def features_to_predict(
@@ -212,24 +207,17 @@ def features_to_predict(
     else:
         batches = feature_batches(source, rows, part, wanted_for(run, label_column))
     for numbers, features in batches:
-        padded = padded_features(features, run.features, source)
-        narrowed("features", padded, torch.float32, numbers)
-        yield numbers, padded
+        narrowed("features", features, torch.float32, numbers)
+        yield numbers, features
 
 
 def wanted_for(run: TrainedRun, label_column: str | None) -> Wanted:
     """The columns that a run takes; that of the label is by default as in training."""
+    settings = run.settings
     return Wanted(
         label_column=label_column,
-        usual_label=run.settings.label_column,
+        usual_label=settings.label_column,
         feature_names=run.feature_names,
+        drop=(*settings.drop, *([settings.group] if settings.group else [])),
         raw=run.columns,
     )
-
-
-def padded_features(features: Tensor, width: int, source: str) -> Tensor:
-    """Padded to the model's width: an SVMlight file does not say how many features it has."""
-    missing = width - features.shape[1]
-    if missing > 0 and Path(source).suffix.lower() in (".svm", ".svmlight", ".libsvm"):
-        return torch.nn.functional.pad(features, (0, missing))
-    return features

@@ -19,16 +19,7 @@ from wassloss.data.table import Wanted
 from wassloss.estimators.splitting import held_out
 from wassloss.ground import GroundMetric
 from wassloss.runs.inputs import Inputs, check_trainable
-from wassloss.runs.metric import (
-    MADE,
-    check_order,
-    label_ids,
-    made_metric,
-    metric_in_file,
-    named,
-    no_metric,
-    with_cost,
-)
+from wassloss.runs.metric import MADE, label_ids, metric_for, metric_in_file, named
 from wassloss.runs.settings import Settings
 from wassloss.targets import SparseTarget, is_class_ids, is_dense
 
@@ -65,14 +56,7 @@ def read_inputs(
     by_value = settings.metric in MADE if metric is None else _by_value(metric)
     if given.label_names is None and by_value:
         given = _named_by_value(given)
-    if metric is None and settings.metric not in MADE:
-        if given.metric is None:
-            raise no_metric(settings)
-        metric = with_cost(given.metric, settings)
-    if given.label_names is not None:
-        check_order(settings, given.label_names, metric, listed)
-    if metric is None:
-        metric = made_metric(settings, given.label_names or ())
+    metric = metric_for(settings, metric, given.label_names, listed, given.metric)
     narrowed("features", given.features, torch.float32)  # if standardised, then in full precision
     given = dataclasses.replace(given, metric=None).with_metric(metric)
     inputs = Inputs(
@@ -136,21 +120,13 @@ def _streamed(settings: Settings, metric: GroundMetric | None, wanted: Wanted) -
                 f"{part} cannot be drawn from a stream: give the files a column 'part' with "
                 f"'train' and '{part}'"
             )
-    if metric is None and settings.metric not in MADE:
-        raise no_metric(settings)
     names, count = layout.label_names, layout.label_count
+    listed = names is not None
     by_value = metric is None or _by_value(metric) or not layout.ids
     if names is None and by_value and layout.target_column != "weights":
         names = label_values(source, layout.target_column)
-    if names is not None:
-        check_order(settings, names, metric, listed=layout.label_names is not None)
-    if metric is None:
-        if names is None and not count:
-            raise ValueError(
-                f"{source} does not say how many labels there are: pass order, or a metric file"
-            )
-        metric = made_metric(settings, names or label_ids(count))
-    elif layout.label_names is None and names is not None:
+    given, metric = metric, metric_for(settings, metric, names, listed, count=count)
+    if given is not None and not listed and names is not None:
         names = places_in(names, metric).names  # the metric may have more than occur
     count = count if names is None else len(names)
     if count and metric.size != count:
