@@ -147,3 +147,29 @@ def test_numbers_far_from_zero_keep_their_precision(tmp_path: Path) -> None:
     ok("train", tmp_path / "t.csv", "--metric", "discrete", "--out", run, *QUICK)
     told = json.loads(ok("evaluate", run, tmp_path / "t.csv", "--json").stdout)
     assert told["scores"]["accuracy"] > 0.9
+
+
+def test_a_stream_is_standardised_as_a_table_in_memory(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 2)) * [1, 1000] + [0, 5000]
+    columns = {"b": x[:, 1], "a": x[:, 0], "id": np.arange(90), "label": (x[:, 0] > 0).astype(int)}
+    table = pa.table(columns)
+    folder, file = tmp_path / "folder", tmp_path / "all.parquet"
+    folder.mkdir()
+    pq.write_table(table, file)
+    pq.write_table(table.slice(0, 50), folder / "1.parquet")
+    pq.write_table(table.slice(50), folder / "2.parquet")
+    words = ("--metric", "discrete", "--drop", "id", "--steps", 200, "--batch-size", 30)
+    for source, name in ((file, "memory"), (folder, "stream")):
+        ok("train", source, *words, "--out", tmp_path / name)
+    memory, stream = (wl.load(tmp_path / name) for name in ("memory", "stream"))
+    np.testing.assert_allclose(stream.scaler.mean_, x[:, ::-1].mean(0))
+    np.testing.assert_allclose(stream.scaler.scale_, memory.scaler.scale_)
+    for run in (tmp_path / "memory", tmp_path / "stream"):
+        told = json.loads(ok("evaluate", run, file, "--json").stdout)
+        assert told["scores"]["accuracy"] > 0.9
+    said = failed("train", "--out", tmp_path / "memory", "--resume", "--drop", "a")
+    assert "was trained with drop ['id'], and cannot be continued with ['a']" in said

@@ -79,7 +79,8 @@ def fit(
     old = files.read_config(path) if resume and (path / files.CONFIG).exists() else None
     start = None if old is None else read_model(path, files.START, old)
     wanted, metric = wanted_by(settings), None
-    if start is not None:
+    if old is not None and start is not None:
+        _check_settings(old, settings, path)
         wanted = wanted._replace(raw=start.columns, feature_names=start.feature_names)
         metric = start.metric
     inputs = read_inputs(settings, metric, wanted)
@@ -237,15 +238,19 @@ def _config(
     }
 
 
-def _continued(old: dict[str, Any], new: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The configuration of a resumed run, or an error that says what has changed."""
-    new = json.loads(json.dumps(new))  # lists for tuples, as in the old one
-    for name, value in new["settings"].items():
+def _check_settings(old: dict[str, Any], settings: Settings, path: Path) -> None:
+    """Refuse to continue a run with other settings."""
+    for name, value in json.loads(json.dumps(settings.config())).items():
         was = old["settings"].get(name)
         if name not in FREE_ON_RESUME | {"data"} and was != value:
             raise ValueError(
                 f"{path} was trained with {name} {was!r}, and cannot be continued with {value!r}"
             )
+
+
+def _continued(old: dict[str, Any], new: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The configuration of a resumed run, or an error that says what has changed."""
+    new = json.loads(json.dumps(new))  # lists for tuples, as in the old one
     same = old["data"]["fingerprint"] == new["data"]["fingerprint"]
     if not same or any(new[name] != old[name] for name in ("features", "labels")):
         raise ValueError(
