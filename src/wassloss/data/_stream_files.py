@@ -84,38 +84,24 @@ def check_alike(first: StreamFile, other: StreamFile) -> None:
             )
 
 
-def batch_bounds(
-    rows: int, batch_size: int, rank: int, world_size: int, drop_last: bool
-) -> list[int]:
+def batch_bounds(rows: int, batch_size: int, rank: int, world_size: int) -> list[int]:
     """Where the batches of one process begin among all rows, and where the last one ends.
 
     Every process has the same number of batches. One that has a row fewer than another could lack
     the last; its last full batch then gives up a row to make one.
 
-    >>> [batch_bounds(10, 2, rank, 3, drop_last=False) for rank in range(3)]
+    >>> [batch_bounds(10, 2, rank, 3) for rank in range(3)]
     [[0, 2, 3], [3, 5, 6], [6, 8, 10]]
-    >>> [batch_bounds(10, 2, rank, 3, drop_last=True) for rank in range(3)]
-    [[0, 2], [2, 4], [4, 6]]
     """
-    if drop_last:
-        most = rows // (batch_size * world_size) * batch_size
-        if most == 0:
-            raise ValueError(
-                f"batch_size must be at most {rows // world_size} for {rows} rows on {world_size} "
-                f"processes with drop_last, got {batch_size}"
-            )
-        first, end = rank * most, (rank + 1) * most
-    else:
-        if rows < world_size:
-            raise ValueError(f"world_size must be at most the {rows} rows, got {world_size}")
-        if batch_size == 1 and rows % world_size:
-            raise ValueError(
-                f"batch_size must be at least 2, or drop_last, where {rows} rows do not divide "
-                f"among {world_size} processes, got 1"
-            )
-        first, end = rank * rows // world_size, (rank + 1) * rows // world_size
-        most = -(-rows // world_size)  # rows of any process
-    batches = -(-most // batch_size)
+    if rows < world_size:
+        raise ValueError(f"world_size must be at most the {rows} rows, got {world_size}")
+    if batch_size == 1 and rows % world_size:
+        raise ValueError(
+            f"batch_size must be at least 2 where {rows} rows do not divide among {world_size} "
+            "processes, got 1"
+        )
+    first, end = rank * rows // world_size, (rank + 1) * rows // world_size
+    batches = -(-rows // world_size // batch_size)  # of the process with the most rows
     bounds = [min(end, first + i * batch_size) for i in range(batches + 1)]
     if batches > 1 and bounds[-2] == end:
         bounds[-2] -= 1

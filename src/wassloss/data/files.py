@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +13,12 @@ from torch import Tensor
 from wassloss.data import csv, npz, parquet, svmlight
 from wassloss.data._arrow import named_errors
 from wassloss.data._inputs import check_parts, feature_tensor, rows_of_part
+from wassloss.data.builtin import clipart
 from wassloss.data.dataset import Dataset
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 
+BUILT_IN: dict[str | os.PathLike[str], Callable[[], Dataset]] = {"clipart": clipart}
 _FORMATS = {
     ".npz": npz,
     ".parquet": parquet,
@@ -84,19 +86,15 @@ def read(
 
 
 def read_wanted(path: str | os.PathLike[str], wanted: Wanted) -> Dataset:
-    """Read a data set as the record of all wishes says."""
-    module = _format_of(path)
-    if module not in (csv, parquet):
-        check_no_table(path, wanted)
+    """Read a data set, in a file or built in, as the record of all wishes says."""
+    module = None if path in BUILT_IN else _format_of(path)
+    for name in ("label_column", "drop", "group"):  # a run wants what its own table had
+        if module not in (csv, parquet) and getattr(wanted, name) and wanted.raw is None:
+            raise ValueError(f"{name} is for tables (.csv, .parquet), got {os.fspath(path)}")
+    if module is None:
+        return BUILT_IN[os.fspath(path)]()
     with named_errors(path):
         return Dataset(**module.load(path, wanted))
-
-
-def check_no_table(path: str | os.PathLike[str], wanted: Wanted) -> None:
-    """Refuse what can only be wanted of a table; a run wants what its own table had."""
-    for name in ("label_column", "drop", "group"):
-        if getattr(wanted, name) and wanted.raw is None:
-            raise ValueError(f"{name} is for tables (.csv, .parquet), got {os.fspath(path)}")
 
 
 def feature_batches(
@@ -106,22 +104,17 @@ def feature_batches(
 
     A folder of Parquet files is also read a piece at a time, and need not fit into memory.
     """
-    module = parquet if Path(source).is_dir() else _format_of(source)
     wanted = wanted._replace(labelled=False)
-    if module is parquet:
+    if source in BUILT_IN:
+        fields = vars(BUILT_IN[os.fspath(source)]())
+    elif Path(source).is_dir() or (module := _format_of(source)) is parquet:
         yield from parquet.feature_batches(source, rows, part, wanted)
         return
-    with named_errors(source):
-        fields = module.load(source, wanted)
-        features = feature_tensor(fields["features"])
-        parts = check_parts(fields.get("parts", {}), len(features))
-    yield from in_batches(features, parts, rows, part)
-
-
-def in_batches(
-    features: Tensor, parts: Mapping[str, Tensor], rows: int, part: str | None
-) -> Iterator[tuple[list[int], Tensor]]:
-    """Row numbers and features of a part, or all of them, at most ``rows`` at a time."""
+    else:
+        with named_errors(source):
+            fields = module.load(source, wanted)
+    features = feature_tensor(fields["features"])
+    parts = check_parts(fields.get("parts", {}), len(features))
     numbers = torch.arange(len(features)) if part is None else rows_of_part(parts, part)
     for own in numbers.split(rows):
         yield own.tolist(), features[own]
@@ -129,6 +122,8 @@ def in_batches(
 
 def lists_labels(path: str | os.PathLike[str]) -> str | None:
     """Whether a file lists the ``"names"`` of its labels, has ``"ids"``, or only uses labels."""
+    if path in BUILT_IN:
+        return "names"
     module = _format_of(path)
     with named_errors(path):
         return module.lists_labels(path) if module in (npz, parquet) else None

@@ -57,7 +57,6 @@ class ParquetStream:
         shuffle: whether to shuffle; otherwise rows come in the order of the files.
         seed: the seed of the shuffle.
         rank, world_size: the number of this process, and of all processes.
-        drop_last: leave out rows that do not fill a batch on every process.
         prefetch: batches to prepare ahead in a thread; 0 reads in the caller's thread.
         label_names, label_column, feature_names: as in ``wassloss.data.read``.
         label_count: needed if neither the files nor ``label_names`` say it; labels are then ids.
@@ -85,7 +84,6 @@ class ParquetStream:
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
-        drop_last: bool = False,
         prefetch: int = 2,
         label_names: tuple[str, ...] | None = None,
         label_column: str = "label",
@@ -103,8 +101,7 @@ class ParquetStream:
         if prefetch < 0:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
         self.rank, self.shuffle, self.seed = rank, shuffle, check_seed("seed", seed)
-        self.drop_last, self.prefetch = drop_last, prefetch
-        self.part, self.transform, self.dtype = part, transform, dtype
+        self.prefetch, self.part, self.transform, self.dtype = prefetch, part, transform, dtype
         wanted = Wanted(label_names, label_column, feature_names, raw=raw)
         self._files: list[StreamFile] = []
         for path in expanded(paths):
@@ -125,7 +122,7 @@ class ParquetStream:
         self.rows = sum(sum(file.rows) for file in self._files)
         if self.rows == 0:
             raise ValueError(f"part must be one that the files have, got {part!r}")
-        self._bounds = batch_bounds(self.rows, self.batch_size, rank, world_size, drop_last)
+        self._bounds = batch_bounds(self.rows, self.batch_size, rank, world_size)
         self._window = max(1, self.buffer_rows // self.batch_size)  # batches
         self._epoch = self._batch = 0
         self._cached: tuple[tuple[int, int], Batch] | None = None
@@ -177,7 +174,6 @@ class ParquetStream:
             "batch_size": self.batch_size,
             "window": self._window,
             "world_size": self.world_size,
-            "drop_last": self.drop_last,
         }
 
     def _batches(self, epoch: int, first: int) -> Iterator[Batch]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from wassloss import scores
 from wassloss._precision import narrowed
 from wassloss.data._inputs import part_name
-from wassloss.data.files import feature_batches, in_batches, lists_labels
+from wassloss.data.files import BUILT_IN, feature_batches, lists_labels
 from wassloss.data.labels import UnknownLabelError, shown
 from wassloss.data.parquet import expanded
 from wassloss.data.streaming import Batch
@@ -27,7 +27,7 @@ from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
 from wassloss.runs.inputs import Inputs
 from wassloss.runs.metric import label_ids, named
-from wassloss.runs.reading import BUILT_IN, read_inputs
+from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
 from wassloss.scores._inputs import read_labels
@@ -176,7 +176,7 @@ def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> 
         kept = ("test", "validation", "group", "stream")
         other = replace(other, **{name: getattr(settings, name) for name in kept})
     order = settings.order
-    if source not in BUILT_IN and lists_labels(expanded(source)[0]) == "names":
+    if lists_labels(expanded(source)[0]) == "names":
         order = None  # matched by name, in whatever order they are listed
     wanted = wanted_for(run, label_column)._replace(label_names=order, group=other.group)
     metric = named(run.metric, label_ids(run.metric.size))  # by value: other data have other ids
@@ -200,13 +200,8 @@ def features_to_predict(
 
     The source is a file, a folder of Parquet files, or a built-in data set.
     """
-    rows = rows_at_once(run.metric.size)
-    if source in BUILT_IN:
-        data = BUILT_IN[source]()
-        batches = in_batches(data.features, data.parts, rows, part)
-    else:
-        batches = feature_batches(source, rows, part, wanted_for(run, label_column))
-    for numbers, features in batches:
+    rows, wanted = rows_at_once(run.metric.size), wanted_for(run, label_column)
+    for numbers, features in feature_batches(source, rows, part, wanted):
         narrowed("features", features, torch.float32, numbers)
         yield numbers, features
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from wassloss import data as data_sets
 from wassloss._precision import narrowed
 from wassloss.data import Dataset, ParquetStream
-from wassloss.data.files import check_no_table, lists_labels, read_wanted
+from wassloss.data.files import lists_labels, read_wanted
 from wassloss.data.labels import numbers, places_in
 from wassloss.data.parquet import label_values, layout_of, part_names
 from wassloss.data.table import Wanted
@@ -22,8 +20,6 @@ from wassloss.runs.inputs import Inputs, check_trainable
 from wassloss.runs.metric import MADE, label_ids, metric_for, metric_in_file, named
 from wassloss.runs.settings import Settings
 from wassloss.targets import SparseTarget, is_class_ids, is_dense
-
-BUILT_IN: dict[str, Callable[[], Dataset]] = {"clipart": data_sets.clipart}
 
 
 def wanted_by(settings: Settings) -> Wanted:
@@ -44,15 +40,10 @@ def read_inputs(
         metric = metric_in_file(settings)
     if settings.stream or Path(settings.data).is_dir():
         return _streamed(settings, metric, wanted)
-    listed = wanted.label_names is not None or settings.data in BUILT_IN
-    listed = listed or lists_labels(settings.data) is not None
+    listed = wanted.label_names is not None or lists_labels(settings.data) is not None
     if not listed and metric is not None:
         wanted = wanted._replace(label_names=metric.labels)  # for errors that name the line
-    if settings.data in BUILT_IN:
-        check_no_table(settings.data, wanted)
-        given = BUILT_IN[settings.data]()
-    else:
-        given = read_wanted(settings.data, wanted)
+    given = read_wanted(settings.data, wanted)
     by_value = settings.metric in MADE if metric is None else _by_value(metric)
     if given.label_names is None and by_value:
         given = _named_by_value(given)
