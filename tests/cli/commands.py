@@ -1,5 +1,6 @@
 """Running commands, and small data to run them on."""
 
+import csv
 import os
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from typer.main import get_command
 from typer.testing import CliRunner, Result
@@ -102,6 +104,21 @@ def graded(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data
 def saved(data: wl.data.Dataset, path: Path) -> Path:
     """A data set in a file."""
     wl.data.write(data, path)
+    return path
+
+
+def wine_table(path: Path) -> Path:
+    """A table as people have them: text categories, gaps, a row number and labels in words."""
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "acid", "cellar", "organic", "maker", "grade"])
+        for i in range(240):
+            acid, cellar = rng.normal(), rng.choice(["old", "new"])
+            value = acid + (cellar == "old") + 0.4 * rng.normal()
+            shown = "" if i % 9 == 0 else f"{acid:.3f}"
+            grade = ("poor", "fair", "good")[int(value > 0) + int(value > 1)]
+            writer.writerow([i, shown, cellar, i % 2 == 0, f"m{i % 8}", grade])
     return path
 
 

@@ -104,8 +104,8 @@ def test_missing_columns_are_named(run: Path, tmp_path: Path) -> None:
     data = written(tmp_path / "few.csv", few)
     for command in ("predict", "evaluate"):
         message = failed(command, run, data)
-        assert "few.csv lacks the columns 'height', 'weight' that" in message
-        assert "run was trained on; it has 'pulse', 'age'" in message
+        assert "few.csv cannot be read as data: it lacks the columns 'height', 'weight'" in message
+        assert "that the model was trained on; it has 'pulse', 'age'" in message
     said_by_report = failed("report", run, "--data", data, "--out", tmp_path / "report.html")
     assert "lacks the columns 'height', 'weight'" in said_by_report
 
@@ -119,7 +119,7 @@ def test_extra_columns_are_ignored_in_one_line(run: Path, tmp_path: Path) -> Non
     for command in (("predict", run, data), ("evaluate", run, data)):
         (line,) = said(*command).stderr.splitlines()
         assert line.startswith("warning: ")
-        assert "more.csv: ignoring the columns 'name', 'city', which" in line
+        assert "ignoring the columns 'name', 'city', which the model was not trained on" in line
 
 
 def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:

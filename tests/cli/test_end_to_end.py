@@ -78,7 +78,7 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     assert told["scores"] == pytest.approx(filed["scores"])
     if kind != "svm":
         test = tagged().part("test")
-        logits = wl.load(run).model(test.features).detach()
+        logits = wl.load(run).logits(test.features)
         costs = wl.scores.top_k_cost(logits, test.target, METRIC, k=range(1, 6))
         assert told["top_k_cost"] == pytest.approx(costs.tolist(), abs=1e-6)
         auc = wl.scores.ranking_auc(logits, test.target)
@@ -132,7 +132,7 @@ def test_predictions_in_every_format(metric: Path, tmp_path: Path) -> None:
     data, run = saved(named, tmp_path / "data.npz"), tmp_path / "run"
     ok("train", data, "--out", run, "--metric", metric, "--kl-weight", 0.1, *QUICK)
     features = tagged().features
-    p = wl.load(run).model(features).softmax(1).detach()
+    p = wl.load(run).predict_proba(features)
 
     unlabelled = tmp_path / "new.csv"
     with open(unlabelled, "w", newline="") as file:
@@ -263,7 +263,7 @@ def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
     assert opened.metric.labels == order
     told = json.loads(ok("evaluate", run, test, "--json").stdout)
     target = torch.tensor([order.index(NAMES[i]) for i in few.target])
-    logits = opened.model(few.features).detach()
+    logits = opened.logits(few.features)
     expected = wl.scores.top_k_cost(logits, target, opened.metric, k=1)
     assert told["scores"]["top1_cost"] == pytest.approx(float(expected))
 
@@ -317,7 +317,7 @@ def test_svmlight_files_may_lack_the_last_features(tmp_path: Path) -> None:
     ok("train", train, "--metric", "ordinal", "--out", run, *QUICK)
     told = json.loads(ok("evaluate", run, test, "--json").stdout)
     features = torch.tensor([[0.5, 0, 0, 0], [0, 1.5, 2, 0]])
-    logits = wl.load(run).model(features).detach()
+    logits = wl.load(run).logits(features)
     expected = wl.scores.top_k_cost(logits, [0, 2], wl.ground.Ordinal(3), k=1)
     assert told["scores"]["top1_cost"] == pytest.approx(float(expected))
     assert len(ok("predict", run, test, "--top", 1).stdout.splitlines()) == 3

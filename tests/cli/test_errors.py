@@ -67,7 +67,7 @@ def bad_files(folder: Path) -> dict[str, tuple[str, str]]:
     np.savez(folder / "empty.npz", features=x[:0], target=np.arange(0))
     np.savez(folder / "too_many.npz", features=np.ones((7, 2)), target=np.arange(7))
     (folder / "columns.csv").write_text("a,b\n1,2\n")
-    (folder / "nan.csv").write_text("a,label\n1,good\nnan,bad\n")
+    (folder / "inf.csv").write_text("a,label\n1,good\ninf,bad\n")
     (folder / "empty.csv").write_text("a,label\n")
     (folder / "unknown.csv").write_text("a,label\n1,good\n2,goood\n")
     (folder / "cut.npz").write_bytes((folder / "nan.npz").read_bytes()[:100])
@@ -80,7 +80,7 @@ def bad_files(folder: Path) -> dict[str, tuple[str, str]]:
         "empty npz": ("empty.npz", "neither of them 0"),
         "more labels than the metric": ("too_many.npz", "metric must have 7 labels"),
         "columns": ("columns.csv", "it lacks a column 'label' or 'labels'; it has 'a', 'b'"),
-        "nan csv": ("nan.csv", "line 3, column 'a': expected a finite number"),
+        "infinite csv": ("inf.csv", "line 3, column 'a': expected a finite number"),
         "empty csv": ("empty.csv", "it has a header and no rows"),
         "unknown label": ("unknown.csv", "line 3: 'goood' is none of the 5 labels; did you mean"),
         "cut short": ("cut.npz", "it is not a whole .npz archive"),
@@ -98,7 +98,7 @@ def bad_files(folder: Path) -> dict[str, tuple[str, str]]:
         "empty npz",
         "more labels than the metric",
         "columns",
-        "nan csv",
+        "infinite csv",
         "empty csv",
         "unknown label",
         "cut short",
@@ -126,9 +126,16 @@ def test_parquet_that_cannot_be_used(metric: Path, tmp_path: Path) -> None:
     wl.ground.Ordinal(4).save(tmp_path / "four.npz")
     said = failed("train", folder, "--metric", tmp_path / "four.npz", "--out", tmp_path / "run")
     assert "metric must have 5 labels" in said
-    assert "leave it out" in failed(
-        "train", folder, "--metric", metric, "--standardize", "--out", tmp_path / "run"
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": [1.0], "city": ["Ulm"], "label": ["good"]}), whole)
+    said = failed("train", folder, "--metric", metric, "--out", tmp_path / "run")
+    assert (
+        "a.parquet cannot be read as data: column 'city' must hold numbers to be streamed" in said
     )
+    said = failed("train", folder, "--metric", metric, "--test", 0.2, "--drop", "city")
+    assert "test cannot be drawn from a stream" in said
 
 
 @pytest.mark.filterwarnings("ignore:.* go by position")
@@ -180,7 +187,7 @@ def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
     said = failed("train", table, "--metric", tmp_path / "unnamed.npz", "--out", out)
     assert "the order of the labels is not known" in said
     ok(
-        *("train", table, "--metric", "ordinal", "--labels", "superb,good,fair,bad,awful"),
+        *("train", table, "--metric", "ordinal", "--order", "superb,good,fair,bad,awful"),
         *("--out", out, *QUICK),
     )
     assert wl.load(out).metric.labels == ("superb", "good", "fair", "bad", "awful")

@@ -48,7 +48,7 @@ def test_numbers_are_those_of_the_scores(runs: list[wl.runs.TrainedRun]) -> None
     report = build_report(runs, examples=4, seed=1)
     test = tagged().part("test")
     for run, found in zip(runs, report.scores, strict=True):
-        logits = run.model(test.features).detach()
+        logits = run.logits(test.features)
         expected = wl.scores.top_k_cost(logits, test.target, METRIC, k=range(1, 6))
         assert found.curve.mean(0) == pytest.approx(expected.numpy(), abs=1e-6)
     page = render(report)
@@ -71,7 +71,7 @@ def test_examples_are_drawn_and_their_guesses_right(runs: list[wl.runs.TrainedRu
         true = test.target.indices[example.row][used]
         assert example.truth == [runs[0].label(i) for i in true.tolist()]
         for run, guesses in zip(runs, example.guesses, strict=True):
-            p = run.model(test.features[example.row]).softmax(0).detach()
+            p = run.predict_proba(test.features[[example.row]])[0]
             best = int(p.argmax())
             assert guesses[0].label == run.label(best)
             assert guesses[0].probability == pytest.approx(float(p[best]), rel=1e-5)
@@ -88,7 +88,7 @@ def test_mass_by_distance_against_a_loop(runs: list[wl.runs.TrainedRun]) -> None
             test.features, test.target.indices, test.target.weights, strict=True
         ):
             true = labels[masses > 0].tolist()
-            for i, p in enumerate(run.model(x).softmax(0).tolist()):
+            for i, p in enumerate(run.predict_proba(x[None])[0].tolist()):
                 expected[min(abs(i - j) for j in true)] += p / len(test)
         assert shares == pytest.approx(expected, abs=1e-6)
     assert found.even.sum() == pytest.approx(1.0)

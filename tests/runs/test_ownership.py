@@ -65,7 +65,7 @@ def running(folder: Path, out: Path) -> Iterator[Any]:
 def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
     data_file(tmp_path)
     with running(tmp_path, tmp_path / "run") as owner:
-        again = settings(tmp_path, standardize=False, loss="kl", log_every=1)
+        again = settings(tmp_path, standardize=None, loss="kl", log_every=1)
         owned_by = f"is in use by process {owner.pid} on {socket.gethostname()}"
         checkpoints = list((tmp_path / "run").glob("checkpoint-*"))
         for path in [None, *checkpoints]:  # also before its first: there is little to see it by
@@ -85,7 +85,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
         owner.kill()  # as kill -9: nothing is cleaned up
         owner.wait()
         assert (tmp_path / "run" / ".owner.json").exists()
-        again = settings(tmp_path, standardize=False, loss="kl", log_every=1)
+        again = settings(tmp_path, standardize=None, loss="kl", log_every=1)
         fit(again, tmp_path / "run", resume=True)
     assert open_run(tmp_path / "run").finished
     assert not (tmp_path / "run" / ".owner.json").exists()

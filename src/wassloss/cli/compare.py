@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shutil
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-import numpy as np
 import torch
 import typer
 
 from wassloss import __version__
 from wassloss._files import write_file
+from wassloss.cli._tables import HELP, PARSERS
 from wassloss.cli._terminal import option, progress_bar, say, table
-from wassloss.cli.metric import label_list
-from wassloss.data.raw_table import RawTable, read_raw_table
+from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison, WassersteinClassifier, compare
 from wassloss.estimators.base import FitWarning
-from wassloss.ground import GroundMetric, load
 from wassloss.report.gains import Gains, write_gains
-
-if TYPE_CHECKING:
-    import pyarrow
+from wassloss.runs import Settings
+from wassloss.runs.inputs import labels_of
+from wassloss.runs.reading import read_inputs
 
 EXAMPLE = "Example: wassloss compare wine.csv --label-column grade --metric ordinal --out cmp"
 SEARCH = "search"  # in the directory: finished pieces, until all are done
@@ -33,21 +30,17 @@ TABLE, MODEL, REPORT, FOUND = "table.json", "model.safetensors", "report.html", 
 
 def compare_table(
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a row per example.")],
-    label_column: Annotated[str, option("The column of the labels.")] = "label",
+    label_column: Annotated[str | None, option(HELP["label_column"])] = None,
     metric: Annotated[
         str, option("ordinal, discrete, or a file of `wassloss metric build`.")
     ] = "discrete",
-    order: Annotated[
-        str | None, option("The labels in their order, for --metric ordinal: poor,fair,good.")
-    ] = None,
-    features: Annotated[str | None, option("The columns to learn from; by default all.")] = None,
-    drop: Annotated[str | None, option("Columns that are no features.")] = None,
-    group: Annotated[str | None, option("A column whose equal rows must stay together.")] = None,
+    order: Annotated[str | None, option(HELP["order"])] = None,
+    features: Annotated[str | None, option(HELP["features"])] = None,
+    drop: Annotated[str | None, option(HELP["drop"])] = None,
+    group: Annotated[str | None, option(HELP["group"])] = None,
     model: Annotated[Literal["linear", "mlp"], option("mlp has one hidden layer.")] = "linear",
     test: Annotated[float, option("The share of rows to hold out.", min=0.01, max=0.9)] = 0.25,
-    missing: Annotated[
-        Literal["impute", "error"], option("impute: the median, and a feature that says so.")
-    ] = "impute",
+    missing: Annotated[Literal["impute", "error"], option(HELP["missing"])] = "impute",
     jobs: Annotated[int, option("Processes; -1 for one per core.")] = -1,
     device: Annotated[str, option("Where to train: cpu, cuda, cuda:1, mps.")] = "cpu",
     seed: Annotated[int, option("Of the split.", min=0)] = 0,
@@ -57,43 +50,32 @@ def compare_table(
 ) -> None:
     """Tune losses and decisions alike, score them on rows held out, and keep the best model."""
     torch.set_num_threads(1)  # processes share the cores
-    read = read_raw_table(data)
-    _check_columns(read, [label_column, *_names(features), *_names(drop), *_names(group)])
-    labels = np.array(read[label_column].to_pylist(), dtype=object)
-    if any(label is None for label in labels):
-        raise ValueError(f"column {label_column!r} must name every row's label, got gaps")
-    if metric == "ordinal" and order is None and isinstance(labels[0], str):
-        words = sorted(set(labels.tolist()))
-        raise ValueError(
-            f"labels in words have no order of their own: say it with --order, such as "
-            f"--order {','.join(words[:6])}{',…' if len(words) > 6 else ''}"
-        )
-    unused = {label_column, *_names(drop), *_names(group)}
-    kept = [n for n in _names(features) or read.column_names if n not in unused]
-    raw = RawTable.of(read.select(kept), missing)
-    y = labels if isinstance(labels[0], str) else labels.astype(type(labels[0]))
-    say(f"{read.num_rows} rows, {len(raw.feature_names)} features, {len(set(y.tolist()))} labels")
+    words = {"order": order, "features": features, "drop": drop}
+    asked = {name: PARSERS[name](text) for name, text in words.items()}
+    asked |= {"metric": metric, "label_column": label_column, "group": group, "missing": missing}
+    inputs = read_inputs(Settings(str(data), seed=seed, **asked))
+    given, y = inputs.in_file(), inputs.classes()
+    say(f"{len(given)} rows, {inputs.features} features, {len(set(y.tolist()))} labels")
     say("tuning cross-entropy, W + KL and softened labels, eight settings each")
-    groups = None if group is None else np.array([str(v) for v in read[group].to_pylist()])
     kept_pieces = out / SEARCH
     try:
         with warnings.catch_warnings(), progress_bar("part") as progress:
             warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
             found = compare(
-                raw.features(read),
+                given.features.numpy(),
                 y,
-                _metric(metric),
-                classes=label_list(order) if order else None,
+                inputs.metric,
+                classes=labels_of(inputs.metric),
                 model=model,
                 test=test,
-                groups=groups,
+                groups=given.groups,
                 n_jobs=jobs,
                 random_state=seed,
                 device=device,
                 cache=kept_pieces,
                 progress=progress,
             )
-        _keep(found, raw, label_column, out)
+        _keep(found, inputs.columns, label_column, out)
     except KeyboardInterrupt:
         done = len(list(kept_pieces.glob("*.json")))
         say(
@@ -108,14 +90,14 @@ def compare_table(
     say(f"Report: {(out / REPORT).resolve()}")
 
 
-def read_model(path: Path) -> tuple[WassersteinClassifier, RawTable, str]:
+def read_model(path: Path) -> tuple[WassersteinClassifier, RawTable, str | None]:
     """The best model of a comparison, how to make its features, and its label's column."""
     kept = json.loads((path / TABLE).read_text(encoding="utf-8"))
     model = WassersteinClassifier.load(path / MODEL)
     return model, RawTable.from_state(kept["columns"]), kept["label_column"]
 
 
-def _keep(found: Comparison, raw: RawTable, label_column: str, out: Path) -> None:
+def _keep(found: Comparison, raw: RawTable, label_column: str | None, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     found.best.save(out / MODEL)
     state = {"version": __version__, "label_column": label_column, "columns": raw.state()}
@@ -144,21 +126,3 @@ def _keep(found: Comparison, raw: RawTable, label_column: str, out: Path) -> Non
         ),
         out / REPORT,
     )
-
-
-def _metric(name: str) -> GroundMetric | str | None:
-    return name if name == "ordinal" else None if name == "discrete" else load(name)
-
-
-def _names(listed: str | None) -> list[str]:
-    return [name.strip() for name in listed.split(",")] if listed else []
-
-
-def _check_columns(read: pyarrow.Table, names: list[str]) -> None:
-    for name in names:
-        if name not in read.column_names:
-            near = difflib.get_close_matches(name, read.column_names, 1)
-            advice = f"did you mean {near[0]!r}? " if near else ""
-            shown = ", ".join(read.column_names[:8])
-            where = " (--label-column)" if name == names[0] else ""
-            raise ValueError(f"there is no column {name!r}{where}: {advice}columns are {shown}")

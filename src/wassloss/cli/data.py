@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from wassloss import data
+from wassloss.cli._tables import HELP, name_list
 from wassloss.cli._terminal import option, say
 from wassloss.data.downloads import DOWNLOADS
+from wassloss.data.files import BUILT_IN
 
 app = typer.Typer(
     help="Look at data sets, and download word vectors.",
@@ -24,15 +26,17 @@ def show(
     name: Annotated[
         str, typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv, .svm).")
     ],
+    label_column: Annotated[str | None, option(HELP["label_column"])] = None,
+    drop: Annotated[str | None, option(HELP["drop"])] = None,
     examples: Annotated[int, option("How many labels to show.", min=1)] = 5,
     vectors: Annotated[
         Path | None, option("Word vectors that say how far apart labels are; others are left out.")
     ] = None,
 ) -> None:
     """Show how many examples and labels there are, which are frequent, and what is near them."""
-    if name != "clipart" and not Path(name).is_file():
+    if name not in BUILT_IN and not Path(name).is_file():
         raise ValueError(f"NAME must be clipart or a file, got {name!r}")
-    found = data.clipart() if name == "clipart" else data.read(name)
+    found = data.read(name, label_column=label_column, drop=name_list(drop))
     if vectors is not None:
         table = data.read_word_vectors(vectors, words=found.label_names or (), duplicates="first")
         absent = len(table.missing(found.label_names or ()))

@@ -6,10 +6,13 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 
 from wassloss import runs
@@ -18,11 +21,11 @@ from wassloss._files import replacing, write_file
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
 from wassloss.cli.compare import TABLE, read_model
 from wassloss.data._arrow import import_pyarrow
-from wassloss.data.raw_table import read_raw_table
-from wassloss.estimators.model_file import decide
+from wassloss.data.files import feature_batches
+from wassloss.data.table import Wanted
+from wassloss.estimators.model_file import rows_at_once
 from wassloss.report import build_report, write_report
 from wassloss.runs import evaluation
-from wassloss.runs.features import features_to_predict
 
 EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
@@ -92,10 +95,7 @@ def predict(
     """Predict labels with their probabilities."""
     if out is not None and out.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"--out must end in one of {', '.join(_FORMATS)}, got {out}.")
-    if (run / TABLE).exists():
-        k, predictions = _of_comparison(run, Path(data), top, decision)
-    else:
-        k, predictions = _of_run(run, data, top, decision, part, label_column)
+    k, predictions = _predicted(run, data, top, decision, part, label_column)
     if out is None:
         set_missing_characters("backslashreplace")
         sys.stdout.write(_csv(predictions, k))
@@ -104,49 +104,42 @@ def predict(
     say(f"{len(predictions)} predictions: {out}", err=True)
 
 
-def _of_comparison(
-    path: Path, data: Path, top: int | None, decision: str | None
-) -> tuple[int, list[dict[str, Any]]]:
-    """Predictions of the best model of `wassloss compare` for the rows of a table."""
-    model, raw, _ = read_model(path)
-    if decision is not None:
-        model.decision = "probable" if decision == "most-probable" else "least_cost"
-    k = _how_many(top, len(model.classes_))
-    features = raw.features(read_raw_table(data))
-    chances, chosen = model.predict_proba(features), model.predict_top(features, k)
-    place = {each: i for i, each in enumerate(model.classes_.tolist())}
-    return k, [
-        {"row": row, "labels": labels, "probabilities": [float(own[place[x]]) for x in labels]}
-        for row, (labels, own) in enumerate(zip(chosen.tolist(), chances, strict=True))
-    ]
-
-
-def _how_many(top: int | None, labels: int) -> int:
-    if top is not None and top > labels:
-        raise typer.BadParameter(
-            f"--top must be at most {labels}, the number of labels, got {top}."
-        )
-    return top or min(5, labels)
-
-
-def _of_run(
-    run: Path,
+def _predicted(
+    path: Path,
     data: str,
     top: int | None,
     decision: str | None,
     part: str | None,
     label_column: str | None,
 ) -> tuple[int, list[dict[str, Any]]]:
-    opened = _opened(run)
-    k = _how_many(top, opened.metric.size)
-    rule = "least_cost" if decision == "least-cost" else "probable"
+    """How many labels each row gets, and the rows: by a run, or by the best of a comparison."""
+    names: Sequence[Any]
+    if (path / TABLE).exists():
+        model, raw, usual = read_model(path)
+        if decision is not None:
+            model.decision = "probable" if decision == "most-probable" else "least_cost"
+        names, proba, choose = model.classes_.tolist(), model.predict_proba, model._chosen
+        wanted = Wanted(label_column=label_column, usual_label=usual, raw=raw)
+        wanted = wanted._replace(feature_names=raw.feature_names)
+        batches = feature_batches(data, rows_at_once(len(names)), part, wanted)
+    else:
+        opened = _opened(path)
+        rule = "least_cost" if decision == "least-cost" else "probable"
+        names = [opened.label(i) for i in range(opened.metric.size)]
+        proba, choose = opened.predict_proba, partial(opened.chosen, decision=rule)
+        batches = evaluation.features_to_predict(opened, data, part, label_column)
+    if top is not None and top > len(names):
+        raise typer.BadParameter(
+            f"--top must be at most {len(names)}, the number of labels, got {top}."
+        )
+    k = top or min(5, len(names))
     predictions: list[dict[str, Any]] = []
-    for rows, features in features_to_predict(opened, data, part, label_column):
-        p = opened.predict_proba(features)
-        chosen = decide(p, opened.metric, k, rule)
-        chances = p.gather(1, chosen).tolist()
+    for rows, features in batches:
+        x = features.numpy()
+        chosen = choose(x, k)
+        chances = np.take_along_axis(proba(x), chosen, axis=1).tolist()
         predictions += [
-            {"row": row, "labels": [opened.label(i) for i in ids], "probabilities": own}
+            {"row": row, "labels": [names[i] for i in ids], "probabilities": own}
             for row, ids, own in zip(rows, chosen.tolist(), chances, strict=True)
         ]
     return k, predictions

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal, get_type_hints
 import torch
 import typer
 
+from wassloss.cli._tables import HELP, PARSERS
 from wassloss.cli._terminal import option, say, score_table
-from wassloss.cli.metric import cost_scale, label_list
+from wassloss.cli.metric import cost_scale
 from wassloss.data import DataWarning
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.runs.directory import CONFIG, read_config
@@ -32,14 +33,13 @@ _HELP: dict[str, dict[str, str | None]] = {
         "comes with the data.",
         "power": "Of the cost, (d / scale) ** power.",
         "scale": "Of the cost: a number, max or median.",
-        "labels": "The labels in their order, separated by commas, or a file with one per line; by "
-        "default the values that occur.",
-        "label_column": "Of a table; by default label. Of a CSV file without a header its "
-        "position, from 0; by default the last.",
+        **HELP,
         "stream": "Read a Parquet file in batches, too.",
-        "standardize": "Bring each feature to mean 0 and variance 1.",
-        "validation": "Share of the training examples to hold out, unless the data have a part "
-        "validation.",
+        "standardize": "Bring each feature to mean 0 and variance 1; by default those of a table.",
+        "test": "Share of the examples to hold out and score at the end, unless the data have a "
+        "part test.",
+        "validation": "Share of the other examples to hold out and watch, unless the data have a "
+        "part validation.",
     },
     "Loss": {
         "loss": "wasserstein: W + kl-weight KL. kl: cross-entropy alone, the baseline.",
@@ -122,7 +122,7 @@ def train(
     if result.scores is not None:
         say(score_table(result.scores, f"{result.part}: {len(result.scores)} examples"))
     else:
-        say("Nothing was held out to score it on: --validation 0.2 would.")
+        say("Nothing was held out to score it on: --test 0.2 would.")
     say(f"Run: {out}")
 
 
@@ -137,7 +137,7 @@ def _widths(text: str | None) -> tuple[int, ...]:
 
 
 # Settings that are words on the command line, and what they are made into.
-_PARSERS = {"scale": cost_scale, "labels": label_list, "hidden_layer_sizes": _widths}
+_PARSERS = {"scale": cost_scale, "hidden_layer_sizes": _widths, **PARSERS}
 
 
 def _resumed(context: typer.Context, given: dict[str, Any], out: Path) -> Settings:

@@ -1,11 +1,28 @@
-"""pyarrow, imported when a table is read, and its errors on one line."""
+"""pyarrow, imported when a table is read: columns as words and numbers, errors on one line."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import reprlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.data.labels import shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Place = Callable[[int], str]  # where a row is in its file
+ROW: Place = "row {}".format
+
+
+class DataWarning(UserWarning):
+    """Data are read in a way that their owner should know about."""
 
 
 def import_pyarrow() -> Any:
@@ -38,3 +55,85 @@ def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
             raise
         raise ValueError(f"{os.fspath(path)} cannot be read as data: {one_line(error)}") from error
+
+
+def refuse(
+    bad: NDArray[np.bool_],
+    name: str,
+    expected: str,
+    values: pa.Array,
+    place: Place,
+    row_of: NDArray[Any] | None = None,  # of each value, if a row may have several
+) -> None:
+    """Raise an error about the first value that is bad, if any is."""
+    if bad.any():
+        at = int(bad.argmax())
+        where = place(at if row_of is None else int(row_of[at]))
+        got = reprlib.repr(values[at].as_py())
+        raise ValueError(f"{where}, column {name!r}: expected {expected}, got {got}")
+
+
+def nulls(values: pa.Array) -> NDArray[np.bool_]:
+    """Which values are missing; nothing if none is."""
+    if not values.null_count:
+        return np.zeros(0, dtype=bool)
+    found: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def as_words(values: pa.Array) -> pa.Array:
+    """Values of any simple type as text."""
+    pa = import_pyarrow()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values.cast(pa.string())
+
+
+def as_numbers(name: str, values: pa.Array, place: Place = ROW) -> NDArray[np.float64]:
+    """Numbers, booleans or words that spell numbers as floats; NaN for what is missing."""
+    pa = import_pyarrow()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        odd = [word is not None and not _spells(word) for word in values.to_pylist()]
+        refuse(np.array(odd), name, "a number", values, place)
+    elif not (is_number(values.type) or pa.types.is_null(values.type)):
+        raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
+    if not pa.types.is_float16(values.type):  # which pyarrow does not convert
+        values = values.cast(pa.float64(), safe=False)
+    found: NDArray[np.float64] = values.to_numpy(zero_copy_only=False).astype(np.float64)
+    return found
+
+
+def _spells(word: str) -> bool:
+    """Whether a word spells a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type are numbers or booleans."""
+    types = import_pyarrow().types
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of columns for a message: ``the columns 'age', 'height'``."""
+    return f"the column{'' if len(names) == 1 else 's'} {shown(names, 10)}"
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    pa, one = import_pyarrow(), column.combine_chunks()
+    if isinstance(one, pa.ChunkedArray):  # depends on pyarrow's version
+        return pa.concat_arrays(one.chunks)
+    return one
+
+
+def warn(message: str) -> None:
+    """Tell the owner of data how they are read."""
+    warnings.warn(message, DataWarning, stacklevel=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from wassloss._precision import narrowed
 from wassloss.data._arrow import import_pyarrow, named_errors
-from wassloss.data.parquet import in_part, open_file
+from wassloss.data.parquet import in_part, open_file, to_stream
 from wassloss.data.table import Layout, Table, Wanted
 from wassloss.targets import Target, read_target
 
@@ -28,14 +29,22 @@ class StreamFile(NamedTuple):
     rows: tuple[int, ...]  # of each row group, of the part only
     part: Any  # a filter of rows, or None
 
-    def read(self, group: int, label_count: int, dtype: torch.dtype | None) -> Batch:
+    def read(
+        self,
+        group: int,
+        label_count: int,
+        transform: Callable[[Tensor], Tensor] | None,
+        dtype: torch.dtype | None,
+    ) -> Batch:
         """The rows of a row group that belong to the part."""
         rows = self.fragment.subset(row_group_ids=[group]).to_table(
             columns=self.layout.columns, filter=self.part, use_threads=False
         )
         table = Table(rows, self.layout)
-        features, (target, _) = table.features(), table.target()
+        features, (target, _) = table.features(table.raw()), table.target()
         read_target(target, label_count, torch.Size([len(features)]), torch.empty(0))
+        if transform is not None:
+            features = transform(features)
         return features if dtype is None else narrowed("features", features, dtype), target
 
 
@@ -43,6 +52,7 @@ def open_stream_file(path: str | os.PathLike[str], part: str | None, wanted: Wan
     """Open a file and count the rows of the part in each row group."""
     with named_errors(path):
         file, layout = open_file(path, wanted, part)
+        layout = to_stream(layout, file.physical_schema)
         kind = str(file.physical_schema.field(layout.target_column).type)
         ids = layout.target_column == "weights" or ("int" in kind and "string" not in kind)
         if layout.label_names is None and not ids:  # row groups would number them differently
@@ -55,7 +65,7 @@ def open_stream_file(path: str | os.PathLike[str], part: str | None, wanted: Wan
         if sum(rows) == 0:
             raise ValueError("it has no rows")
         if part is None:
-            if "part" in layout.about_rows:
+            if layout.part is not None:
                 raise ValueError("it has a column 'part': say which part to read")
             return StreamFile(os.fspath(path), file, layout, rows, None)
         chosen = in_part(import_pyarrow().dataset.field("part"), part)
@@ -74,38 +84,24 @@ def check_alike(first: StreamFile, other: StreamFile) -> None:
             )
 
 
-def batch_bounds(
-    rows: int, batch_size: int, rank: int, world_size: int, drop_last: bool
-) -> list[int]:
+def batch_bounds(rows: int, batch_size: int, rank: int, world_size: int) -> list[int]:
     """Where the batches of one process begin among all rows, and where the last one ends.
 
     Every process has the same number of batches. One that has a row fewer than another could lack
     the last; its last full batch then gives up a row to make one.
 
-    >>> [batch_bounds(10, 2, rank, 3, drop_last=False) for rank in range(3)]
+    >>> [batch_bounds(10, 2, rank, 3) for rank in range(3)]
     [[0, 2, 3], [3, 5, 6], [6, 8, 10]]
-    >>> [batch_bounds(10, 2, rank, 3, drop_last=True) for rank in range(3)]
-    [[0, 2], [2, 4], [4, 6]]
     """
-    if drop_last:
-        most = rows // (batch_size * world_size) * batch_size
-        if most == 0:
-            raise ValueError(
-                f"batch_size must be at most {rows // world_size} for {rows} rows on {world_size} "
-                f"processes with drop_last, got {batch_size}"
-            )
-        first, end = rank * most, (rank + 1) * most
-    else:
-        if rows < world_size:
-            raise ValueError(f"world_size must be at most the {rows} rows, got {world_size}")
-        if batch_size == 1 and rows % world_size:
-            raise ValueError(
-                f"batch_size must be at least 2, or drop_last, where {rows} rows do not divide "
-                f"among {world_size} processes, got 1"
-            )
-        first, end = rank * rows // world_size, (rank + 1) * rows // world_size
-        most = -(-rows // world_size)  # rows of any process
-    batches = -(-most // batch_size)
+    if rows < world_size:
+        raise ValueError(f"world_size must be at most the {rows} rows, got {world_size}")
+    if batch_size == 1 and rows % world_size:
+        raise ValueError(
+            f"batch_size must be at least 2 where {rows} rows do not divide among {world_size} "
+            "processes, got 1"
+        )
+    first, end = rank * rows // world_size, (rank + 1) * rows // world_size
+    batches = -(-rows // world_size // batch_size)  # of the process with the most rows
     bounds = [min(end, first + i * batch_size) for i in range(batches + 1)]
     if batches > 1 and bounds[-2] == end:
         bounds[-2] -= 1

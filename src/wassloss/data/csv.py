@@ -1,16 +1,14 @@
 """Data sets as CSV, with or without a header; docs/data.md says which columns there are.
 
-Every column is read as text and converted explicitly, so that nothing is guessed and errors quote
-the file. Arrow parses; Python's own ``csv``, which is stricter and counts lines, finds the place of
-an error and checks files with quotes.
+Every column is read as text, so that labels and categories stay as they are written, and converted
+if all of it are numbers. Arrow parses; Python's own ``csv``, which is stricter and counts lines,
+finds the place of an error and checks files with quotes.
 """
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import os
-import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -20,70 +18,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._files import replacing
-from wassloss.data._arrow import import_pyarrow, one_line
+from wassloss.data._arrow import import_pyarrow, one_line, warn, whole
 from wassloss.data._inputs import part_column
 from wassloss.data.dataset import Dataset
-from wassloss.data.labels import shown
 from wassloss.data.ragged import as_sparse, to_lists
-from wassloss.data.table import (
-    DataWarning,
-    Description,
-    Table,
-    Wanted,
-    find_layout,
-    not_features,
-    whole,
-)
+from wassloss.data.table import Table, Wanted, find_layout
 from wassloss.targets import is_class_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATOR = ";"
+_GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+_RESERVED = {"label", "labels", "weights", "part", "group"}
 
 
 def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
-    """Read the fields of a data set; features become float32."""
+    """Read the fields of a data set; features become float64."""
     words, named = _read_text(path)
-    names, asked = words.column_names, wanted.feature_names
-    label = (wanted.label_column or "label") if named else _label_position(wanted, len(names))
-    if wanted.labelled and label not in names and "labels" not in names:
-        hint = "say which one has the label with label_column (--label-column)"
-        if any(_number(name) is not None for name in names):
-            hint = "if line 1 is data, put a line with the columns' names before it"
-        raise ValueError(
-            f"it lacks a column {label!r} or 'labels'; it has {shown(names, 10)}; {hint}"
-        )
-    known = wanted._replace(label_column=label, feature_names=asked if named else None)
-    layout = find_layout(words.schema, known)
     if not named:
-        last = label == names[-1]
-        which = f", and {'the last, ' if last else ''}{label}{',' if last else ''} is the label"
-        warnings.warn(
-            f"{os.fspath(path)} has no header: columns go by position{which if label else ''}",
-            DataWarning,
-            stacklevel=2,
-        )
-        width = len(layout.feature_columns)
-        if asked is not None and len(asked) != width:
-            raise ValueError(f"it must have {len(asked)} columns of features, got {width}")
-        layout = dataclasses.replace(layout, feature_names=None)
-    used = [*layout.columns, *layout.about_rows]
-    typed = {name: _typed(words[name], name, name == layout.target_column) for name in used}
+        words, wanted = _by_position(path, words, wanted)
+    layout = find_layout(words.schema, wanted, named)
+    categories = set()
+    if layout.raw is not None:
+        pairs = zip(layout.raw.columns, layout.feature_columns, strict=True)
+        categories = {name for column, name in pairs if column.kind == "category"}
+    rows = {name: whole(words[name]) for name in layout.all_columns}
+    for name in layout.feature_columns:
+        rows[name] = _typed(rows[name], keep=name in categories)
+    for name in ("labels",) * (layout.target_column == "labels") + ("weights",) * layout.weighted:
+        rows[name] = _lists(rows[name], name)
+    if layout.target_column not in (None, "labels"):
+        rows[layout.target_column] = _without(rows[layout.target_column], ("",))
+    if layout.group is not None:
+        rows[layout.group] = _typed(rows[layout.group], keep=False, kind="int64")
 
     def place(row: int) -> str:
         return f"line {next(islice(_rows(path), row + named, None))[0]}"
 
-    return Table(import_pyarrow().table(typed), layout, place, words).fields()
-
-
-def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
-    """The names of the features, if there is a header; labels are the values that occur."""
-    header = _read_header(path)
-    if _is_data(header):
-        return Description(None, unnamed=len(header))
-    others = not_features(label_column or "label")
-    return Description(tuple(name for name in header if name not in others))
+    return Table(import_pyarrow().table(rows), layout, place).fields()
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
@@ -99,7 +72,7 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
             f"label {bad!r} cannot be written to CSV: it has a {_SEPARATOR!r} or outer blanks"
         )
     features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
-    bad = next((n for n in features if n in not_features("label") or n != n.strip()), None)
+    bad = next((name for name in features if name in _RESERVED or name != name.strip()), None)
     if bad is not None:
         raise ValueError(
             f"feature {bad!r} cannot be written to CSV: it has outer blanks, or the name of a "
@@ -122,57 +95,68 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
         pa.csv.write_csv(pa.table(columns), temporary, pa.csv.WriteOptions(quoting_style="needed"))
 
 
-def _label_position(wanted: Wanted, width: int) -> str:
-    """The label's column in a file without a header; empty if there is none."""
-    if wanted.label_column is None and not wanted.labelled:
-        return ""
-    position = wanted.label_column or "-1"
-    if not position.removeprefix("-").isdecimal() or not -width <= int(position) < width:
-        raise ValueError(
-            f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for "
-            f"the last, got {position!r}"
-        )
-    return str(int(position) % width)
+def _by_position(
+    path: str | os.PathLike[str], words: pa.Table, wanted: Wanted
+) -> tuple[pa.Table, Wanted]:
+    """A table without a header: its label is named, its features are numbered."""
+    width = words.num_columns
+    usual = wanted.usual_label or ""
+    bare = wanted.raw is not None and width == len(wanted.raw.columns)
+    if wanted.label_column is None and not wanted.labelled and (wanted.raw is None or bare):
+        position, said = -1, ""
+        names = [str(i) for i in range(width)]
+    else:
+        given = wanted.label_column or (usual if usual.removeprefix("-").isdecimal() else "-1")
+        if not given.removeprefix("-").isdecimal() or not -width <= int(given) < width:
+            raise ValueError(
+                f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for "
+                f"the last, got {given!r}"
+            )
+        position = int(given) % width
+        last = position == width - 1
+        said = f", and {f'the last, {position},' if last else position} is the label"
+        names = [str(i - (i > position)) for i in range(width)]
+        names[position] = "label"
+    warn(f"{os.fspath(path)} has no header: columns go by position{said}")
+    return words.rename_columns(names), wanted._replace(label_column=None, usual_label=None)
 
 
-def _typed(words: pa.ChunkedArray, name: str, is_label: bool) -> Any:
-    """A column of numbers, labels, or lists of them; words that are neither become null."""
-    pa, column = import_pyarrow(), whole(words)
-    if name == "part":
-        return column
-    if name == "group":
-        return _numbers(column, pa.int64(), int)
-    if name not in ("labels", "weights"):
-        return _labels(column) if is_label else _floats(column)
-    lists = pa.compute.split_pattern(column, _SEPARATOR)
-    inside = pa.compute.utf8_trim_whitespace(lists.values)
-    return pa.ListArray.from_arrays(lists.offsets, (_labels if is_label else _floats)(inside))
-
-
-def _labels(words: pa.Array) -> Any:
+def _typed(words: pa.Array, keep: bool, kind: str = "float64") -> Any:
+    """Text without gaps, or as numbers, booleans or times if all of it is."""
     pa = import_pyarrow()
-    return pa.compute.if_else(pa.compute.equal(words, ""), pa.scalar(None, pa.string()), words)
+    words = _without(words, _GAPS)
+    if keep:
+        return words
+    if words.null_count == len(words):
+        return pa.nulls(len(words))
+    found = (_cast(words, each) for each in (kind, "bool", "timestamp[s]", "timestamp[ns]"))
+    return next((typed for typed in found if typed is not None), words)
 
 
-def _floats(words: pa.Array) -> Any:
-    pa = import_pyarrow()
-    return _numbers(words, pa.float64(), float).cast(pa.float32(), safe=False)
-
-
-def _numbers(words: pa.Array, kind: pa.DataType, parse: Any) -> Any:
-    pa = import_pyarrow()
+def _cast(words: pa.Array, kind: str) -> Any:
+    """Words as another type; None if some are not."""
     try:
         return words.cast(kind)
-    except pa.ArrowInvalid:  # Python knows more spellings, such as 1_000
-        return pa.array([_number(word, parse) for word in words.to_pylist()], kind)
-
-
-def _number(word: str, parse: Any = float) -> Any:
-    """The number that a word spells, or None."""
-    try:
-        return parse(word)
-    except ValueError:
+    except import_pyarrow().ArrowInvalid:
         return None
+
+
+def _without(words: pa.Array, gaps: tuple[str, ...]) -> Any:
+    """Words with null in place of some of them."""
+    pa = import_pyarrow()
+    there = pa.compute.invert(pa.compute.is_in(words, pa.array(gaps)))
+    return pa.compute.if_else(there, words, pa.scalar(None, pa.string()))
+
+
+def _lists(words: pa.Array, name: str) -> Any:
+    """Labels or weights, separated."""
+    pa = import_pyarrow()
+    lists = pa.compute.split_pattern(words, _SEPARATOR)
+    inside = _without(pa.compute.utf8_trim_whitespace(lists.values), ("",))
+    if name == "weights":
+        typed = _typed(inside, keep=False)
+        inside = typed.cast(pa.float32()) if typed.type == pa.float64() else inside
+    return pa.ListArray.from_arrays(lists.offsets, inside)
 
 
 def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
@@ -219,7 +203,9 @@ def _read_header(path: str | os.PathLike[str]) -> list[str]:
 
 def _is_data(first: list[str]) -> bool:
     """Whether a first line is data rather than the names of columns."""
-    if not first or any(_number(word) is None for word in first):
+    try:
+        _ = [float(word) for word in first]
+    except ValueError:
         return False
     if first == [str(i) for i in range(len(first))]:
         raise ValueError(

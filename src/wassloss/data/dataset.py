@@ -23,7 +23,7 @@ from wassloss.data._inputs import (
 )
 from wassloss.data.labels import places_in
 from wassloss.data.ragged import as_sparse, relabelled, to_lists
-from wassloss.data.table import feature_order
+from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels, find_label
 from wassloss.targets import (
@@ -60,6 +60,8 @@ class Dataset:
         name: a short name.
         provenance: source, licence, and what was left out.
         feature_names: a name for each feature, or None.
+        raw: what became of the columns of a table, or None; ``read(path, like=data)`` does the same
+            to another table.
 
     >>> import wassloss as wl
     >>> data = Dataset([[0.0], [1.0], [2.0]], [0, 1, 1], metric=wl.ground.Ordinal(3))
@@ -79,6 +81,7 @@ class Dataset:
     name: str = ""
     provenance: str = ""
     feature_names: tuple[str, ...] | None = None
+    raw: RawTable | None = None
 
     def __post_init__(self) -> None:
         features = feature_tensor(self.features)
@@ -207,20 +210,6 @@ class Dataset:
             label_names=names,
             label_count=len(chosen),
             metric=None,
-        )
-
-    def with_features(self, names: Sequence[str]) -> Dataset:
-        """Select features by name, in this order.
-
-        >>> data = Dataset([[1.0, 2.0]], [0], feature_names=("age", "height"))
-        >>> data.with_features(["height"]).features
-        tensor([[2.]])
-        """
-        if self.feature_names is None:
-            raise ValueError(f"the features have no names, so {names[0]!r} cannot be selected")
-        order = feature_order(self.feature_names, names)
-        return dataclasses.replace(
-            self, features=self.features[:, order], feature_names=tuple(names)
         )
 
     def with_metric(self, metric: GroundMetric) -> Dataset:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -13,9 +13,12 @@ from torch import Tensor
 from wassloss.data import csv, npz, parquet, svmlight
 from wassloss.data._arrow import named_errors
 from wassloss.data._inputs import check_parts, feature_tensor, rows_of_part
+from wassloss.data.builtin import clipart
 from wassloss.data.dataset import Dataset
-from wassloss.data.table import Description, Wanted
+from wassloss.data.raw_table import RawTable
+from wassloss.data.table import Wanted
 
+BUILT_IN: dict[str | os.PathLike[str], Callable[[], Dataset]] = {"clipart": clipart}
 _FORMATS = {
     ".npz": npz,
     ".parquet": parquet,
@@ -33,18 +36,31 @@ def read(
     label_names: tuple[str, ...] | None = None,
     label_column: str | None = None,
     feature_names: tuple[str, ...] | None = None,
+    drop: tuple[str, ...] = (),
+    group: str | None = None,
+    missing: Literal["impute", "error"] = "impute",
+    like: Dataset | None = None,
 ) -> Dataset:
     r"""Read a data set from ``.npz``, ``.parquet``, ``.csv`` or ``.svm``.
+
+    Of the columns of a table (CSV, Parquet), numbers and booleans are features as they are; a text
+    becomes a feature for each of its values, those of few rows together; dates are refused.
 
     Args:
         path: the file; docs/data.md says what it must hold.
         label_names: the labels in order; by default those that the file lists, or else the values
-            that occur, sorted as numbers if all are numbers. Pass them when reading several files
-            that do not all have every label.
-        label_column: the column of the class in a table (CSV, Parquet), by default ``label``; in a
-            CSV file without a header its position, by default the last.
-        feature_names: the features to read, in this order. Files that do not name their features
-            are read as they are.
+            that occur, sorted as numbers if all are numbers.
+        label_column: the column of the class in a table, by default ``label``; in a CSV file
+            without a header its position, by default the last.
+        feature_names: the features to read, in this order; of a table, its columns. Files that do
+            not name their features are read as they are.
+        drop: columns of a table that are no features.
+        group: a column of a table whose equal rows `Dataset.split` keeps together, by default
+            ``group`` if there is one.
+        missing: ``"impute"`` the median for a missing number, with a feature that says so, and a
+            value of its own for a missing text; or raise an ``"error"``.
+        like: data whose columns and labels this file has: what was decided for a training file is
+            done again to the rows of a test file.
 
     Raises:
         ValueError: one line that names the file and what is wrong with it.
@@ -53,15 +69,32 @@ def read(
     >>> import tempfile, wassloss as wl
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "pets.csv")
-    ...     _ = path.write_text("weight,length,label\n4.1,46,cat\n31,80,dog\n")
-    ...     wl.data.read(path).label_names
+    ...     _ = path.write_text("weight,length,fur,label\n4.1,46,long,cat\n31,,short,dog\n")
+    ...     data = wl.data.read(path)
+    >>> data.label_names
     ('cat', 'dog')
+    >>> data.feature_names
+    ('weight', 'length', 'length is missing', 'fur=long', 'fur=short')
     """
-    module = _format_of(path)
-    if label_column is not None and module not in (csv, parquet):
-        raise ValueError(f"label_column is for tables (.csv, .parquet), got {os.fspath(path)}")
+    raw = None
+    if like is not None:
+        feature_names = like.feature_names
+        raw = like.raw or RawTable.of_numbers(feature_names, like.features.shape[1])
+        label_names = label_names or like.label_names
+    wanted = Wanted(label_names, label_column, feature_names, tuple(drop), group, missing, raw)
+    return read_wanted(path, wanted)
+
+
+def read_wanted(path: str | os.PathLike[str], wanted: Wanted) -> Dataset:
+    """Read a data set, in a file or built in, as the record of all wishes says."""
+    module = None if path in BUILT_IN else _format_of(path)
+    for name in ("label_column", "drop", "group"):  # a run wants what its own table had
+        if module not in (csv, parquet) and getattr(wanted, name) and wanted.raw is None:
+            raise ValueError(f"{name} is for tables (.csv, .parquet), got {os.fspath(path)}")
+    if module is None:
+        return BUILT_IN[os.fspath(path)]()
     with named_errors(path):
-        return Dataset(**module.load(path, Wanted(label_names, label_column, feature_names)))
+        return Dataset(**module.load(path, wanted))
 
 
 def feature_batches(
@@ -71,33 +104,29 @@ def feature_batches(
 
     A folder of Parquet files is also read a piece at a time, and need not fit into memory.
     """
-    module = parquet if Path(source).is_dir() else _format_of(source)
     wanted = wanted._replace(labelled=False)
-    if module is parquet:
+    if source in BUILT_IN:
+        fields = vars(BUILT_IN[os.fspath(source)]())
+    elif Path(source).is_dir() or (module := _format_of(source)) is parquet:
         yield from parquet.feature_batches(source, rows, part, wanted)
         return
-    with named_errors(source):
-        fields = module.load(source, wanted)
-        features = feature_tensor(fields["features"])
-        parts = check_parts(fields.get("parts", {}), len(features))
-    yield from in_batches(features, parts, rows, part)
-
-
-def in_batches(
-    features: Tensor, parts: Mapping[str, Tensor], rows: int, part: str | None
-) -> Iterator[tuple[list[int], Tensor]]:
-    """Row numbers and features of a part, or all of them, at most ``rows`` at a time."""
+    else:
+        with named_errors(source):
+            fields = module.load(source, wanted)
+    features = feature_tensor(fields["features"])
+    parts = check_parts(fields.get("parts", {}), len(features))
     numbers = torch.arange(len(features)) if part is None else rows_of_part(parts, part)
     for own in numbers.split(rows):
         yield own.tolist(), features[own]
 
 
-def describe(path: str | os.PathLike[str], label_column: str | None = None) -> Description:
-    """What a file says about its features and labels, without reading its rows."""
+def lists_labels(path: str | os.PathLike[str]) -> str | None:
+    """Whether a file lists the ``"names"`` of its labels, has ``"ids"``, or only uses labels."""
+    if path in BUILT_IN:
+        return "names"
     module = _format_of(path)
     with named_errors(path):
-        found: Description = module.describe(path, label_column)
-        return found
+        return module.lists_labels(path) if module in (npz, parquet) else None
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:

@@ -13,7 +13,7 @@ from wassloss.data._inputs import feature_tensor, part_name
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import agreed_names
 from wassloss.data.ragged import from_lists, to_lists
-from wassloss.data.table import Description, Wanted, feature_order
+from wassloss.data.table import Wanted, feature_order
 from wassloss.ground import storage
 from wassloss.targets import SparseTarget
 
@@ -55,12 +55,9 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
-    """The names of the features, and whether labels are listed; otherwise they are ids."""
-    arrays = read_npz(path, _NAMES)
-    return Description(
-        _strings(arrays, "feature_names"), "names" if "label_names" in arrays else "ids"
-    )
+def lists_labels(path: str | os.PathLike[str]) -> str:
+    """Labels are listed, or they are ids."""
+    return "names" if "label_names" in read_npz(path, _NAMES) else "ids"
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -14,15 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._files import replacing
-from wassloss.data._arrow import import_pyarrow, named_errors, one_line
+from wassloss.data._arrow import import_pyarrow, is_number, named_errors, one_line
 from wassloss.data._inputs import KNOWN_PARTS, part_column, part_name
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import read_labels
 from wassloss.data.ragged import to_lists
+from wassloss.data.raw_table import RawTable
 from wassloss.data.table import (
     FORMAT,
     METADATA_KEY,
-    Description,
     Layout,
     Table,
     Wanted,
@@ -47,7 +48,7 @@ def open_file(
     file = pa.dataset.ParquetFileFormat().make_fragment(os.fspath(path), pa.fs.LocalFileSystem())
     file.ensure_complete_metadata()
     layout = find_layout(file.physical_schema, wanted)
-    if part is not None and "part" not in layout.about_rows:
+    if part is not None and layout.part is None:
         raise ValueError(f"it has no column 'part' to find {part!r} in")
     return file, layout
 
@@ -72,7 +73,7 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     """Read the fields of a data set; ``wassloss.data.ParquetStream`` reads it in batches."""
     file, layout = open_file(path, wanted)
     try:
-        rows = file.to_table(columns=[*layout.columns, *layout.about_rows])
+        rows = file.to_table(columns=layout.all_columns)
     except MemoryError as error:
         raise MemoryError(
             f"{os.fspath(path)} does not fit into memory ({one_line(error)}); "
@@ -83,20 +84,35 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     return Table(rows, layout).fields()
 
 
-def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
-    """The names of the features, and whether the file lists or counts its labels."""
-    _, layout = open_file(path, Wanted(label_column=label_column, labelled=False))
+def lists_labels(path: str | os.PathLike[str]) -> str | None:
+    """Whether the file lists or counts its labels."""
+    _, layout = open_file(path, Wanted(labelled=False))
     listed = "names" if layout.label_names is not None else "ids"
-    return Description(layout.feature_names, listed if layout.ids else None)
+    return listed if layout.ids else None
+
+
+def to_stream(layout: Layout, schema: pa.Schema) -> Layout:
+    """The layout of a table that is read in pieces, none of which can say what columns become."""
+    if layout.lists or layout.raw is not None:
+        return layout
+    for name in layout.feature_columns:
+        if not is_number(kind := schema.field(name).type):
+            raise ValueError(
+                f"column {name!r} must hold numbers to be streamed, got {kind}: drop it, or read "
+                "the file into memory"
+            )
+    return dataclasses.replace(layout, raw=RawTable.of_numbers(layout.feature_columns, 0))
 
 
 def layout_of(source: str | os.PathLike[str], wanted: Wanted) -> tuple[Layout, int]:
-    """The layout of the first file, and how many features there are."""
+    """The layout of the first file of a stream, and how many features there are."""
     path = expanded(source)[0]
     with named_errors(path):
         file, layout = open_file(path, wanted)
-        if layout.feature_names is not None:
-            return layout, len(layout.feature_names)
+        layout = to_stream(layout, file.physical_schema)
+        names = layout.feature_names if layout.raw is None else layout.raw.feature_names
+        if names is not None:
+            return layout, len(names)
         row = file.head(1, columns=["features"])
         if not row.num_rows:
             raise ValueError("it has no rows")
@@ -114,7 +130,7 @@ def feature_batches(
     for path in expanded(source):
         with named_errors(path):
             file, layout = open_file(path, wanted, part)
-            used = [*layout.columns, *(["part"] if part is not None else [])]
+            used = [*layout.feature_columns, *(["part"] if part is not None else [])]
             for batch in file.to_batches(columns=used, batch_size=rows, batch_readahead=1):
                 table = import_pyarrow().Table.from_batches([batch])
                 numbers = np.arange(start, start + len(batch))
@@ -125,7 +141,8 @@ def feature_batches(
                 if len(numbers):
                     found = True
                     place = partial(_place, numbers)
-                    yield numbers.tolist(), Table(table, layout, place).features()
+                    read = Table(table, layout, place)
+                    yield numbers.tolist(), read.features(read.raw())
     if not found:
         which = "rows" if part is None else f"rows of the part {part!r}"
         raise ValueError(f"{os.fspath(source)} must have {which}, got none")
@@ -163,7 +180,7 @@ def part_names(source: str | os.PathLike[str]) -> tuple[str, ...]:
     for path in expanded(source):
         with named_errors(path):
             file, layout = open_file(path, Wanted(labelled=False))
-            for values in _distinct(file, "part") if "part" in layout.about_rows else ():
+            for values in _distinct(file, "part") if layout.part is not None else ():
                 found |= dict.fromkeys(part_name(v) for v in values.to_pylist() if v)
     return tuple(found)
 

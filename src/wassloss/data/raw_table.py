@@ -6,27 +6,39 @@ to a model, and done again to the rows that it predicts.
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
-from wassloss.data._arrow import import_pyarrow
-from wassloss.data.table import DataWarning
+from wassloss.data._arrow import (
+    ROW,
+    Place,
+    as_numbers,
+    as_words,
+    import_pyarrow,
+    is_number,
+    listed,
+    nulls,
+    refuse,
+    warn,
+    whole,
+)
+from wassloss.data.labels import number, shown
 
 if TYPE_CHECKING:
-    import pyarrow
+    import pyarrow as pa
 
 OTHER, MISSING = "other", "missing"
 _RARE = 0.01  # of the rows: levels of fewer are put together …
-_RARE_ROWS = 10  # … and of fewer than so many rows
+_RARE_ROWS, _RARE_SHARE = 10, 0.05  # … and of fewer than so many rows, or this share of a few
 _MOST_LEVELS = 100  # of a column; a text with more is no category
+_NUMBERS = 10  # different words, most of them numbers: the others are mistakes
+_COUNTED = 10  # rows, numbered one by one
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -34,15 +46,18 @@ class Column:
     """What becomes of a column.
 
     Attributes:
-        kind: ``"number"``, with `median` for what is missing and, where something was, a feature
-            that says so; or ``"category"``, with a feature for each of `levels`.
+        kind: ``"number"``, one feature and, where `gaps`, another that says what is missing; or
+            ``"category"``, a feature for each of `levels`.
+        fill: the number in place of a missing one; None if nothing may be missing.
+        by_position: whether its table had no names: its name is then its place.
     """
 
     name: str
-    kind: Literal["number", "category"]
-    median: float = 0.0
+    kind: Literal["number", "category"] = "number"
+    fill: float | None = None
     gaps: bool = False
     levels: tuple[str, ...] = ()
+    by_position: bool = False
 
     @property
     def features(self) -> list[str]:
@@ -51,29 +66,32 @@ class Column:
             return [f"{self.name}={level}" for level in self.levels]
         return [self.name, f"{self.name} is missing"] if self.gaps else [self.name]
 
-    def encoded(self, values: Sequence[Any]) -> NDArray[np.float64]:
-        """Features `(rows, features)` of values, None where one is missing."""
+    def encoded(self, values: pa.Array, place: Place) -> NDArray[np.float64]:
+        """Features `(rows, features)`."""
         if self.kind == "category":
-            place = {level: i for i, level in enumerate(self.levels)}
-            found = np.zeros((len(values), len(self.levels)))
-            for row, value in enumerate(values):
-                level = MISSING if value is None else str(value)
-                column = place.get(level, place.get(OTHER))
-                if column is not None:
-                    found[row, column] = 1.0
-            return found
-        numbers = np.array([np.nan if v is None else self._number(v) for v in values], float)
+            return self._one_hot(values, place)
+        numbers = as_numbers(self.name, values, place)
         missing = np.isnan(numbers)
-        filled = np.where(missing, self.median, numbers)
+        if self.fill is None:
+            refuse(missing, self.name, "a number", values, place)
+        large = np.abs(numbers) > _LARGEST
+        refuse(large, self.name, "a finite number that fits float32", values, place)
+        filled = np.where(missing, 0.0 if self.fill is None else self.fill, numbers)
         return np.stack([filled, missing], 1) if self.gaps else filled[:, None]
 
-    def _number(self, value: Any) -> float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"column {self.name!r} must hold numbers, as it did in training, got {value!r}"
-            ) from None
+    def _one_hot(self, values: pa.Array, place: Place) -> NDArray[np.float64]:
+        if self.fill is None:
+            refuse(nulls(values), self.name, "a value", values, place)
+        at = {level: i for i, level in enumerate(self.levels)}
+        rest = at.get(OTHER, -1)
+        words = as_words(values).dictionary_encode()
+        known = [*words.dictionary.to_pylist(), MISSING]
+        level = np.array([at.get(word, rest) for word in known])
+        level = level[words.indices.fill_null(len(known) - 1).to_numpy()]
+        found = np.zeros((len(level), len(self.levels)))
+        rows = np.flatnonzero(level >= 0)
+        found[rows, level[rows]] = 1.0
+        return found
 
 
 @dataclass(frozen=True)
@@ -83,29 +101,67 @@ class RawTable:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, table: pyarrow.Table, missing: str = "impute") -> RawTable:
+    def of(
+        cls, table: pa.Table, missing: str = "impute", place: Place = ROW, named: bool = True
+    ) -> RawTable:
         """Decide by the rows of a table; `missing` is ``"impute"`` or ``"error"``."""
         check_choice("missing", missing, ("impute", "error"))
-        found = [_decided(name, table[name], missing) for name in table.column_names]
+        found = [_decided(n, whole(table[n]), missing, place, named) for n in table.column_names]
         columns = tuple(column for column in found if column is not None)
         if not columns:
-            raise ValueError("table must have a column that varies besides the label, got none")
+            raise ValueError("table must have a column that says something, got none")
         return cls(columns)
 
-    @property
-    def feature_names(self) -> list[str]:
-        """In the order of :meth:`features`."""
-        return [name for column in self.columns for name in column.features]
+    @classmethod
+    def of_numbers(cls, names: Sequence[str] | None, count: int) -> RawTable:
+        """Numbers as they are, without gaps; by position if they have no names."""
+        each = [str(i) for i in range(count)] if names is None else names
+        return cls(tuple(Column(name, by_position=names is None) for name in each))
 
-    def features(self, table: pyarrow.Table) -> NDArray[np.float64]:
-        """Features `(rows, features)`; columns are found by name, in any order."""
-        absent = [c.name for c in self.columns if c.name not in table.column_names]
-        if absent:
+    @property
+    def named(self) -> bool:
+        """Whether columns are found by name."""
+        return not self.columns[0].by_position
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """In the order of :meth:`features`."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    def matched(self, names: Sequence[str], named: bool = True) -> list[str]:
+        """The columns of a table in the order of ours: by name, or by position if either has none.
+
+        Raises:
+            ValueError: columns are missing.
+        """
+        wanted = [column.name for column in self.columns]
+        if named != self.named:
+            if len(names) != len(wanted):
+                raise ValueError(
+                    f"it must have {len(wanted)} columns of features, as the model was trained on, "
+                    f"got {len(names)}"
+                )
+            if named:
+                warn("its columns go by position, as the model was trained on ones without names")
+            return list(names)
+        lacking = [name for name in wanted if name not in names]
+        if lacking:
             raise ValueError(
-                f"table must have the columns that the model learned from, got none named "
-                f"{', '.join(map(repr, absent))}"
+                f"it lacks {listed(lacking)} that the model was trained on; it has "
+                f"{shown(names, 10)}"
             )
-        return np.hstack([c.encoded(table[c.name].to_pylist()) for c in self.columns])
+        return wanted
+
+    def features(
+        self, table: pa.Table, place: Place = ROW, named: bool = True
+    ) -> NDArray[np.float64]:
+        """Features `(rows, features)`; columns are found as :meth:`matched` finds them."""
+        names = self.matched(table.column_names, named)
+        found = (
+            replace(column, name=name).encoded(whole(table[name]), place)  # as errors call it
+            for column, name in zip(self.columns, names, strict=True)
+        )
+        return np.hstack(list(found))
 
     def state(self) -> list[dict[str, Any]]:
         """As JSON holds it."""
@@ -117,63 +173,58 @@ class RawTable:
         return cls(tuple(Column(**{**c, "levels": tuple(c["levels"])}) for c in state))
 
 
-def read_raw_table(path: str | Path) -> pyarrow.Table:
-    """A CSV or Parquet file, with the types that its columns seem to have."""
-    pa, path = import_pyarrow(), Path(path)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return pa.parquet.read_table(path)
-    gaps = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
-    options = pa.csv.ConvertOptions(null_values=gaps, strings_can_be_null=True)
-    try:
-        return pa.csv.read_csv(path, convert_options=options)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} must be a CSV file with a header: {error}") from None
-
-
-def _decided(name: str, values: Any, missing: str) -> Column | None:
+def _decided(name: str, values: pa.Array, missing: str, place: Place, named: bool) -> Column | None:
     """What becomes of a column; None where it says nothing."""
-    pa = import_pyarrow()
-    kind, gaps = values.type, values.null_count > 0
-    if gaps and missing == "error":
+    types, kind = import_pyarrow().types, values.type
+    if types.is_null(kind):
+        return None
+    if types.is_temporal(kind):
         raise ValueError(
-            f"column {name!r} must have no gaps (missing=error), got {values.null_count}"
+            f"column {name!r} holds dates or times ({kind}): drop it (--drop {name}), or put a "
+            "number in its place, such as the days since an event"
         )
-    if pa.types.is_temporal(kind):
-        raise ValueError(
-            f"column {name!r} holds dates or times ({kind}): drop it, or put a number in its "
-            "place, such as the days since an event"
-        )
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _number(name, values, gaps, pa.types.is_integer(kind))
-    listed = [MISSING if v is None else str(v) for v in values.to_pylist()]
-    counts = Counter(listed)
-    least = max(_RARE_ROWS, _RARE * len(listed)) if len(counts) > 2 else 1
+    if types.is_nested(kind) or types.is_binary(kind):
+        raise ValueError(f"column {name!r} must hold numbers or words, got {kind}")
+    numeric = is_number(kind)
+    numbers = as_numbers(name, values) if numeric else None
+    gaps = nulls(values) if numbers is None else np.isnan(numbers)
+    if missing == "error":
+        refuse(gaps, name, "a value, as nothing may be missing (missing=error)", values, place)
+    some = bool(gaps.any())
+    if numbers is not None:
+        there = numbers[np.isfinite(numbers)]
+        if len(there) == 0:
+            return None
+        if not some and len(there) >= _COUNTED and (np.diff(there) == 1).all():
+            warn(
+                f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says "
+                "nothing about a row"
+            )
+        fill = None if missing == "error" else float(np.median(there))
+        return Column(name, "number", fill, some, by_position=not named)
+    levels = _levels(name, values, place)
+    fill = None if missing == "error" else 0.0
+    return Column(name, "category", fill, some, levels, not named) if len(levels) > 1 else None
+
+
+def _levels(name: str, values: pa.Array, place: Place) -> tuple[str, ...]:
+    """The levels of a category, with those that are rare as one; none if it is no category."""
+    words = as_words(values).fill_null(MISSING)
+    counted = words.value_counts()
+    counts = dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+    odd = [word for word in counts if word != MISSING and number(word) is None]
+    if len(counts) > _NUMBERS and len(odd) < len(counts) / 2:
+        wrong = np.array([word in set(odd) for word in words.to_pylist()])
+        refuse(wrong, name, "a number, as in most rows", words, place)
+    rows = len(words)
+    least = max(_RARE * rows, min(_RARE_ROWS, _RARE_SHARE * rows)) if len(counts) > 2 else 1
     kept = sorted(level for level, count in counts.items() if count >= least)
-    if len(counts) > _MOST_LEVELS and sum(counts[level] for level in kept) < len(listed) / 2:
-        warnings.warn(
+    many = len(counts) > _MOST_LEVELS or not kept
+    if many and sum(counts[level] for level in kept) < rows / 2:
+        warn(
             f"column {name!r} has {len(counts)} different texts and is left out: make features of "
-            "it, or drop it",
-            DataWarning,
-            stacklevel=2,
+            f"it, or drop it (--drop {name})"
         )
-        return None
+        return ()
     rare = len(kept) < len(counts)
-    levels = (*kept, OTHER) if rare and OTHER not in kept else tuple(kept)
-    return Column(name, "category", levels=levels) if len(counts) > 1 else None
-
-
-def _number(name: str, values: Any, gaps: bool, whole: bool) -> Column | None:
-    numbers = np.array([np.nan if v is None else float(v) for v in values.to_pylist()])
-    there = numbers[np.isfinite(numbers)]
-    if len(there) == 0 or (there.min() == there.max() and not gaps):
-        return None
-    gaps = gaps or bool(np.isnan(numbers).any())
-    steps = np.unique(np.diff(there))
-    if whole and not gaps and len(there) > 2 and steps.tolist() == [1.0]:
-        warnings.warn(
-            f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says nothing "
-            "about a row",
-            DataWarning,
-            stacklevel=2,
-        )
-    return Column(name, "number", median=float(np.median(there)), gaps=gaps)
+    return (*kept, OTHER) if rare and OTHER not in kept else tuple(kept)

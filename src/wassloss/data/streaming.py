@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from wassloss._checks import check_count, check_seed
 from wassloss.data._arrow import import_pyarrow, one_line
@@ -31,6 +32,7 @@ from wassloss.data._stream_files import (
 )
 from wassloss.data.parquet import expanded
 from wassloss.data.ragged import from_lists, to_lists
+from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 from wassloss.targets import SparseTarget, take_rows
 
@@ -55,10 +57,11 @@ class ParquetStream:
         shuffle: whether to shuffle; otherwise rows come in the order of the files.
         seed: the seed of the shuffle.
         rank, world_size: the number of this process, and of all processes.
-        drop_last: leave out rows that do not fill a batch on every process.
         prefetch: batches to prepare ahead in a thread; 0 reads in the caller's thread.
         label_names, label_column, feature_names: as in ``wassloss.data.read``.
         label_count: needed if neither the files nor ``label_names`` say it; labels are then ids.
+        raw: what becomes of columns, as `Dataset.raw` says; by default they must hold numbers.
+        transform: changes features once they are read, such as the means and scales of a model.
         dtype: the precision of the features; by default that of the files.
 
     >>> import tempfile, wassloss as wl
@@ -81,12 +84,13 @@ class ParquetStream:
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
-        drop_last: bool = False,
         prefetch: int = 2,
         label_names: tuple[str, ...] | None = None,
         label_column: str = "label",
         label_count: int = 0,
         feature_names: tuple[str, ...] | None = None,
+        raw: RawTable | None = None,
+        transform: Callable[[Tensor], Tensor] | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         self.batch_size = check_count("batch_size", batch_size)
@@ -97,16 +101,17 @@ class ParquetStream:
         if prefetch < 0:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
         self.rank, self.shuffle, self.seed = rank, shuffle, check_seed("seed", seed)
-        self.drop_last, self.prefetch = drop_last, prefetch
-        self.part, self.dtype = part, dtype
-        wanted = Wanted(label_names, label_column, feature_names)
+        self.prefetch, self.part, self.transform, self.dtype = prefetch, part, transform, dtype
+        wanted = Wanted(label_names, label_column, feature_names, raw=raw)
         self._files: list[StreamFile] = []
         for path in expanded(paths):
             self._files.append(open_stream_file(path, part, wanted))
             first, last = self._files[0], self._files[-1]
             check_alike(first, last)
             # Other files may have the features in another order.
-            wanted = wanted._replace(feature_names=first.layout.feature_names)
+            layout = first.layout
+            names = layout.feature_names if layout.lists else layout.feature_columns
+            wanted = wanted._replace(feature_names=names)
         self.label_names = first.layout.label_names
         self.label_count = first.layout.label_count or label_count
         if self.label_count < 1:
@@ -117,7 +122,7 @@ class ParquetStream:
         self.rows = sum(sum(file.rows) for file in self._files)
         if self.rows == 0:
             raise ValueError(f"part must be one that the files have, got {part!r}")
-        self._bounds = batch_bounds(self.rows, self.batch_size, rank, world_size, drop_last)
+        self._bounds = batch_bounds(self.rows, self.batch_size, rank, world_size)
         self._window = max(1, self.buffer_rows // self.batch_size)  # batches
         self._epoch = self._batch = 0
         self._cached: tuple[tuple[int, int], Batch] | None = None
@@ -169,7 +174,6 @@ class ParquetStream:
             "batch_size": self.batch_size,
             "window": self._window,
             "world_size": self.world_size,
-            "drop_last": self.drop_last,
         }
 
     def _batches(self, epoch: int, first: int) -> Iterator[Batch]:
@@ -214,7 +218,8 @@ class ParquetStream:
             self._cached = None  # before the next one is read, not after
             file = self._files[piece.file]
             try:
-                self._cached = (key, file.read(piece.group, self.label_count, self.dtype))
+                read = file.read(piece.group, self.label_count, self.transform, self.dtype)
+                self._cached = (key, read)
             except MemoryError:  # pyarrow's error is one too, and the file is not to blame
                 raise
             except (import_pyarrow().ArrowException, ValueError, TypeError, OSError) as error:

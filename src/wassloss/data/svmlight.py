@@ -19,7 +19,7 @@ import torch
 from wassloss._precision import narrowed
 from wassloss.data.labels import read_numbers
 from wassloss.data.ragged import from_lists
-from wassloss.data.table import Description, Wanted
+from wassloss.data.table import Wanted
 
 _EXACT = 2**53  # labels are read as floats, which do not hold all integers beyond
 
@@ -49,17 +49,14 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         raise ValueError(
             f"{place(int(row_of[large[0]]))}: expected labels below 2**53, got {values[large[0]]:g}"
         )
+    if wanted.raw is not None:  # the file does not say how many features there are
+        features.resize(len(lists), max(features.shape[1], len(wanted.raw.columns)))
     ids, names = read_numbers(values, wanted.label_names, lambda i: place(int(row_of[i])))
     return {
         "features": narrowed("features", torch.from_numpy(features.toarray()), torch.float32),
         "target": torch.from_numpy(ids) if (counts == 1).all() else from_lists(counts, ids),
         "label_names": names,
     }
-
-
-def describe(path: str | os.PathLike[str], label_column: str | None) -> Description:
-    """Features have no names, and labels are the values that occur."""
-    return Description(None)
 
 
 def _load(content: bytes, place: str = "") -> tuple[Any, Any]:

@@ -7,9 +7,9 @@ columns there are. The metadata of a Parquet file may hold JSON under the key ``
 from __future__ import annotations
 
 import json
-import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.data._arrow import import_pyarrow
+from wassloss.data._arrow import (
+    ROW,
+    Place,
+    as_numbers,
+    as_words,
+    import_pyarrow,
+    is_number,
+    listed,
+    nulls,
+    refuse,
+    warn,
+    whole,
+)
 from wassloss.data._inputs import part_name
-from wassloss.data.labels import LabelIds, agreed_names, numbers, read_labels, read_numbers, shown
+from wassloss.data.labels import (
+    LabelIds,
+    agreed_names,
+    number,
+    numbers,
+    read_labels,
+    read_numbers,
+    shown,
+)
 from wassloss.data.ragged import from_lists
+from wassloss.data.raw_table import RawTable
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
@@ -29,10 +50,7 @@ if TYPE_CHECKING:
 METADATA_KEY = b"wassloss"
 FORMAT = 1
 Names = tuple[str, ...] | None
-
-
-class DataWarning(UserWarning):
-    """Data are read in a way that their owner should know about."""
+_USUAL = {"class", "target", "y", "outcome", "category", "species", "grade", "rating", "quality"}
 
 
 class Wanted(NamedTuple):
@@ -41,15 +59,12 @@ class Wanted(NamedTuple):
     label_names: Names = None
     label_column: str | None = None
     feature_names: Names = None
+    drop: tuple[str, ...] = ()
+    group: str | None = None
+    missing: str = "impute"
+    raw: RawTable | None = None  # how another table's columns became features
+    usual_label: str | None = None  # the label's column, if there is one of that name
     labelled: bool = True  # whether rows must have labels
-
-
-class Description(NamedTuple):
-    """What a file says about itself before its rows are read."""
-
-    feature_names: Names
-    labels: str | None = None  # "names" or "ids"; None if labels are the values that occur
-    unnamed: int = 0  # columns of a table without a header
 
 
 @dataclass(frozen=True)
@@ -57,14 +72,19 @@ class Layout:
     """Which columns hold features and targets, found from a table's schema and metadata."""
 
     feature_columns: tuple[str, ...]
-    feature_names: Names  # None for lists of numbers without names
+    feature_names: Names  # of lists of numbers
+    lists: bool  # whether features are lists of numbers
     order: list[int] | None  # which numbers of the lists are wanted; None for all
+    raw: RawTable | None  # what becomes of the columns; None if that is decided by the rows
+    missing: str
+    named: bool  # whether columns have names
     target_column: str | None  # label, labels or weights; None if labels are not read
     weighted: bool  # whether labels have weights
     label_names: Names
     label_count: int  # 0 if the file does not say
     ids: bool  # whether integers are ids of labels rather than values
-    about_rows: tuple[str, ...]  # part and group, if the table has them
+    part: str | None  # the columns of parts and groups, if the table has them
+    group: str | None
     name: str
     provenance: str
 
@@ -74,16 +94,27 @@ class Layout:
         target = [] if self.target_column is None else [self.target_column]
         return [*self.feature_columns, *target, *(["weights"] if self.weighted else [])]
 
+    @property
+    def all_columns(self) -> list[str]:
+        """Those of parts and groups, too."""
+        return [*self.columns, *(c for c in (self.part, self.group) if c is not None)]
 
-def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
+
+def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout:
     """Find the columns of a table; errors name those that are missing."""
-    label = wanted.label_column or "label"
-    choices = (label, "labels", "weights") if wanted.labelled else ()
-    target = next((name for name in choices if name in schema.names), None)
+    names: list[str] = schema.names
+    lists = "features" in names and is_list(schema.field("features").type)
+    usual = wanted.usual_label if wanted.usual_label in names else "label"
+    label = wanted.label_column or usual
+    asked = [] if wanted.raw or lists else [*(wanted.feature_names or ()), *wanted.drop]
+    feature_order(names, [*asked, *([wanted.group] if wanted.group else [])])
+    target = next((name for name in (label, "labels", "weights") if name in names), None)
     if wanted.labelled and target is None:
-        raise ValueError(
-            f"it lacks a column {label!r}, 'labels' or 'weights'; it has {shown(schema.names, 10)}"
-        )
+        raise ValueError(_no_label(label, names))
+    if target == "weights" and not is_list(schema.field(target).type):
+        if wanted.labelled:
+            raise ValueError(_no_label(label, names))
+        target = None
     said = _said_by(schema)
     own, count = said.get("label_names"), int(said.get("label_count", 0))
     label_names = agreed_names(wanted.label_names, own)
@@ -93,32 +124,46 @@ def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
             f"label_names must name the {count} labels that the file counts, or some of them "
             f"by number, got {len(label_names or ())} names"
         )
-    order = None
-    if "features" in schema.names and is_list(schema.field("features").type):
-        columns: tuple[str, ...] = ("features",)
-        names = None if said.get("feature_names") is None else tuple(said["feature_names"])
-        if names is not None and wanted.feature_names is not None:
-            order = feature_order(names, wanted.feature_names)
-            names = tuple(wanted.feature_names)
+    weighted = target == "labels" and "weights" in names
+    group = wanted.group or ("group" if "group" in names else None)
+    others = {target, "part", group, *wanted.drop, *(["weights"] if weighted else [])}
+    order, raw, listed_names = None, None, None
+    if lists:
+        columns: list[str] = ["features"]
+        if said.get("feature_names") is not None:
+            listed_names = tuple(said["feature_names"])
+            if wanted.feature_names is not None:
+                order = feature_order(listed_names, wanted.feature_names)
+                listed_names = tuple(wanted.feature_names)
     else:
-        others = not_features(label)
         # Pandas writes its index as a column of that name.
-        columns = tuple(n for n in schema.names if n not in others and n[:14] != "__index_level_")
+        columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
+        raw = wanted.raw
+        if raw is not None:
+            matched = raw.matched(columns, named)
+            extra = [name for name in columns if name not in matched]
+            if extra:
+                warn(f"ignoring {listed(extra)}, which the model was not trained on")
+            columns = matched
+        elif wanted.feature_names is not None:
+            columns = [n for n in wanted.feature_names if n not in others]
         if not columns:
-            raise ValueError(f"it lacks a column of features; it has {shown(schema.names, 10)}")
-        if wanted.feature_names is not None:
-            columns = tuple(columns[i] for i in feature_order(columns, wanted.feature_names))
-        names = columns
+            raise ValueError(f"it lacks a column of features; it has {shown(names, 10)}")
     return Layout(
-        columns,
-        names,
+        tuple(columns),
+        listed_names,
+        lists,
         order,
-        target,
-        weighted=target == "labels" and "weights" in schema.names,
+        raw,
+        wanted.missing,
+        named,
+        target if wanted.labelled else None,
+        weighted=weighted and wanted.labelled,
         label_names=label_names,
         label_count=len(label_names) if label_names else count,
         ids=own is not None or counted,
-        about_rows=tuple(name for name in ("part", "group") if name in schema.names),
+        part="part" if "part" in names else None,
+        group=group if wanted.labelled else None,
         name=str(said.get("name", "")),
         provenance=str(said.get("provenance", "")),
     )
@@ -134,9 +179,14 @@ def _said_by(schema: pa.Schema) -> dict[str, Any]:
     return said
 
 
-def not_features(label_column: str) -> set[str]:
-    """The names of columns that are not features."""
-    return {label_column, "labels", "weights", "part", "group"}
+def _no_label(label: str, names: Sequence[str]) -> str:
+    """That the column of labels is missing, and which it might be."""
+    usual = [name for name in names if name.lower() in _USUAL]
+    likely = get_close_matches(label, names, 1) or usual or list(names[-1:])
+    hint = f"say which one has the labels with label_column (--label-column {likely[0]}?)"
+    if any(number(name) is not None for name in names):
+        hint = "if line 1 is data, put a line with the columns' names before it"
+    return f"it lacks a column {label!r} or 'labels'; it has {shown(names, 10)}; {hint}"
 
 
 def feature_order(found: Sequence[str], wanted: Sequence[str]) -> list[int]:
@@ -148,13 +198,10 @@ def feature_order(found: Sequence[str], wanted: Sequence[str]) -> list[int]:
     place = {name: i for i, name in enumerate(found)}
     missing = [name for name in wanted if name not in place]
     if missing:
-        raise ValueError(f"it lacks {columns(missing)}; it has {shown(found, 10)}")
+        near = get_close_matches(missing[0], found, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"it lacks {listed(missing)}; it has {shown(found, 10)}{hint}")
     return [place[name] for name in wanted]
-
-
-def columns(names: Sequence[str]) -> str:
-    """Names of columns for a message: ``the columns 'age', 'height'``."""
-    return f"the column{'' if len(names) == 1 else 's'} {shown(names, 10)}"
 
 
 class Table(NamedTuple):
@@ -162,40 +209,57 @@ class Table(NamedTuple):
 
     rows: pa.Table
     layout: Layout
-    place: Callable[[int], str] = "row {}".format  # where a row is in its file
-    words: pa.Table | None = None  # the rows as their file spells them, if it is text
+    place: Place = ROW
 
     def fields(self) -> dict[str, Any]:
         """What a `Dataset` is made of; without a target if labels are not read."""
-        layout, found = self.layout, {}
+        layout = self.layout
+        found: dict[str, Any] = {}
         if layout.target_column is not None:
             target, names = self.target()
             count = 0 if names else layout.label_count
             found = {"target": target, "label_names": names, "label_count": count}
         parts: dict[str, list[int]] = {}
-        if "part" in layout.about_rows:
-            words = self.rows["part"].cast(import_pyarrow().string()).to_pylist()
-            for row, text in enumerate(words):
+        if layout.part is not None:
+            for row, text in enumerate(as_words(whole(self.rows[layout.part])).to_pylist()):
                 if name := part_name(text or ""):
                     parts.setdefault(name, []).append(row)
-        if "group" in layout.about_rows:
-            found["groups"] = self._column("group", "an integer").to_numpy().copy()
+        if layout.group is not None:
+            column = self._column(layout.group, "a group")
+            values = column if is_number(column.type) else as_words(column)
+            own = values.to_numpy(zero_copy_only=False)
+            whole_numbers = own.dtype.kind in "iu"
+            ids = own.copy() if whole_numbers else np.unique(own, return_inverse=True)[1]
+            found["groups"] = ids
+        raw = self.raw()
+        names = layout.feature_names
+        if raw is not None and raw.named and layout.named:
+            names = raw.feature_names
         return found | {
-            "features": self.features(),
+            "features": self.features(raw),
             "parts": {name: torch.tensor(rows) for name, rows in parts.items()},
             "name": layout.name,
             "provenance": layout.provenance,
-            "feature_names": layout.feature_names,
+            "feature_names": names,
+            "raw": raw,
         }
 
-    def features(self) -> Tensor:
+    def raw(self) -> RawTable | None:
+        """What becomes of the columns, decided by these rows unless it is known."""
+        layout = self.layout
+        if layout.raw is not None or layout.lists:
+            return layout.raw
+        own = self.rows.select(layout.feature_columns)
+        return RawTable.of(own, layout.missing, self.place, layout.named)
+
+    def features(self, raw: RawTable | None) -> Tensor:
         """Finite floats `(n, features)`: this is where columns become features."""
-        names, order = self.layout.feature_columns, self.layout.order
-        if names == ("features",) and is_list(self.rows.schema.field("features").type):
-            lists = self._rectangle("features")
-            return torch.from_numpy(lists if order is None else lists[:, order])
-        columns = [self._floats(name, self._column(name, "a number")) for name in names]
-        return torch.from_numpy(np.stack(columns, axis=1))
+        layout = self.layout
+        if raw is None:
+            numbers = self._rectangle("features")
+            return torch.from_numpy(numbers if layout.order is None else numbers[:, layout.order])
+        own = self.rows.select(layout.feature_columns)
+        return torch.from_numpy(raw.features(own, self.place, layout.named))
 
     def target(self) -> tuple[Target, Names]:
         """Targets, and the names of the labels if there are any."""
@@ -213,13 +277,13 @@ class Table(NamedTuple):
         if self.layout.weighted:
             masses = self._column("weights", "numbers")
             different = np.diff(masses.offsets.to_numpy()) != counts
-            self._refuse(different, "weights", "as many numbers as labels", masses)
+            refuse(different, "weights", "as many numbers as labels", masses, self.place)
             weights = self._floats("weights", masses.flatten(), row_of)
         return from_lists(counts, ids, weights), names
 
     def _label_ids(self, values: pa.Array, row_of: NDArray[Any]) -> tuple[NDArray[np.int64], Names]:
         name, names = self.layout.target_column or "label", self.layout.label_names
-        self._refuse(_nulls(values), name, "a label", values, row_of)
+        refuse(nulls(values), name, "a label", values, self.place, row_of)
         if self.layout.ids and import_pyarrow().types.is_integer(values.type):
             return values.to_numpy(zero_copy_only=False).astype(np.int64), names
         return labels_of(values, name, names, lambda i: self.place(int(row_of[i])))
@@ -227,60 +291,33 @@ class Table(NamedTuple):
     def _column(self, name: str, expected: str) -> pa.Array:
         """A column as one array, without nulls."""
         column = whole(self.rows[name])
-        self._refuse(_nulls(column), name, expected, column)
+        refuse(nulls(column), name, expected, column, self.place)
         return column
 
     def _rectangle(self, name: str) -> NDArray[Any]:
         """Lists of numbers, all of the same length, as floats `(n, length)`."""
         column = self._column(name, "a list of numbers")
-        if not is_list(column.type):
-            raise ValueError(f"column {name!r} must hold lists of numbers, got {column.type}")
         lengths = import_pyarrow().compute.list_value_length(column).to_numpy()
-        self._refuse(lengths != lengths[:1], name, "as many numbers as in row 0", column)
+        different = lengths != lengths[:1]
+        refuse(different, name, "as many numbers as in row 0", column, self.place)
         row_of = np.repeat(np.arange(len(column)), lengths)
         return self._floats(name, column.flatten(), row_of).reshape(len(column), -1)
 
-    def _floats(
-        self, name: str, values: pa.Array, row_of: NDArray[Any] | None = None
-    ) -> NDArray[Any]:
-        """Finite floats in an array of our own: float32, unless they are float64 or float16."""
-        self._refuse(_nulls(values), name, "a number", values, row_of)
-        array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-        if array.dtype.kind not in "fiub":
+    def _floats(self, name: str, values: pa.Array, row_of: NDArray[Any]) -> NDArray[Any]:
+        """Finite floats of lists, in an array of our own: float32, unless they are other floats."""
+        refuse(nulls(values), name, "a number", values, self.place, row_of)
+        if not is_number(values.type):
             raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
-        array = array.astype(array.dtype if array.dtype.kind == "f" else np.float32)
-        self._refuse(
-            ~np.isfinite(array), name, f"a finite number that fits {array.dtype}", values, row_of
-        )
+        found = as_numbers(name, values)
+        floating = import_pyarrow().types.is_floating(values.type)
+        array = found.astype(values.type.to_pandas_dtype() if floating else np.float32)
+        finite = f"a finite number that fits {array.dtype}"
+        refuse(~np.isfinite(array), name, finite, values, self.place, row_of)
         return array
-
-    def _refuse(
-        self,
-        bad: NDArray[np.bool_],
-        name: str,
-        expected: str,
-        values: pa.Array,
-        row_of: NDArray[Any] | None = None,  # of each value, if a row may have several
-    ) -> None:
-        """Raise an error about the first value that is bad, if any is."""
-        if bad.any():
-            at = int(bad.argmax())
-            row = at if row_of is None else int(row_of[at])
-            got = values[at] if self.words is None else self.words[name][row]
-            where = f"{self.place(row)}, column {name!r}"
-            raise ValueError(f"{where}: expected {expected}, got {reprlib.repr(got.as_py())}")
-
-
-def _nulls(values: pa.Array) -> NDArray[np.bool_]:
-    """Which values are missing; nothing if none is."""
-    if not values.null_count:
-        return np.zeros(0, dtype=bool)
-    found: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
-    return found
 
 
 def labels_of(
-    values: pa.Array, column: str, names: Names = None, place: Callable[[int], str] | None = None
+    values: pa.Array, column: str, names: Names = None, place: Place | None = None
 ) -> LabelIds:
     """The ids of labels given by value, as strings or numbers."""
     kind = import_pyarrow().types
@@ -288,17 +325,10 @@ def labels_of(
         return read_numbers(values.to_numpy(zero_copy_only=False), names, place)
     if kind.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    if not (kind.is_string(values.type) or kind.is_large_string(values.type)):
+    simple = kind.is_boolean, kind.is_string, kind.is_large_string
+    if not any(test(values.type) for test in simple):
         raise ValueError(f"column {column!r} must hold numbers or strings, got {values.type}")
-    return read_labels(values.to_pylist(), names, place)
-
-
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
-    pa, one = import_pyarrow(), column.combine_chunks()
-    if isinstance(one, pa.ChunkedArray):  # depends on pyarrow's version
-        return pa.concat_arrays(one.chunks)
-    return one
+    return read_labels([str(value) for value in values.to_pylist()], names, place)
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -28,6 +28,7 @@ from wassloss.estimators.model_file import (
     FittedModel,
     fit_scaler,
     model_features,
+    new_model,
     one_line_errors,
     pack,
     plain,
@@ -159,9 +160,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitted(self) -> FittedModel:
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
-        return FittedModel(
-            self.metric_, self.model_, self.scaler_, None if names is None else tuple(names)
-        )
+        names = None if names is None else tuple(names)
+        return FittedModel(self.metric_, self.model_, self.scaler_, names, raw=None)
 
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
@@ -272,15 +272,10 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return 1.0
 
     def _started(self, seed: int, dtype: torch.dtype, start: Weights = None) -> nn.Module:
-        """A new model; a linear one begins at zero, as there is no symmetry to break."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model: nn.Module = self._build()
+        """A new model, with given weights if there are any."""
+        model = new_model(self._build, seed, self._linear())
         if start is not None:
             model.load_state_dict(start)
-        elif self._linear():
-            for parameter in model.parameters():
-                nn.init.zeros_(parameter)
         return model.to(self._device(), dtype)
 
     def _begin(self, model: Any, y: Any, weight: Any) -> None:

@@ -15,13 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import (
-    GroupKFold,
-    GroupShuffleSplit,
-    KFold,
-    StratifiedKFold,
-    train_test_split,
-)
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
@@ -34,13 +28,13 @@ from wassloss.estimators.inputs import is_matrix
 from wassloss.estimators.labels import Classes, Metric, ordered_categories
 from wassloss.estimators.model_file import decide
 from wassloss.estimators.pieces import Pieces, Progress
+from wassloss.estimators.splitting import Fold, held_out
 from wassloss.ground import Ordinal
 from wassloss.ground.storage import to_arrays
 from wassloss.scores import paired_difference
 from wassloss.scores.by_kind import kind_of, shown_for
 from wassloss.scores.differences import Difference
 
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 _RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
@@ -225,7 +219,7 @@ def compare(
     together = None if groups is None else np.unique(groups, return_inverse=True)[1]
     if together is not None and len(together) != len(target):
         raise ValueError(f"groups must have {len(target)} entries, got {len(together)}")
-    train, held = _held_out(target, test, together, random_state)
+    train, held = held_out(target, len(target), test, together, random_state)
     if model == "mlp":
         passes = ceil(_STEPS * min(_BATCH, len(train)) / len(train))
         whole.set_params(hidden_layer_sizes=_HIDDEN, batch_size=_BATCH, max_iter=passes)
@@ -392,18 +386,6 @@ class _Work:
             for name, score in shown_for(kind_of(target, metric), metric, answers=True).items()
             if name not in ("accuracy", "top1_cost")
         }
-
-
-def _held_out(y: NDArray[Any], share: float, groups: NDArray[np.int64] | None, seed: int) -> Fold:
-    """Rows to train on and rows to hold out."""
-    rows = np.arange(len(y))
-    if groups is not None:
-        split = GroupShuffleSplit(1, test_size=share, random_state=seed)
-        train, held = next(iter(split.split(rows, y, groups)))
-    else:
-        alike = y if np.unique(y, return_counts=True)[1].min() > 1 else None
-        train, held = train_test_split(rows, test_size=share, random_state=seed, stratify=alike)
-    return train, held
 
 
 def _folds(y: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Iterator[Fold]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,7 @@ from wassloss._checks import check_choice
 from wassloss._files import pack_npz, unpack_npz
 from wassloss._precision import narrowed
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
+from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build, describe
@@ -52,6 +53,12 @@ class FittedModel:
     model: nn.Module  # in evaluation mode; takes standardised features
     scaler: StandardScaler | None  # standardises them
     feature_names: tuple[str, ...] | None  # it was trained on; None if columns go by position
+    raw: RawTable | None  # what became of the columns of its table, if it was one
+
+    @property
+    def columns(self) -> RawTable:
+        """What becomes of the columns of a table to predict for."""
+        return self.raw or RawTable.of_numbers(self.feature_names, self.features)
 
     @property
     def features(self) -> int:
@@ -67,6 +74,17 @@ class FittedModel:
         pieces = (X[start : start + many] for start in range(0, max(1, X.shape[0]), many))
         rows = (model_features(piece, self.scaler, weights.dtype) for piece in pieces)
         return torch.cat([self.model(some.to(weights.device)).cpu() for some in rows])
+
+
+def new_model(build: Callable[[], nn.Module], seed: int, linear: bool) -> nn.Module:
+    """A new model; a linear one begins at zero, as there is no symmetry to break."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build()
+    if linear:
+        for parameter in model.parameters():
+            nn.init.zeros_(parameter)
+    return model
 
 
 def rows_at_once(labels: int) -> int:
@@ -108,7 +126,8 @@ def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) ->
         # their last bits from one call to the next, and a fit would not repeat exactly.
         own = X if isinstance(X, Tensor) else torch.tensor(X)
         return narrowed("X", own, dtype)
-    return narrowed("X, standardized,", torch.tensor(scaler.transform(np.asarray(X))), dtype)
+    wide = np.asarray(X, dtype=np.float64)  # the same for the same numbers in any precision
+    return narrowed("X, standardized,", torch.tensor(scaler.transform(wide)), dtype)
 
 
 def _sparse_features(
@@ -154,6 +173,7 @@ def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
         "kind": kind,
         "model": describe(fitted.model),
         "feature_names": fitted.feature_names,
+        "raw": None if fitted.raw is None else fitted.raw.state(),
         "examples_seen": None if scaler is None else float(np.max(scaler.n_samples_seen_)),
     }
     return sealed_tensors(tensors, {**about, **state})
@@ -174,7 +194,9 @@ def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
             setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
         scaler.n_samples_seen_ = np.float64(state["examples_seen"])
         scaler.n_features_in_ = len(scaler.mean_)
-    return FittedModel(metric, model, scaler, None if names is None else tuple(names)), state
+    raw = None if state.get("raw") is None else RawTable.from_state(state["raw"])
+    names = None if names is None else tuple(names)
+    return FittedModel(metric, model, scaler, names, raw), state
 
 
 @contextmanager

@@ -131,10 +131,10 @@ def _check_comparable(runs: Sequence[TrainedRun], data: str | None, part: str | 
                 f"{both} were trained on different data: say with data (--data) what to judge "
                 "them on"
             )
-    # A validation part that was drawn with another seed holds what some run was trained on.
-    drawn = {(run.settings.seed, run.settings.validation) for run in runs}
-    own = data is None and part == "validation"
-    if own and len(drawn) > 1 and any(share for _, share in drawn):
+    # A part that was drawn with another seed holds what some run was trained on.
+    asked = [run.settings for run in runs]
+    drawn = {(s.test, s.validation * (part == "validation"), s.seed, s.group) for s in asked}
+    if data is None and len(drawn) > 1 and any(of_test or other for of_test, other, *_ in drawn):
         raise ValueError(
             "runs must hold out the same examples to be compared on them, but they were drawn with "
             "different seeds or shares: say with data (--data) what to judge them on"

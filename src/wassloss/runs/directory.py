@@ -20,7 +20,7 @@ from wassloss.training.log import LOG_NAME
 
 CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
 START, MODEL = "start.safetensors", "model.safetensors"
-FORMAT = 3
+FORMAT = 4
 
 _AGAIN = "restore it from a copy, or train again in another directory"
 _REMEDY = {

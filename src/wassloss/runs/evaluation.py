@@ -5,9 +5,8 @@ With a score for each example, runs can be compared on the same ones.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import scores
+from wassloss._precision import narrowed
 from wassloss.data._inputs import part_name
-from wassloss.data.files import describe
+from wassloss.data.files import BUILT_IN, feature_batches, lists_labels
 from wassloss.data.labels import UnknownLabelError, shown
 from wassloss.data.parquet import expanded
 from wassloss.data.streaming import Batch
+from wassloss.data.table import Wanted
+from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
-from wassloss.runs.features import BUILT_IN, columns_for, padded_features
 from wassloss.runs.inputs import Inputs
 from wassloss.runs.metric import label_ids, named
 from wassloss.runs.reading import read_inputs
@@ -143,26 +144,22 @@ def inputs_for(
         own, inputs = False, _read(run, chosen, label_column, own=False)
     if part is None and (inputs.parts or source is None):
         part = inputs.held_out()
-    return dataclasses.replace(inputs, own=own), None if part is None else part_name(part)
+    return replace(inputs, own=own), None if part is None else part_name(part)
 
 
 def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> Inputs:
-    settings, wanted, labels = run.settings, None, run.settings.labels
-    if source not in BUILT_IN:
-        _, label_column, wanted, _ = columns_for(run, source, label_column, labelled=True)
-        if describe(expanded(source)[0]).labels == "names":
-            labels = None  # matched by name, in whatever order they are listed
-    other = Settings(
-        source,
-        labels=labels,
-        label_column=label_column,
-        seed=settings.seed,
-        validation=settings.validation if own else 0.0,  # the very examples that were held out
-        stream=settings.stream and own,
-    )
+    settings = run.settings
+    other = Settings(source, seed=settings.seed)
+    if own:  # the very examples that were held out
+        kept = ("test", "validation", "group", "stream")
+        other = replace(other, **{name: getattr(settings, name) for name in kept})
+    order = settings.order
+    if lists_labels(expanded(source)[0]) == "names":
+        order = None  # matched by name, in whatever order they are listed
+    wanted = wanted_for(run, label_column)._replace(label_names=order, group=other.group)
     metric = named(run.metric, label_ids(run.metric.size))  # by value: other data have other ids
     try:
-        inputs = read_inputs(other, metric, wanted)
+        return read_inputs(other, metric, wanted)
     except ValueError as error:
         unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
         if not isinstance(unknown, UnknownLabelError):
@@ -172,8 +169,28 @@ def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> 
             f"{source}{at}: the label {unknown.label!r} is none of the {run.metric.size} that "
             f"{run.path} was trained on: {shown(run.labels)}"
         ) from error
-    if inputs.data is None:
-        return inputs
-    wide = padded_features(inputs.data.features, run.features, source)
-    data = dataclasses.replace(inputs.data, features=wide)
-    return dataclasses.replace(inputs, data=data, features=wide.shape[1])
+
+
+def features_to_predict(
+    run: TrainedRun, source: str, part: str | None = None, label_column: str | None = None
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Row numbers and features as a run takes them, a piece at a time.
+
+    The source is a file, a folder of Parquet files, or a built-in data set.
+    """
+    rows, wanted = rows_at_once(run.metric.size), wanted_for(run, label_column)
+    for numbers, features in feature_batches(source, rows, part, wanted):
+        narrowed("features", features, torch.float32, numbers)
+        yield numbers, features
+
+
+def wanted_for(run: TrainedRun, label_column: str | None) -> Wanted:
+    """The columns that a run takes; that of the label is by default as in training."""
+    settings = run.settings
+    return Wanted(
+        label_column=label_column,
+        usual_label=settings.label_column,
+        feature_names=run.feature_names,
+        drop=(*settings.drop, *([settings.group] if settings.group else [])),
+        raw=run.columns,
+    )

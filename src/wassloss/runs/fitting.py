@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from wassloss import scores
-from wassloss.estimators.model_file import FittedModel, fit_scaler, model_features, pack
+from wassloss._precision import narrowed
+from wassloss.data.streaming import Batch
+from wassloss.estimators.model_file import FittedModel, fit_scaler, model_features, new_model, pack
 from wassloss.ground import GroundMetric
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.inputs import Inputs, check_trainable, warn_of_unused
-from wassloss.runs.reading import read_inputs
+from wassloss.runs.reading import read_inputs, wanted_by
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun, read_model
 from wassloss.training import train
@@ -75,7 +78,12 @@ def fit(
         _check_free(path, resume)
     old = files.read_config(path) if resume and (path / files.CONFIG).exists() else None
     start = None if old is None else read_model(path, files.START, old)
-    inputs = read_inputs(settings, *(() if start is None else (start.metric, start.feature_names)))
+    wanted, metric = wanted_by(settings), None
+    if old is not None and start is not None:
+        _check_settings(old, settings, path)
+        wanted = wanted._replace(raw=start.columns, feature_names=start.feature_names)
+        metric = start.metric
+    inputs = read_inputs(settings, metric, wanted)
     check_trainable(inputs.parts)
     if first:
         warn_of_unused(inputs.parts)
@@ -101,9 +109,9 @@ def fit(
         result = train(
             fitted.model.to(device),
             loss_fn,
-            _scaled(inputs.training(rank, size), fitted),
+            _training(inputs, fitted, rank, size),
             settings.plan(),
-            validation=None if watched is None else _scaled(inputs.in_memory(watched), fitted),
+            validation=None if watched is None else _scaled(inputs, watched, fitted),
             score=score,
             higher_is_better=higher,
             directory=path,
@@ -140,14 +148,15 @@ def _check_free(path: Path, resume: bool) -> None:
 
 def _untrained(settings: Settings, inputs: Inputs, start: FittedModel | None) -> FittedModel:
     """The model before its first step; a resumed run has the preprocessing that it began with."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        model = settings.model(inputs.features, inputs.metric.size)
+    build = partial(settings.model, inputs.features, inputs.metric.size)
+    model = new_model(build, settings.seed, linear=not settings.hidden_layer_sizes)
     scaler = None if start is None else start.scaler
-    if settings.standardize and start is None:
-        given: Any = inputs.training()  # in memory: no stream comes here to be standardised
-        scaler = fit_scaler(given[0].numpy())
-    return FittedModel(inputs.metric, model, scaler, inputs.feature_names)
+    wished = inputs.raw is not None if settings.standardize is None else settings.standardize
+    if wished and start is None:
+        for features, _ in inputs.batches(inputs.train_part):
+            narrowed("features", features, torch.float32, shuffled=inputs.data is None)
+            scaler = fit_scaler(features.double().numpy(), before=scaler)
+    return FittedModel(inputs.metric, model, scaler, inputs.feature_names, inputs.raw)
 
 
 def _begin(path: Path, config: dict[str, Any], new: FittedModel | None) -> None:
@@ -180,11 +189,18 @@ def _finish(
     return RunResult(result, parts[-1], found[parts[-1]]) if parts else RunResult(result)
 
 
-def _scaled(given: Any, fitted: FittedModel) -> Any:
-    """Examples in memory, standardised; a stream as it is."""
-    if not isinstance(given, tuple):
-        return given
-    features, target = given
+def _training(inputs: Inputs, fitted: FittedModel, rank: int, size: int) -> Any:
+    """The examples to train on, as `wassloss.train` takes them."""
+    if inputs.data is not None:
+        return _scaled(inputs, inputs.train_part, fitted)
+    scale = partial(model_features, scaler=fitted.scaler, dtype=torch.float32)
+    part = inputs.train_part
+    return inputs.stream(part=part, rank=rank, world_size=size, transform=scale)
+
+
+def _scaled(inputs: Inputs, part: str | None, fitted: FittedModel) -> Batch:
+    """The examples of a part as the model takes them, in memory."""
+    features, target = inputs.in_memory(part)
     return model_features(features, fitted.scaler, torch.float32), target
 
 
@@ -222,15 +238,19 @@ def _config(
     }
 
 
-def _continued(old: dict[str, Any], new: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The configuration of a resumed run, or an error that says what has changed."""
-    new = json.loads(json.dumps(new))  # lists for tuples, as in the old one
-    for name, value in new["settings"].items():
+def _check_settings(old: dict[str, Any], settings: Settings, path: Path) -> None:
+    """Refuse to continue a run with other settings."""
+    for name, value in json.loads(json.dumps(settings.config())).items():
         was = old["settings"].get(name)
         if name not in FREE_ON_RESUME | {"data"} and was != value:
             raise ValueError(
                 f"{path} was trained with {name} {was!r}, and cannot be continued with {value!r}"
             )
+
+
+def _continued(old: dict[str, Any], new: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The configuration of a resumed run, or an error that says what has changed."""
+    new = json.loads(json.dumps(new))  # lists for tuples, as in the old one
     same = old["data"]["fingerprint"] == new["data"]["fingerprint"]
     if not same or any(new[name] != old[name] for name in ("features", "labels")):
         raise ValueError(

@@ -6,12 +6,16 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from wassloss.data import Dataset, ParquetStream
-from wassloss.data._inputs import KNOWN_PARTS, part_name
+from wassloss.data._inputs import KNOWN_PARTS
+from wassloss.data.labels import numbers
+from wassloss.data.raw_table import RawTable
 from wassloss.data.streaming import Batch
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
@@ -27,26 +31,48 @@ class Inputs:
         data: in memory; None if they are streamed.
         stream: opens a stream of data that are not in memory, with the ``part`` and other
             arguments of `ParquetStream` that differ from the run's own.
-        parts: names of the parts of the data.
         features: how many an example has.
         feature_names: their names, if the data have any.
+        raw: what became of the columns of a table.
+        streamed_parts: names of the parts of data that are streamed.
         own: whether these are the data that a run was trained on, unchanged since.
     """
 
     metric: GroundMetric
     data: Dataset | None
     stream: Callable[..., ParquetStream]
-    parts: tuple[str, ...]
     features: int
     feature_names: tuple[str, ...] | None = None
+    raw: RawTable | None = None
+    streamed_parts: tuple[str, ...] = ()
     own: bool = False
 
-    def training(self, rank: int = 0, world_size: int = 1) -> Batch | ParquetStream:
-        """The examples to train on, as `wassloss.train` takes them."""
-        part = self._train_part()
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts of the data."""
+        return self.streamed_parts if self.data is None else tuple(self.data.parts)
+
+    @property
+    def columns(self) -> RawTable:
+        """What becomes of the columns of a table."""
+        return self.raw or RawTable.of_numbers(self.feature_names, self.features)
+
+    @property
+    def train_part(self) -> str | None:
+        """The part to train on; None for all."""
+        return "train" if "train" in self.parts else None
+
+    def in_file(self) -> Dataset:
+        """The data in memory, for what a stream cannot do."""
         if self.data is None:
-            return self.stream(part=part, rank=rank, world_size=world_size)
-        return self.in_memory(part)
+            raise ValueError("data must be a file that is not streamed")
+        return self.data
+
+    def classes(self) -> NDArray[Any]:
+        """The label of each example, as a number if all labels are; for class ids in memory."""
+        target: Any = self.in_file().target
+        found: NDArray[Any] = labels_of(self.metric)[target]
+        return found
 
     def held_out(self) -> str:
         """The part to judge a model by: ``"test"``, or else ``"validation"``."""
@@ -56,15 +82,11 @@ class Inputs:
         others = f"name another ({', '.join(self.parts)}) with --part, " if self.parts else ""
         raise ValueError(
             f"the data have no part 'test' or 'validation' that was held out: {others}give other "
-            "DATA, or hold some out with `wassloss train --validation 0.2`"
+            "DATA, or hold some out with `wassloss train --test 0.2`"
         )
 
     def batches(self, part: str | None) -> Iterator[Batch]:
         """The examples of a part, or all of them, in order and in pieces."""
-        part = None if part is None else part_name(part)
-        if part is not None and part not in self.parts:
-            known = ", ".join(self.parts) or "none"
-            raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
         step = rows_at_once(self.metric.size)
         if self.data is None:
             yield from self.stream(part=part, batch_size=step, shuffle=False, prefetch=0)
@@ -85,7 +107,7 @@ class Inputs:
         """What changes with the training examples; for streams, see the stream's own state."""
         if self.data is None:
             return "streamed"
-        features, target = self.in_memory(self._train_part())
+        features, target = self.in_memory(self.train_part)
         own = [target.indices, target.weights] if isinstance(target, SparseTarget) else [target]
         digest = hashlib.sha256()
         for column in (features, *own):
@@ -93,8 +115,12 @@ class Inputs:
             digest.update(np.ascontiguousarray(column.numpy()).tobytes())
         return digest.hexdigest()
 
-    def _train_part(self) -> str | None:
-        return "train" if "train" in self.parts else None
+
+def labels_of(metric: GroundMetric) -> NDArray[Any]:
+    """The labels of a metric in its order: numbers if all of them are, ids without names."""
+    if metric.labels is None:
+        return np.arange(metric.size)
+    return np.array(numbers(metric.labels) or metric.labels)
 
 
 def check_trainable(parts: Iterable[str]) -> None:

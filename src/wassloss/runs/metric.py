@@ -19,14 +19,48 @@ def metric_in_file(settings: Settings) -> GroundMetric | None:
     if settings.metric is None or settings.metric in MADE:
         return None
     metric = with_cost(load(settings.metric), settings)
-    listed = settings.labels
+    listed = settings.order
     return named(metric, listed) if listed and len(listed) == metric.size else metric
 
 
-def made_metric(settings: Settings, names: Sequence[str]) -> GroundMetric:
-    """The metric that the labels make: ``"ordinal"`` or ``"discrete"``."""
-    kind = MADE[settings.metric or "discrete"]
-    return with_cost(metric_of_labels(kind, numbers(names) or names, np.float32, names), settings)
+def metric_for(
+    settings: Settings,
+    metric: GroundMetric | None,
+    names: Sequence[str] | None,
+    listed: bool,
+    own: GroundMetric | None = None,
+    count: int = 0,
+) -> GroundMetric:
+    """The given metric, or else the data's own or the one that its labels make.
+
+    Names are never matched with labels of a line by an order that the data lack: they have one if
+    their names are `listed`, not only used. Data without names `count` their labels.
+    """
+    if metric is None and settings.metric not in MADE:
+        if own is None:
+            raise ValueError(
+                f"{settings.data} comes without a ground metric: pass metric (--metric), a file of "
+                "`wassloss metric build`, ordinal or discrete"
+            )
+        metric = with_cost(own, settings)
+    any_order = isinstance(metric, Discrete) or (metric is None and settings.metric == "discrete")
+    by_name = metric is not None and metric.labels is not None
+    if names is not None and numbers(names) is None and not (listed or any_order or by_name):
+        raise ValueError(
+            f"the order of the labels is not known, because {settings.data} only names them: pass "
+            f"order, such as --order {','.join(names[:6])}{',…' if len(names) > 6 else ''}"
+        )
+    if metric is not None:
+        return metric
+    if names is None and not count:
+        raise ValueError(
+            f"{settings.data} does not say how many labels there are: pass order, or a metric file"
+        )
+    names = names or label_ids(count)
+    made = metric_of_labels(
+        MADE[settings.metric or "discrete"], numbers(names) or names, np.float32, names
+    )
+    return with_cost(made, settings)
 
 
 def with_cost(metric: GroundMetric, settings: Settings) -> GroundMetric:
@@ -42,31 +76,6 @@ def named(metric: GroundMetric, names: Sequence[str] | None) -> GroundMetric:
         return metric
     arrays = storage.to_arrays(metric)
     return storage.from_arrays({**arrays, "labels": np.array(names, dtype=np.str_)})
-
-
-def no_metric(settings: Settings) -> ValueError:
-    """The error for data without a metric."""
-    return ValueError(
-        f"{settings.data} comes without a ground metric: pass metric (--metric), a file of "
-        "`wassloss metric build`, ordinal or discrete"
-    )
-
-
-def check_order(
-    settings: Settings, names: tuple[str, ...], metric: GroundMetric | None, listed: bool
-) -> None:
-    """Refuse to match names with a metric, made or yet to be made, by an order that data lack.
-
-    Data have an order if their names are `listed`, not only used.
-    """
-    made = metric is None and settings.metric == "discrete"
-    any_order = made or isinstance(metric, Discrete)
-    by_name = metric is not None and metric.labels is not None
-    if not (listed or any_order or by_name or numbers(names) is not None):
-        raise ValueError(
-            f"the order of the labels is not known, because {settings.data} only names them: pass "
-            "labels (--labels low,middle,high, or a file with one per line)"
-        )
 
 
 def label_ids(count: int) -> tuple[str, ...]:

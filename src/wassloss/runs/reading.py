@@ -8,87 +8,73 @@ from pathlib import Path
 
 import torch
 
-from wassloss import data as data_sets
 from wassloss._precision import narrowed
 from wassloss.data import Dataset, ParquetStream
-from wassloss.data.files import describe
+from wassloss.data.files import lists_labels, read_wanted
 from wassloss.data.labels import numbers, places_in
 from wassloss.data.parquet import label_values, layout_of, part_names
 from wassloss.data.table import Wanted
+from wassloss.estimators.splitting import held_out
 from wassloss.ground import GroundMetric
-from wassloss.runs.features import BUILT_IN
 from wassloss.runs.inputs import Inputs, check_trainable
-from wassloss.runs.metric import (
-    MADE,
-    check_order,
-    label_ids,
-    made_metric,
-    metric_in_file,
-    named,
-    no_metric,
-    with_cost,
-)
+from wassloss.runs.metric import MADE, label_ids, metric_for, metric_in_file, named
 from wassloss.runs.settings import Settings
-from wassloss.targets import SparseTarget, is_dense
+from wassloss.targets import SparseTarget, is_class_ids, is_dense
 
-_Names = tuple[str, ...] | None
+
+def wanted_by(settings: Settings) -> Wanted:
+    """What to read of a file."""
+    asked = settings.label_column, settings.features, settings.drop, settings.group
+    return Wanted(settings.order, *asked, missing=settings.missing)
 
 
 def read_inputs(
-    settings: Settings, metric: GroundMetric | None = None, feature_names: _Names = None
+    settings: Settings, metric: GroundMetric | None = None, wanted: Wanted | None = None
 ) -> Inputs:
     """Data and metric, as the settings say.
 
-    The metric and the names of the features of a run take the place of the settings' own.
+    The metric of a run takes the place of the settings' own, and so does what to read.
     """
+    wanted = wanted or wanted_by(settings)
     if metric is None:
         metric = metric_in_file(settings)
     if settings.stream or Path(settings.data).is_dir():
-        return _streamed(settings, metric, feature_names)
-    listed = settings.labels is not None or settings.data in BUILT_IN
-    listed = listed or describe(settings.data).labels is not None
-    given = _read(settings, metric, feature_names, listed)
+        return _streamed(settings, metric, wanted)
+    listed = wanted.label_names is not None or lists_labels(settings.data) is not None
+    if not listed and metric is not None:
+        wanted = wanted._replace(label_names=metric.labels)  # for errors that name the line
+    given = read_wanted(settings.data, wanted)
     by_value = settings.metric in MADE if metric is None else _by_value(metric)
     if given.label_names is None and by_value:
         given = _named_by_value(given)
-    if metric is None and settings.metric not in MADE:
-        if given.metric is None:
-            raise no_metric(settings)
-        metric = with_cost(given.metric, settings)
-    if given.label_names is not None:
-        check_order(settings, given.label_names, metric, listed)
-    if metric is None:
-        metric = made_metric(settings, given.label_names or ())
-    single = narrowed("features", given.features, torch.float32)
-    given = dataclasses.replace(given, features=single, metric=None).with_metric(metric)
-    if settings.validation and "validation" not in given.parts:
-        check_trainable(given.parts)
-        shares = {"train": 1 - settings.validation, "validation": settings.validation}
-        given = given.split(shares, settings.seed, of="train" if given.parts else None)
-    return Inputs(
+    metric = metric_for(settings, metric, given.label_names, listed, given.metric)
+    narrowed("features", given.features, torch.float32)  # if standardised, then in full precision
+    given = dataclasses.replace(given, metric=None).with_metric(metric)
+    inputs = Inputs(
         named(metric, given.label_names),
         given,
         ParquetStream,
-        tuple(given.parts),
         given.features.shape[1],
         given.feature_names,
+        given.raw,
     )
+    for part in ("test", "validation"):
+        share = getattr(settings, part)
+        if share and part not in inputs.parts:
+            inputs = _drawn(inputs, part, share, settings.seed)
+    return inputs
 
 
-def _read(
-    settings: Settings, metric: GroundMetric | None, feature_names: _Names, listed: bool
-) -> Dataset:
-    if settings.data in BUILT_IN:
-        return BUILT_IN[settings.data]()
-    names = settings.labels
-    if not listed and metric is not None:
-        names = metric.labels  # for errors that say in which line there is another
-    return data_sets.read(
-        settings.data,
-        label_names=names,
-        label_column=settings.label_column,
-        feature_names=feature_names,
-    )
+def _drawn(inputs: Inputs, part: str, share: float, seed: int) -> Inputs:
+    """The same data with a part that is held out of those to train on."""
+    check_trainable(inputs.parts)
+    data = inputs.in_file()
+    rows = data.parts["train"] if data.parts else torch.arange(len(data))
+    classes = inputs.classes()[rows.numpy()] if is_class_ids(data.target) else None
+    groups = None if data.groups is None else data.groups[rows].numpy()
+    train, held = (torch.from_numpy(r) for r in held_out(classes, len(rows), share, groups, seed))
+    parts = {**data.parts, "train": rows[train], part: rows[held]}
+    return dataclasses.replace(inputs, data=dataclasses.replace(data, parts=parts))
 
 
 def _by_value(metric: GroundMetric) -> bool:
@@ -114,34 +100,24 @@ def _named_by_value(data: Dataset) -> Dataset:
     )
 
 
-def _streamed(settings: Settings, metric: GroundMetric | None, feature_names: _Names) -> Inputs:
+def _streamed(settings: Settings, metric: GroundMetric | None, wanted: Wanted) -> Inputs:
     """Data that are streamed, and their metric: that of a run, of a file, or made by the labels."""
     source = settings.data
-    if settings.standardize:
-        raise ValueError("standardize needs data in memory: leave it out for a stream")
-    wanted = Wanted(settings.labels, settings.label_column, feature_names)
     layout, width = layout_of(source, wanted)
     parts = part_names(source)
-    if settings.validation and "validation" not in parts:
-        raise ValueError(
-            "validation cannot be drawn from a stream: give the files a column 'part' with "
-            "'train' and 'validation'"
-        )
-    if metric is None and settings.metric not in MADE:
-        raise no_metric(settings)
+    for part in ("test", "validation"):
+        if getattr(settings, part) and part not in parts:
+            raise ValueError(
+                f"{part} cannot be drawn from a stream: give the files a column 'part' with "
+                f"'train' and '{part}'"
+            )
     names, count = layout.label_names, layout.label_count
+    listed = names is not None
     by_value = metric is None or _by_value(metric) or not layout.ids
     if names is None and by_value and layout.target_column != "weights":
-        names = label_values(source, settings.label_column)
-    if names is not None:
-        check_order(settings, names, metric, listed=layout.label_names is not None)
-    if metric is None:
-        if names is None and not count:
-            raise ValueError(
-                f"{source} does not say how many labels there are: pass labels, or a metric file"
-            )
-        metric = made_metric(settings, names or label_ids(count))
-    elif layout.label_names is None and names is not None:
+        names = label_values(source, layout.target_column)
+    given, metric = metric, metric_for(settings, metric, names, listed, count=count)
+    if given is not None and not listed and names is not None:
         names = places_in(names, metric).names  # the metric may have more than occur
     count = count if names is None else len(names)
     if count and metric.size != count:
@@ -159,8 +135,9 @@ def _streamed(settings: Settings, metric: GroundMetric | None, feature_names: _N
         seed=settings.seed,
         label_names=metric.labels,
         label_count=metric.size,
-        label_column=settings.label_column or "label",
-        feature_names=layout.feature_names,
-        dtype=torch.float32,
+        label_column=layout.target_column or "label",
+        feature_names=layout.feature_names if layout.lists else layout.feature_columns,
+        raw=wanted.raw,
     )
-    return Inputs(metric, None, stream, parts, width, layout.feature_names)
+    feature_names = layout.feature_names if layout.raw is None else layout.raw.feature_names
+    return Inputs(metric, None, stream, width, feature_names, layout.raw, parts)

@@ -18,6 +18,7 @@ from wassloss.training import TrainingPlan
 from wassloss.training.plan import OPTIMIZERS, SCHEDULES
 
 CHOICES = {
+    "missing": ("impute", "error"),
     "loss": ("wasserstein", "kl"),
     "regularizer": ("plan", "product"),
     "optimizer": tuple(OPTIMIZERS),
@@ -35,12 +36,15 @@ class Settings(TrainingPlan):
         metric: a file of a ground metric, ``"ordinal"``, ``"discrete"``, or None for the one that
             comes with the data.
         power, scale: of the cost; None to leave the metric's.
-        labels: the labels in their order, if the data's file does not say.
-        label_column: of a table.
+        order: the labels in their order, if the data's file does not say.
+        label_column, features, drop, group, missing: of a table, as in
+            :func:`wassloss.data.read`, where `features` are `feature_names`.
         stream: read a Parquet file in batches, as a folder always is.
-        standardize: bring features to mean 0 and variance 1 over the training examples.
-        validation: share of the training examples to hold out, if the data have no part
-            ``"validation"`` of their own.
+        standardize: bring features to mean 0 and variance 1 over the training examples; None for
+            only the columns of a table, because arrays are often made to be as they are.
+        test: share of the examples to hold out and score at the end, if the data have no part
+            ``"test"`` of their own.
+        validation: likewise, of the examples that are left, to watch while training.
         loss: ``"wasserstein"``, W + `kl_weight` KL, or ``"kl"``, cross-entropy alone.
         epsilon, kl_weight: None for the defaults of :class:`~wassloss.WassersteinLoss`, in units of
             the median cost between two labels.
@@ -57,10 +61,15 @@ class Settings(TrainingPlan):
     metric: str | None = None
     power: float | None = None
     scale: float | Literal["max", "median"] | None = None
-    labels: tuple[str, ...] | None = None
+    order: tuple[str, ...] | None = None
     label_column: str | None = None
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    group: str | None = None
+    missing: str = "impute"
     stream: bool = False
-    standardize: bool = False
+    standardize: bool | None = None
+    test: float = 0.0
     validation: float = 0.0
     loss: str = "wasserstein"
     epsilon: float | None = None
@@ -79,10 +88,9 @@ class Settings(TrainingPlan):
         super().__post_init__()
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        if not 0 <= check_number("validation", self.validation) < 1:
-            raise ValueError(
-                f"validation must be at least 0 and less than 1, got {self.validation}"
-            )
+        for name in ("test", "validation"):
+            if not 0 <= check_number(name, share := getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be at least 0 and less than 1, got {share}")
         if self.loss == "kl" and (self.epsilon is not None or self.kl_weight is not None):
             raise ValueError("loss 'kl' takes neither epsilon nor kl_weight")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._precision import narrowed
+from wassloss.data._arrow import import_pyarrow, named_errors
 from wassloss.data._inputs import feature_tensor
-from wassloss.data.labels import numbers, shown
-from wassloss.data.table import DataWarning, columns, not_features
+from wassloss.data.labels import numbers
+from wassloss.data.table import Wanted, find_layout
 from wassloss.estimators.model_file import FittedModel, decide, one_line_errors, unpack
 from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_checked, read_config
 from wassloss.runs.settings import Settings
@@ -28,15 +28,16 @@ from wassloss.training.log import Record, parse_log, read_log
 class TrainedRun(FittedModel):
     """A run, ready to predict: columns, preprocessing, model, labels, metric.
 
-    ``X`` is features `(n, features)`: a tensor or an array in the order of the columns that the run
-    was trained on; or a data frame, whose columns are found by name, in any order.
+    ``X`` is features `(n, features)`: a tensor or an array in the order of `feature_names`; or a
+    data frame with the columns of the training table as they were, in any order.
 
     Attributes:
         metric: the ground metric, with the labels' names if they are known.
         model: in evaluation mode; takes standardised features.
         scaler: standardises them, or None.
         features: how many it takes.
-        feature_names: the columns that it was trained on, or None if they go by position.
+        feature_names: those that it was trained on, or None if they go by position.
+        raw: what becomes of the columns of a table, if it was trained on one.
         path: its directory.
         settings: what it was asked to do.
         config: the content of ``config.json``.
@@ -92,29 +93,17 @@ class TrainedRun(FittedModel):
         The most ``"probable"``, or those of ``"least_cost"``: the label, or for several the set,
         whose expected cost to the nearest of them is small.
         """
-        chosen = decide(self.logits(X).softmax(1), self.metric, k, decision)
-        found: NDArray[Any] = np.array(self.labels)[chosen.numpy()]
+        found: NDArray[Any] = np.array(self.labels)[self.chosen(X, k, decision)]
         return found
 
-    def check_columns(self, found: tuple[str, ...], source: str) -> None:
-        """Refuse data, called `source`, without the run's columns; warn about those not used."""
-        wanted = self.feature_names or ()
-        lacking = [name for name in wanted if name not in set(found)]
-        if lacking:
-            raise ValueError(
-                f"{source} lacks {columns(lacking)} that {self.path} was trained on; it has "
-                f"{shown(found, 10)}"
-            )
-        extra = [name for name in found if name not in set(wanted)]
-        if extra:
-            warnings.warn(
-                f"{source}: ignoring {columns(extra)}, which {self.path} was not trained on",
-                DataWarning,
-                stacklevel=2,
-            )
+    def chosen(self, X: Any, k: int, decision: str = "probable") -> NDArray[np.int64]:
+        """The places in `labels` of what :meth:`predict_top` answers."""
+        found: NDArray[np.int64]
+        found = decide(self.logits(X).softmax(1), self.metric, k, decision).numpy()
+        return found
 
     def _features(self, X: Any) -> Tensor:
-        """Finite floats in the order and the precision of training."""
+        """Finite floats in the order of training."""
         if hasattr(X, "columns") and hasattr(X, "to_numpy"):
             X = self._columns(X)
         features = feature_tensor(X)
@@ -123,16 +112,15 @@ class TrainedRun(FittedModel):
                 f"data must have {self.features} features, as {self.path} was trained on, got "
                 f"{features.shape[1]}"
             )
-        return narrowed("features", features, torch.float32)
+        narrow = narrowed("features", features, torch.float32)
+        return narrow if self.scaler is None else features  # which is narrowed when standardised
 
     def _columns(self, frame: Any) -> NDArray[Any]:
-        others = not_features(self.settings.label_column or "label")
-        by_name = {str(name): name for name in frame.columns if str(name) not in others}
-        if self.feature_names is not None:
-            self.check_columns(tuple(by_name), "X")
-            by_name = {name: by_name[name] for name in self.feature_names}
-        found: NDArray[Any] = frame[list(by_name.values())].to_numpy()
-        return found
+        wanted = Wanted(usual_label=self.settings.label_column, raw=self.columns, labelled=False)
+        table = import_pyarrow().Table.from_pandas(frame, preserve_index=False)
+        with named_errors("X"):
+            layout = find_layout(table.schema, wanted)
+            return self.columns.features(table.select(layout.feature_columns))
 
 
 def open_run(directory: str | os.PathLike[str], device: str = "cpu") -> TrainedRun:

@@ -1,0 +1,34 @@
+"""Rows to learn from and rows to judge by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
+
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows to judge by
+
+
+def held_out(
+    y: NDArray[Any] | None, rows: int, share: float, groups: NDArray[Any] | None, seed: int
+) -> Fold:
+    """Rows to train on and a share of them to hold out, with as many of each class as can be.
+
+    Rows of a group stay together; `y` is None where examples have several labels.
+    """
+    every = np.arange(rows)
+    try:
+        if groups is not None:
+            split = GroupShuffleSplit(1, test_size=share, random_state=seed)
+            train, held = next(iter(split.split(every, y, groups)))
+        else:
+            counts = np.array([0]) if y is None else np.unique(y, return_counts=True)[1]
+            few = counts.min() < 2 or len(counts) > min(share, 1 - share) * rows - 1
+            how = {"random_state": seed, "stratify": None if few else y}
+            train, held = train_test_split(every, test_size=share, **how)
+    except ValueError as error:
+        kept = "rows" if groups is None else f"rows in {len(np.unique(groups))} groups"
+        raise ValueError(f"a share of {share:g} cannot be held out of {rows} {kept}") from error
+    return np.sort(train), np.sort(held)

@@ -1,0 +1,175 @@
+"""`wassloss train` on tables as people have them: the same reading as `wassloss compare`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wassloss as wl
+from tests.cli.commands import failed, ok, wine_table
+from wassloss.runs import Settings
+from wassloss.runs.evaluation import inputs_for
+from wassloss.runs.reading import read_inputs
+
+pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
+
+WORDS = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
+QUICK = ("--steps", 300, "--batch-size", 40)
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wine_table(tmp_path_factory.mktemp("table") / "wine.csv")
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def written(path: Path, rows: list[dict[str, str]], order: list[str]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, order, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_from_a_table_as_it_is_to_predictions(wine: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done = ok("train", wine, *WORDS, "--test", 0.25, "--validation", 0.2, "--out", run, *QUICK)
+    assert "column 'id' looks like row numbers: drop it (--drop id)" in done.stderr
+    assert "test: 60 examples" in done.stdout
+    opened = wl.load(run)
+    assert opened.labels == ("poor", "fair", "good")
+    assert opened.feature_names == (
+        *("id", "acid", "acid is missing", "cellar=new", "cellar=old", "organic"),
+        *(f"maker=m{i}" for i in range(8)),
+    )
+    told = json.loads(ok("evaluate", run, "--json").stdout)
+    assert (told["part"], told["examples"]) == ("test", 60)
+    assert told["scores"] == pytest.approx(
+        json.loads((run / "scores.json").read_text())["parts"]["test"]["scores"]
+    )
+    assert told["scores"]["accuracy"] > 0.65
+
+    plain = ok("predict", run, wine, "--top", 2).stdout
+    rows = rows_of(wine)
+    order = ["organic", "id", "cellar", "acid", "maker"]
+    shuffled = written(tmp_path / "shuffled.csv", rows, order)
+    assert ok("predict", run, shuffled, "--top", 2).stdout == plain
+    frame = pytest.importorskip("pandas").read_csv(shuffled)
+    answers = [line.split(",")[1] for line in plain.splitlines()[1:]]
+    assert opened.predict(frame).tolist() == answers
+    # A level and a gap that training did not have; a column that is gone.
+    new = [{**rows[1], "cellar": "under water", "maker": "", "acid": "NA"}]
+    odd = written(tmp_path / "odd.csv", new, order)
+    assert len(ok("predict", run, odd).stdout.splitlines()) == 2
+    said = failed("predict", run, written(tmp_path / "few.csv", rows, order[:3]))
+    assert "few.csv cannot be read as data: it lacks the columns 'acid', 'maker' that" in said
+    said = failed("predict", run, written(tmp_path / "bad.csv", [{**rows[1], "acid": "x"}], order))
+    assert "bad.csv cannot be read as data: line 2, column 'acid': expected a number" in said
+
+
+def test_what_is_held_out_is_never_trained_on(wine: Path, tmp_path: Path) -> None:
+    asked: Any = {"label_column": "grade", "metric": "ordinal", "order": ("poor", "fair", "good")}
+    asked |= {"test": 0.25, "validation": 0.2, "drop": ("id",)}
+    data = read_inputs(Settings(str(wine), **asked)).in_file()
+    parts = {name: set(rows.tolist()) for name, rows in data.parts.items()}
+    assert {name: len(rows) for name, rows in parts.items()} == {
+        "train": 144,
+        "test": 60,
+        "validation": 36,
+    }
+    assert set.union(*parts.values()) == set(range(240))
+    # Other features of the rows held out do not change what is learned.
+    rows = rows_of(wine)
+    for row in parts["test"]:
+        rows[row] = {**rows[row], "organic": "True", "cellar": "old"}
+    other = written(tmp_path / "other.csv", rows, list(rows[0]))
+    words = (*WORDS, "--drop", "id,acid", "--test", 0.25, "--steps", 20)
+    for table, name in ((wine, "a"), (other, "b")):
+        ok("train", table, *words, "--out", tmp_path / name)
+    one, two = (wl.load(tmp_path / name).model.state_dict() for name in ("a", "b"))
+    assert all(bool((one[name] == two[name]).all()) for name in one)
+
+
+def test_groups_stay_together(wine: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ("--group", "maker", "--drop", "id", "--test", 0.25, "--validation", 0.2)
+    ok("train", wine, *WORDS, *words, "--out", run, *QUICK)
+    opened = wl.load(run)
+    assert not any("maker" in name for name in opened.feature_names)
+    inputs, part = inputs_for(opened)
+    assert part == "test"
+    makers = np.array([row["maker"] for row in rows_of(wine)])
+    of_part = {name: set(makers[rows.numpy()]) for name, rows in inputs.data.parts.items()}
+    together = [maker for own in of_part.values() for maker in own]
+    assert sorted(together) == sorted(set(makers))
+    assert all(of_part.values())
+
+
+def test_train_and_compare_read_alike(wine: Path, tmp_path: Path) -> None:
+    words = (*WORDS, "--drop", "id")
+    ok("train", wine, *words, "--out", tmp_path / "run", "--steps", 5)
+    ok("compare", wine, *words, "--jobs", 1, "--out", tmp_path / "cmp")
+    raw = wl.load(tmp_path / "run").raw
+    kept = json.loads((tmp_path / "cmp" / "table.json").read_text())["columns"]
+    assert json.loads(json.dumps(raw.state())) == kept
+
+
+def test_what_a_table_cannot_be(wine: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "run")
+    assert "--label-column grade?" in failed("train", wine, "--metric", "discrete", *out)
+    said = failed("train", wine, *WORDS, "--drop", "idd", *out)
+    assert "it lacks the column 'idd'; it has" in said
+    assert "did you mean 'id'?" in said
+    out = (*out, "--drop", "id")
+    assert "nothing may be missing" in failed("train", wine, *WORDS, "--missing", "error", *out)
+    assert "pass order, such as --order fair,good,poor" in failed("train", wine, *WORDS[:4], *out)
+    said = failed("train", wine, *WORDS, "--group", "maker", "--test", 0.99, *out)
+    assert "a share of 0.99 cannot be held out of 240 rows in 8 groups" in said
+    assert "drop is for tables" in failed("train", "clipart", *out)
+    assert not (tmp_path / "run").exists()
+
+
+def test_numbers_far_from_zero_keep_their_precision(tmp_path: Path) -> None:
+    """Seconds since 1970, a minute apart, are one number in single precision."""
+    lines = ["time,label", *(f"{1_700_000_000 + 60 * i},{'ab'[i >= 20]}" for i in range(40))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    run = tmp_path / "run"
+    ok("train", tmp_path / "t.csv", "--metric", "discrete", "--out", run, *QUICK)
+    told = json.loads(ok("evaluate", run, tmp_path / "t.csv", "--json").stdout)
+    assert told["scores"]["accuracy"] > 0.9
+
+
+def test_a_stream_is_standardised_as_a_table_in_memory(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 2)) * [1, 1000] + [0, 5000]
+    columns = {"b": x[:, 1], "a": x[:, 0], "id": np.arange(90), "label": (x[:, 0] > 0).astype(int)}
+    table = pa.table(columns)
+    folder, file = tmp_path / "folder", tmp_path / "all.parquet"
+    folder.mkdir()
+    pq.write_table(table, file)
+    pq.write_table(table.slice(0, 50), folder / "1.parquet")
+    pq.write_table(table.slice(50), folder / "2.parquet")
+    words = ("--metric", "discrete", "--drop", "id", "--steps", 200, "--batch-size", 30)
+    for source, name in ((file, "memory"), (folder, "stream")):
+        ok("train", source, *words, "--out", tmp_path / name)
+    memory, stream = (wl.load(tmp_path / name) for name in ("memory", "stream"))
+    np.testing.assert_allclose(stream.scaler.mean_, x[:, ::-1].mean(0))
+    np.testing.assert_allclose(stream.scaler.scale_, memory.scaler.scale_)
+    for run in (tmp_path / "memory", tmp_path / "stream"):
+        told = json.loads(ok("evaluate", run, file, "--json").stdout)
+        assert told["scores"]["accuracy"] > 0.9
+    said = failed("train", "--out", tmp_path / "memory", "--resume", "--drop", "a")
+    assert "was trained with drop ['id'], and cannot be continued with ['a']" in said
