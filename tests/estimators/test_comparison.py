@@ -40,6 +40,13 @@ def test_every_loss_with_every_decision(found: wl.estimators.Comparison) -> None
     assert found.candidates[0].versus.mean == 0
 
 
+def test_answers_are_those_of_the_rows_held_out(found: wl.estimators.Comparison) -> None:
+    assert found.labels == ["0", "1", "2", "3", "4"]
+    assert (found.truth == Y[found.held]).all()
+    for c in found.candidates:
+        assert (np.abs(c.guess - found.truth) == c.distance).all()
+
+
 def test_all_losses_have_as_many_settings() -> None:
     counts = {sum(len(alphas) for _, alphas in paths) for paths in comparison._PATHS.values()}
     assert counts == {8} == {len(comparison._MORE_ALPHAS)}

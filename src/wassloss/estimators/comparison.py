@@ -37,6 +37,7 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, and rows
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 _RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
+SAID = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
 CE, W, SOFT, RIDGE = "cross-entropy", "W + KL", "softened labels", "ridge, rounded"
 # Eight settings for each loss: two strengths of its own and four penalties, or eight penalties.
 _ALPHAS = (100.0, 10.0, 1.0, 0.1)
@@ -58,6 +59,7 @@ class Candidate:
     Attributes:
         settings: of the loss and the penalty.
         validation: the mean distance by which they were chosen.
+        guess: the label of each row held out, as its place in the metric.
         accuracy, distance, nll: of each row held out; a regression has no likelihood.
         versus: the difference in `distance` from cross-entropy's most probable labels.
     """
@@ -66,6 +68,7 @@ class Candidate:
     decision: str
     settings: dict[str, float]
     validation: float
+    guess: NDArray[np.int64] = field(repr=False)
     accuracy: NDArray[np.float64] = field(repr=False)
     distance: NDArray[np.float64] = field(repr=False)
     nll: NDArray[np.float64] | None = field(repr=False)
@@ -85,21 +88,24 @@ class Comparison:
         candidates: cross-entropy's most probable labels first.
         best: the classifier of least distance while tuning, fitted to all rows.
         rows: how many were trained on, and how many held out.
+        held: which rows were held out.
+        truth: their labels, as places in the metric.
     """
 
     candidates: tuple[Candidate, ...]
     best: WassersteinClassifier
     rows: tuple[int, int]
+    held: NDArray[np.int64] = field(repr=False)
+    truth: NDArray[np.int64] = field(repr=False)
 
     @property
     def answer(self) -> str:
         """The finding in a sentence."""
         plain, ours = self.candidates[0], self.ours
         decided = next(c for c in self.candidates if (c.loss, c.decision) == (CE, LEAST_COST))
-        said = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
         right = [f"{100 * c.accuracy.mean():.1f}" for c in (plain, ours)]
         return (
-            f"{said[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
+            f"{SAID[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
             f"{plain.distance.mean():.3g} with cross-entropy, {decided.distance.mean():.3g} if it "
             f"decides by least expected cost, and {ours.distance.mean():.3g} with the Wasserstein "
             f"loss ({self.change(ours)} %); accuracy {right[0]} % and {right[1]} %."
@@ -115,6 +121,12 @@ class Comparison:
         gap, before = candidate.versus, self.candidates[0].distance.mean() or np.nan
         mean, low, high = (100 * x / before for x in (gap.mean, gap.low, gap.high))
         return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels, in the metric's order."""
+        matched = self.best._labels
+        return [str(matched.classes[i]) for i in np.argsort(matched.places)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """A header and a row for each candidate, in words."""
@@ -212,7 +224,8 @@ def compare(
         found.append(work.ridge(found[0].distance))
     best = _with(whole, chosen.settings)
     best.decision = _RULE[chosen.decision]
-    return Comparison(tuple(found), best.fit(X, y), (len(train), len(held)))
+    truth = whole._labels.places_of(target[held])
+    return Comparison(tuple(found), best.fit(X, y), (len(train), len(held)), held, truth)
 
 
 @dataclass(frozen=True)
@@ -307,7 +320,7 @@ class _Work:
         off = self.distance[guess, truth]
         gap = paired_difference(off - (off if reference is None else reference), self.groups)
         right = (guess == truth).astype(np.float64)
-        return Candidate(name, decision, settings, validation, right, off, nll, gap)
+        return Candidate(name, decision, settings, validation, guess, right, off, nll, gap)
 
 
 def _held_out(y: NDArray[Any], share: float, groups: NDArray[np.int64] | None, seed: int) -> Fold:
