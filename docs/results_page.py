@@ -348,7 +348,10 @@ def percent(gap: Mapping[str, float], base: float) -> str:
 
 def markdown(head: list[str], rows: list[list[Any]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    cells = ([str(cell).replace("|", "∣") for cell in line] for line in lines)
+    # A number and its % stay on one line.
+    cells = (
+        [str(cell).replace("|", "∣").replace(" %", "\u00a0%") for cell in line] for line in lines
+    )
     return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 

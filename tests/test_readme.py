@@ -57,12 +57,45 @@ def test_blocks_run(
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as a code host makes them."""
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere_on_a_code_host(page: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", prose):
-        if not link.startswith(("http", "#")):
-            assert (page.parent / link.partition("#")[0]).exists(), f"{page}: {link}"
+        if link.startswith("http"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page}: {link}"
+
+
+def test_no_two_pages_have_one_title() -> None:
+    titles = [
+        re.search(r"^# (.*)$", page.read_text(), flags=re.MULTILINE)[1]
+        for page in (ROOT / "docs").rglob("*.md")
+    ]
+    assert len(titles) == len(set(titles))
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    check = runpy.run_path(str(ROOT / "docs" / "check_links.py"))["dead_links"]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "index.html").write_text('<h1 id="top">A</h1><a href="../b.html#here">b</a>')
+    (tmp_path / "b.html").write_text(
+        '<p id="here"><a href="a/#top"></a><a href="#here"></a><a href="https://nowhere"></a>'
+    )
+    assert check(tmp_path) == []
+    (tmp_path / "c.html").write_text(
+        '<a href="b.html#there"></a><img src="no.png"><a href="#x"></a><a href="b.html"></a>'
+    )
+    assert check(tmp_path) == ["c.html: #x", "c.html: b.html#there", "c.html: no.png"]
 
 
 @pytest.fixture
