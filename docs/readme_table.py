@@ -27,6 +27,14 @@ LIBRARIES = {
     "OTT": "JAX; large single problems, low rank, Gromov-Wasserstein",
     "GeomLoss": "point clouds and images of millions of points",
 }
+NETWORKS = {
+    "tiny-imagenet-450": "Tiny ImageNet, 450 images per class, ResNet-18",
+    "tiny-imagenet-50": "Tiny ImageNet, 50 images per class, ResNet-18",
+    "definitions-transformer": "10 000 of WordNet's definitions, transformer",
+    "definitions-3000": "3000 of them, bag of words",
+    "definitions-10000": "10 000, bag of words",
+    "definitions-40000": "40 000, bag of words",
+}
 LOSSES = {  # as the experiment calls them, and what one would write
     "ce": "`CrossEntropyLoss()`",
     "least cost: ce": "`CrossEntropyLoss()`, then `least_cost_label`",
@@ -80,6 +88,35 @@ def both(results: dict[str, Any], title: str, library: str) -> str:
     whole, by_hand = (times(results, title, library, by_hand=hand) for hand in (False, True))
     neither = whole == by_hand and "×" not in whole
     return f"{whole}, nor by hand" if neither else f"{whole}; by hand {by_hand}"
+
+
+def networks() -> list[str]:
+    """What swapping the loss did: bold is better, and italic worse, outside the interval."""
+    found = json.loads((HERE / "results" / "networks.json").read_text())["found"]["untouched"]
+    lines = [
+        "| cross-entropy → Wasserstein | mean distance | accuracy | NLL | calibration error |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for key, name in NETWORKS.items():
+        of = found[key]
+
+        def shown(score: str, form: str, unit: float = 1, of: dict[str, Any] = of) -> str:
+            before, after = (mean_of(of, loss, score) or 0.0 for loss in ("ce", "default"))
+            gap = of["differences"]["default − ce"].get(score, {"low": 0.0, "high": 0.0})
+            low, high = sorted(
+                (1 if score == "right" else -1) * gap[end] for end in ("low", "high")
+            )
+            mark = "**" if low > 0 else "*" if high < 0 else ""
+            return f"{form.format(unit * before)} → {mark}{form.format(unit * after)}{mark}"
+
+        cells = [
+            shown("distance", "{:.2f}"),
+            shown("right", "{:.1f} %", unit=100),
+            shown("nll", "{:.2f}"),
+            shown("ece", "{:.3f}"),
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
 
 
 def training() -> list[str]:
@@ -163,7 +200,8 @@ def solving() -> list[str]:
 
 def tables(text: str) -> str:
     """The README with its tables replaced."""
-    for name, lines in (("training", training()), ("solving", solving())):
+    made = {"networks": networks(), "training": training(), "solving": solving()}
+    for name, lines in made.items():
         begin = f"<!-- made by docs/readme_table.py: {name} -->"
         start = text.index(begin) + len(begin)
         end = text.index(END, start)
@@ -175,7 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put them into the README")
     if not parser.parse_args().write:
-        print("\n".join([*training(), "", *solving()]))
+        print("\n".join([*networks(), "", *training(), "", *solving()]))
         return
     partial = README.with_suffix(".partial")
     partial.write_text(tables(README.read_text()))
