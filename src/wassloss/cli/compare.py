@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 import torch
 import typer
-from numpy.typing import NDArray
 
 from wassloss import __version__
 from wassloss._files import write_file
+from wassloss.cli._comparison_report import write_comparison
 from wassloss.cli._terminal import option, say, table
 from wassloss.cli.metric import label_list
 from wassloss.data.raw_table import RawTable, read_raw_table
 from wassloss.estimators import Comparison, WassersteinClassifier, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.ground import GroundMetric, load
-from wassloss.report.gains import Gains, Mistake, Point, most_mended, write_gains
 
 if TYPE_CHECKING:
     import pyarrow
 
 EXAMPLE = "Example: wassloss compare wine.csv --label-column grade --metric ordinal --out cmp"
 TABLE, MODEL, REPORT, FOUND = "table.json", "model.safetensors", "report.html", "comparison.json"
-_SHOWN = 4  # columns of a row in the report
 
 
 def compare_table(
@@ -88,7 +86,7 @@ def compare_table(
             random_state=seed,
         )
     _keep(found, raw, label_column, out)
-    write_gains(_gains(found, read.select(kept[:_SHOWN])), out / REPORT)
+    write_comparison(found, raw, data, out / REPORT)
     header, rows = found.table()
     say(f"\n{found.answer}\n")
     say(table("", header, rows, numbers=0, gap=1))
@@ -112,52 +110,6 @@ def _keep(found: Comparison, raw: RawTable, label_column: str, out: Path) -> Non
     write_file(
         out / FOUND,
         json.dumps({"answer": found.answer, "header": header, "rows": rows}, indent=1).encode(),
-    )
-
-
-def _gains(found: Comparison, shown: pyarrow.Table) -> Gains:
-    """The report; `shown` has the columns that a mistake is shown by."""
-    first, ours = found.candidates[0], found.ours
-    off = first.distance, ours.distance
-    labels = found.labels
-
-    def mistakes(places: NDArray[np.int64]) -> list[Mistake]:
-        rows = found.held[places]
-        return [
-            Mistake(
-                f"row {row}",
-                ", ".join(f"{k} {'missing' if v is None else v}" for k, v in values.items()),
-                labels[found.truth[i]],
-                (labels[first.guess[i]], labels[ours.guess[i]]),
-            )
-            for i, row, values in zip(places, rows, shown.take(rows).to_pylist(), strict=True)
-        ]
-
-    header, rows = found.table()
-    return Gains(
-        answer=found.answer,
-        header=header,
-        rows=rows,
-        notes=[
-            f"{found.rows[0]} rows to learn from; {found.rows[1]} rows, on which nothing was "
-            "chosen, to judge by. Each loss has eight settings, chosen by the mean distance in "
-            "cross-validation.",
-            "Changes are relative to cross-entropy's most probable labels, with 95 % intervals "
-            "over the rows held out; “unclear” means that the interval includes 0.",
-            f"The saved model is {found.best!r}.",
-        ],
-        names=(f"{first.loss}, {first.decision} label", f"{ours.loss}, {ours.decision} label"),
-        metric=found.best.metric_,
-        labels=labels,
-        truth=found.truth,
-        guesses=(first.guess, ours.guess),
-        points=[
-            Point(c.loss, c.decision, float(c.accuracy.mean()), float(c.distance.mean()))
-            for c in found.candidates
-        ],
-        unit="row",
-        mended=mistakes(most_mended(*off)),
-        made=mistakes(most_mended(*off[::-1])),
     )
 
 
