@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.data.raw_table import RawTable, read_raw_table
+from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison
 from wassloss.report.gains import Gains, Mistake, Point, most_mended, write_gains
-
-if TYPE_CHECKING:
-    import pyarrow
 
 _SHOWN = 4  # columns of a row
 
 
-def write_comparison(found: Comparison, raw: RawTable, data: Path, path: Path) -> None:
-    """Write the page about what was found in the table in `data`."""
-    shown = [column.name for column in raw.columns[:_SHOWN]]
-    write_gains(_gains(found, read_raw_table(data).select(shown)), path)
+def write_comparison(
+    found: Comparison, raw: RawTable, features: NDArray[np.floating], path: Path
+) -> None:
+    """Write the page about what was found with the features of a table."""
+    write_gains(_gains(found, raw, features), path)
 
 
-def _gains(found: Comparison, shown: pyarrow.Table) -> Gains:
-    """What the page shows; `shown` has the columns that a mistake is shown by."""
+def described(raw: RawTable, features: NDArray[np.floating]) -> str:
+    """The first columns of a row in words, from its features."""
+    words, start = [], 0
+    for column in raw.columns[:_SHOWN]:
+        own = features[start : start + len(column.features)]
+        start += len(column.features)
+        if column.kind == "category":
+            value = column.levels[own.argmax()] if own.any() else "missing"
+        else:
+            value = "missing" if column.gaps and own[1] else f"{own[0]:.4g}"
+        words.append(f"{column.name} {value}")
+    return ", ".join(words)
+
+
+def _gains(found: Comparison, raw: RawTable, features: NDArray[np.floating]) -> Gains:
     first, ours = found.candidates[0], found.ours
     off = first.distance, ours.distance
     labels = found.labels
 
     def mistakes(places: NDArray[np.int64]) -> list[Mistake]:
-        rows = found.held[places]
         return [
             Mistake(
-                f"row {row}",
-                ", ".join(f"{k} {'missing' if v is None else v}" for k, v in values.items()),
+                f"row {found.held[i]}",
+                described(raw, features[found.held[i]]),
                 labels[found.truth[i]],
                 (labels[first.guess[i]], labels[ours.guess[i]]),
             )
-            for i, row, values in zip(places, rows, shown.take(rows).to_pylist(), strict=True)
+            for i in places
         ]
 
     header, rows = found.table()

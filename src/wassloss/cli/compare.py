@@ -68,6 +68,7 @@ def compare_table(
     unused = {label_column, *_names(drop), *_names(group)}
     kept = [n for n in _names(features) or read.column_names if n not in unused]
     raw = RawTable.of(read.select(kept), missing)
+    x = raw.features(read)
     y = labels if isinstance(labels[0], str) else labels.astype(type(labels[0]))
     say(f"{read.num_rows} rows, {len(raw.feature_names)} features, {len(set(y.tolist()))} labels")
     say("tuning cross-entropy, W + KL and softened labels, eight settings each")
@@ -75,7 +76,7 @@ def compare_table(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
         found = compare(
-            raw.features(read),
+            x,
             y,
             _metric(metric),
             classes=label_list(order) if order else None,
@@ -86,7 +87,7 @@ def compare_table(
             random_state=seed,
         )
     _keep(found, raw, label_column, out)
-    write_comparison(found, raw, data, out / REPORT)
+    write_comparison(found, raw, x, out / REPORT)
     header, rows = found.table()
     say(f"\n{found.answer}\n")
     say(table("", header, rows, numbers=0, gap=1))
