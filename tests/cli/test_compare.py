@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import failed, ok
-from wassloss.cli._comparison_report import described
-from wassloss.data.raw_table import Column, RawTable
 
 NAMES = ["poor", "fair", "good"]
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
@@ -91,17 +89,3 @@ def test_mistakes_of_users(wine: Path, tmp_path: Path) -> None:
     said = failed("compare", wine, *WORDS, "--missing", "error", "--drop", "id")
     assert "column 'acid' must have no gaps" in said
     assert not (tmp_path / "x").exists()
-
-
-def test_rows_are_described_by_their_columns() -> None:
-    columns = (
-        Column("acid", "number", gaps=True),
-        Column("cellar", "category", levels=("new", "old")),
-    )
-    raw = RawTable((*columns, Column("organic", "number")))
-    rows = np.array([[1.23456, 0, 0, 1, 1], [0.5, 1, 1, 0, 0], [3, 0, 0, 0, 1]])
-    assert [described(raw, row) for row in rows] == [
-        "acid 1.235, cellar old, organic 1",
-        "acid missing, cellar new, organic 0",
-        "acid 3, cellar missing, organic 1",
-    ]
