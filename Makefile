@@ -103,7 +103,8 @@ format: $(READY)  ## format the code and apply safe lint fixes
 .PHONY: docs
 docs: $(READY)  ## build the documentation, gallery included, into build/docs
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[docs]'
-	OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
+	OMP_WAIT_POLICY=passive $(BIN)/python -m sphinx -W -E --keep-going -q -d build/doctrees docs build/docs
+	$(BIN)/python docs/check_links.py build/docs
 	@echo "Open build/docs/index.html"
 
 .PHONY: reproduce

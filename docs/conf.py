@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import version as installed
+from itertools import chain
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -123,29 +125,62 @@ def _mathml(as_block):
     return visit, None
 
 
+# Pages that stand below another one in the navigation.
+_BELOW = {
+    "data": ["datasheets/clipart", "datasheets/definitions", "tags"],
+    "results/README": ["results/NOTES"],
+    "performance": ["benchmarks/README"],
+    "benchmarks/README": ["benchmarks/cpu", "benchmarks/cuda", "benchmarks/cuda-50-dimensions"],
+}
+
+
+def _list_below(app, page, source):
+    """Append the pages that stand below this one to its contents."""
+    if page in _BELOW:
+        source[0] += _toctree(f"/{name}" for name in _BELOW[page])
+
+
+def _toctree(names, caption=""):
+    entries = "\n".join(names)
+    return f"\n```{{toctree}}\n:hidden:\n{caption}\n{entries}\n```\n"
+
+
+def _show_dark_pictures(app, page, source):
+    """A drawing that has a version for dark pages is shown in both."""
+
+    def both(match):
+        alt, light = match.groups()
+        dark = light.replace(".svg", "-dark.svg")
+        if not (Path(app.srcdir) / Path(page).parent / dark).exists():
+            return match[0]
+        return "\n".join(
+            f"```{{image}} {path}\n:alt: {alt}\n:class: {when}\n```\n"
+            for path, when in ((light, "only-light"), (dark, "only-dark"))
+        )
+
+    source[0] = re.sub(r"^!\[(.*?)\]\((\S+\.svg)\)$", both, source[0], flags=re.MULTILINE)
+
+
 def _list_the_rest(app, page, source):
     """Append pages that the front page does not name to its contents."""
     if page != "index":
         return
-    named = set(source[0].splitlines())
-    folders = {line.removesuffix("/*") for line in named if line.endswith("/*")} | {
-        "api",
-        "gallery",
-    }
+    named = {"index", "sg_execution_times", *source[0].splitlines(), *chain(*_BELOW.values())}
     rest = [
         name
-        for name in sorted(app.env.found_docs - named - {"index", "sg_execution_times"})
-        if name.split("/")[0] not in folders
+        for name in sorted(app.env.found_docs - named)
+        if name.split("/")[0] not in ("api", "gallery")
     ]
     if rest:
-        entries = "\n".join(rest)
-        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: More\n\n{entries}\n```\n"
+        source[0] += _toctree(rest, ":caption: More\n")
 
 
 def setup(app):
     """Called by Sphinx."""
     app.connect("source-read", _link_to_the_gallery)
+    app.connect("source-read", _list_below)
     app.connect("source-read", _list_the_rest)
+    app.connect("source-read", _show_dark_pictures)
     app.add_html_math_renderer("mathml", _mathml(as_block=False), _mathml(as_block=True))
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-bases", _name_public_bases)

@@ -1,4 +1,4 @@
-"""The README's tables of alternatives, from the benchmark JSON.
+"""The README's tables of alternatives, from the JSON of experiments and benchmarks.
 
 `python docs/readme_table.py` prints them, and `--write` puts them into the README. A test compares
 the two, so that the README follows new benchmark results.
@@ -10,35 +10,43 @@ import argparse
 import json
 import math
 import statistics
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
-BEGIN, END = "<!-- made by docs/readme_table.py: begin -->", "<!-- end -->"
+END = "<!-- end -->"
 
-STEP = "10 training steps, linear model of 1280 features"
 SPARSE = "entropic: K=1000 B=100 s=5 ε=0.02"
-CASES = {  # where: (file, the group of a training step, the group of a solve)
-    "2-core CPU": ("cpu.json", f"{STEP}: K=1000 B=100 s=5 ε=0.02", f"{SPARSE} float64 tol=1e-06"),
-    "H200": (
-        "cuda.json",
-        f"{STEP}, CUDA graph: K=1000 B=100 s=5 ε=0.02",
-        f"{SPARSE} float64 tol=1e-06",
-    ),
-}
+SOLVE = f"{SPARSE} float64 tol=1e-06"
+MACHINES = {"2-core CPU": "cpu.json", "H200": "cuda.json"}
 LIBRARIES = {
     "POT": "the reference for optimal transport of every kind",
     "OTT": "JAX; large single problems, low rank, Gromov-Wasserstein",
     "GeomLoss": "point clouds and images of millions of points",
 }
-OBJECTIVES = {
-    "cross-entropy": ("all mistakes are equally bad", "`CrossEntropyLoss`"),
-    "label smoothing": (
-        "the same, with less confident predictions",
-        "`CrossEntropyLoss(label_smoothing=…)`",
-    ),
-    "squared EMD": ("ordered labels; differences of cumulative sums, squared", "squared EMD"),
+NETWORKS = {
+    "tiny-imagenet-450": "Tiny ImageNet, 450 images per class, ResNet-18",
+    "tiny-imagenet-50": "Tiny ImageNet, 50 images per class, ResNet-18",
+    "definitions-transformer": "10 000 of WordNet's definitions, transformer",
+    "definitions-3000": "3000 of them, bag of words",
+    "definitions-10000": "10 000, bag of words",
+    "definitions-40000": "40 000, bag of words",
+}
+LOSSES = {  # as the experiment calls them, and what one would write
+    "ce": "`CrossEntropyLoss()`",
+    "least cost: ce": "`CrossEntropyLoss()`, then `least_cost_label`",
+    "smoothing": "`CrossEntropyLoss(label_smoothing=…)`",
+    "hxe": "hierarchical cross-entropy (HXE)",
+    "corn": "CORN",
+    "emd2": "squared EMD + KL",
+    "ridge": "ridge regression, rounded",
+    "soft": "soft labels: `transport_weight=0, softening=…`",
+    "expected": 'expected cost + KL: `regularizer="product"`',
+    "w": "**`WassersteinLoss(metric)`**",
+    "least cost: w": "**`WassersteinLoss(metric)`, then `least_cost_label`**",
 }
 
 
@@ -82,64 +90,133 @@ def both(results: dict[str, Any], title: str, library: str) -> str:
     return f"{whole}, nor by hand" if neither else f"{whole}; by hand {by_hand}"
 
 
-def step_ratio(results: dict[str, Any], title: str) -> float:
-    seconds = {m["contender"]: median(m) for m in group_of(results, title)["measurements"]}
-    return seconds["WassersteinLoss + 0.1 KL"] / seconds["CrossEntropyLoss"]
-
-
-def mean_distance(counts: list[list[int]]) -> float:
-    """The mean distance of the guesses over all splits, in grades."""
-    total = [sum(column) for column in zip(*counts, strict=True)]
-    return sum(off * count for off, count in enumerate(total)) / sum(total)
-
-
-def table() -> str:
-    off_by = json.loads((HERE / "figures" / "alternatives.json").read_text())["off_by"]
-    distance = {name: mean_distance(counts) for name, counts in off_by.items()}
-    runs = {
-        where: (json.loads((HERE / "benchmarks" / file).read_text()), step, solve)
-        for where, (file, step, solve) in CASES.items()
-    }
+def networks() -> list[str]:
+    """What swapping the loss did: bold is better, and italic worse, outside the interval."""
+    found = json.loads((HERE / "results" / "networks.json").read_text())["found"]["untouched"]
     lines = [
-        "| loss | when | distance from the truth, over ours | "
-        + " | ".join(f"training step over ours, {where}" for where in runs)
-        + " |",
-        "| --- | --- | ---: | ---: | ---: |",
+        "| cross-entropy → Wasserstein | mean distance | accuracy | NLL | calibration error |",
+        "| --- | --- | --- | --- | --- |",
     ]
-    for objective, (purpose, name) in OBJECTIVES.items():
-        off = f"{distance[objective] / distance['Wasserstein']:.2f} ×"
+    for key, name in NETWORKS.items():
+        of = found[key]
+
+        def shown(score: str, form: str, unit: float = 1, of: dict[str, Any] = of) -> str:
+            before, after = (mean_of(of, loss, score) or 0.0 for loss in ("ce", "default"))
+            gap = of["differences"]["default − ce"].get(score, {"low": 0.0, "high": 0.0})
+            low, high = sorted(
+                (1 if score == "right" else -1) * gap[end] for end in ("low", "high")
+            )
+            mark = "**" if low > 0 else "*" if high < 0 else ""
+            return f"{form.format(unit * before)} → {mark}{form.format(unit * after)}{mark}"
+
         cells = [
-            f"{1 / step_ratio(run, step):.2f} ×" if objective == "cross-entropy" else "not timed"
-            for run, step, _ in runs.values()
+            shown("distance", "{:.2f}"),
+            shown("right", "{:.1f} %", unit=100),
+            shown("nll", "{:.2f}"),
+            shown("ece", "{:.3f}"),
         ]
-        lines.append(f"| {name} | {purpose} | {off} | {' | '.join(cells)} |")
-    lines += [
-        "",
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def training() -> list[str]:
+    """Losses tuned alike: how long a step takes, and medians over sets of what is gained."""
+    found = json.loads((HERE / "results" / "networks.json").read_text())["found"]["tuned"]
+    kinds = Counter(each["kind"] for each in found.values())
+    lines = [
+        f"| loss | training step | distance, {kinds['taxonomy']} taxonomies "
+        f"| distance, {kinds['ordered']} ordered | accuracy | NLL |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for key, name in LOSSES.items():
+        cells = [
+            over_sets(found, ("taxonomy", "ordered"), key, step, "{:.1f} ×"),
+            over_sets(found, ("taxonomy",), key, relative("distance"), "{:+.1f} %"),
+            over_sets(found, ("ordered",), key, relative("distance"), "{:+.1f} %"),
+            over_sets(found, ("taxonomy", "ordered"), key, more_right, "{:+.1f}"),
+            over_sets(found, ("taxonomy", "ordered"), key, relative("nll"), "{:+.1f} %"),
+        ]
+        shown = ["1", "0", "0", "0", "0"] if key == "ce" else cells
+        lines.append(f"| {name} | {' | '.join(shown)} |")
+    return lines
+
+
+Of = Callable[[dict[str, Any], str], float | None]
+
+
+def over_sets(found: dict[str, Any], kinds: tuple[str, ...], loss: str, of: Of, form: str) -> str:
+    """The median over the sets of these kinds that the loss was trained on."""
+    values = [
+        value
+        for each in found.values()
+        if each["kind"] in kinds and loss in each["scores"]
+        if (value := of(each, loss)) is not None
+    ]
+    return form.format(statistics.median(values)).replace("-0.0", "+0.0") if values else ""
+
+
+def step(of: dict[str, Any], loss: str) -> float | None:
+    """The time of a training step, relative to cross-entropy's; a regression has no steps."""
+    return of["milliseconds"][loss] / of["milliseconds"]["ce"] or None
+
+
+def relative(score: str) -> Of:
+    """The change of a score against cross-entropy's, in per cent."""
+
+    def change(of: dict[str, Any], loss: str) -> float | None:
+        own, before = (mean_of(of, key, score) for key in (loss, "ce"))
+        return own and before and 100 * (own / before - 1)
+
+    return change
+
+
+def more_right(of: dict[str, Any], loss: str) -> float | None:
+    """Right answers more than cross-entropy's, in points."""
+    own, before = (mean_of(of, key, "right") for key in (loss, "ce"))
+    return None if own is None or before is None else 100 * (own - before)
+
+
+def mean_of(of: dict[str, Any], loss: str, score: str) -> float | None:
+    """A score of a loss over the seeds, if it has it."""
+    scores, decided = of["scores"][loss], f"least cost: {score}"
+    found = scores.get(decided if loss.startswith("least cost") and decided in scores else score)
+    return statistics.fmean(found) if found else None
+
+
+def solving() -> list[str]:
+    """Libraries: how long each takes to the same error."""
+    runs = [json.loads((HERE / "benchmarks" / file).read_text()) for file in MACHINES.values()]
+    lines = [
         "| library | when | "
-        + " | ".join(f"time to solve over ours, {where}" for where in runs)
+        + " | ".join(f"time to solve over ours, {where}" for where in MACHINES)
         + " |",
         "| --- | --- | ---: | ---: |",
     ]
     for library, purpose in LIBRARIES.items():
-        cells = [both(run, solve, library) for run, _, solve in runs.values()]
+        cells = [both(run, SOLVE, library) for run in runs]
         lines.append(f"| {library} | {purpose} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return lines
 
 
-def readme_with(new: str, text: str) -> str:
+def tables(text: str) -> str:
     """The README with its tables replaced."""
-    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return f"{text[:start]}\n{new}\n{text[end:]}"
+    made = {"networks": networks(), "training": training(), "solving": solving()}
+    for name, lines in made.items():
+        begin = f"<!-- made by docs/readme_table.py: {name} -->"
+        start = text.index(begin) + len(begin)
+        end = text.index(END, start)
+        text = "\n".join([text[:start], *lines, text[end:]])
+    return text
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put them into the README")
     if not parser.parse_args().write:
-        print(table())
+        print("\n".join([*networks(), "", *training(), "", *solving()]))
         return
     partial = README.with_suffix(".partial")
-    partial.write_text(readme_with(table(), README.read_text()))
+    partial.write_text(tables(README.read_text()))
     partial.replace(README)
 
 

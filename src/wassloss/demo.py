@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from wassloss.data import Definitions, definitions
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
-from wassloss.report.gains import Gains, Mistake, write_gains
-from wassloss.scores import paired_difference, top_k_cost
+from wassloss.report.gains import Gains, Mistake, Point, most_mended, write_gains
+from wassloss.scores import least_cost_label, paired_difference, top_k_cost
 from wassloss.training import TrainingPlan, train
 
 CE, W = "cross-entropy", "Wasserstein"
 _TEST, _TRAIN, _WORDS = 10_000, 3000, 40  # definitions, definitions, words of each
 _GRAVE = 0.9  # of the largest distance, from which on a mistake is called grave
-_SHOWN = 5  # mistakes of each kind
 _SHORT = 60  # letters of a definition that is shown
 # Of each score: what it is, whether more is better, how it is shown.
 _SCORES = {
@@ -143,10 +142,13 @@ def _gains(
             f"[{low:+.1f}, {high:+.1f}]",
             gap.verdict(more),
         ])  # fmt: skip
-    first = [p[0].argmax(1) for p in chances.values()]
+    guesses = {name: torch.stack([p.argmax(1) for p in each]) for name, each in chances.items()}
+    best_bets = {
+        name: torch.stack([least_cost_label(p, data.metric) for p in each])
+        for name, each in chances.items()
+    }
+    first = [each[0] for each in guesses.values()]
     off = [distance[guess, truth].numpy() for guess in first]
-    milder = _mistakes(data, test, truth, first, off)
-    worse = _mistakes(data, test, truth, first, off[::-1])
     seeds = len(chances[CE])
     notes = [
         f"{_TRAIN} definitions of nouns to learn from and {_TEST} others to judge by, in "
@@ -168,9 +170,23 @@ def _gains(
         rows=rows,
         notes=notes,
         names=(CE, W),
-        distances=[np.concatenate([run["distance"] for run in runs]) for runs in scores.values()],
-        milder=milder,
-        worse=worse,
+        metric=data.metric,
+        labels=data.metric.labels or (),
+        truth=truth.repeat(seeds).numpy(),
+        guesses=(guesses[CE].flatten().numpy(), guesses[W].flatten().numpy()),
+        points=[
+            Point(
+                name,
+                decision,
+                float((each == truth).double().mean()),
+                float(distance[each, truth].double().mean()),
+            )
+            for decision, answers in (("probable", guesses), ("least cost", best_bets))
+            for name, each in answers.items()
+        ],
+        unit="definition",
+        mended=_mistakes(data, test, truth, first, off),
+        made=_mistakes(data, test, truth, first, off[::-1]),
     )
 
 
@@ -210,8 +226,7 @@ def _mistakes(
     """Short definitions that both get wrong, with the largest gain from `off[0]` to `off[1]`."""
     labels = data.metric.labels or ()
     short = np.array([len(data.texts[row]) <= _SHORT for row in test.tolist()])
-    gain = np.where(short & (off[1] > 0), off[0] - off[1], -np.inf)
-    order = np.argsort(-gain, kind="stable")[:_SHOWN]
+    shown = np.flatnonzero(short & (off[1] > 0))
     return [
         Mistake(
             data.words[test[i]],
@@ -219,7 +234,7 @@ def _mistakes(
             labels[int(truth[i])],
             (labels[int(first[0][i])], labels[int(first[1][i])]),
         )
-        for i in order.tolist()
+        for i in shown[most_mended(off[0][shown], off[1][shown])].tolist()
     ]
 
 

@@ -33,6 +33,8 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     found = json.loads((out / "comparison.json").read_text())
     page = (out / "report.html").read_text()
     assert found["answer"] in page
+    for name in ("distances", "frontier", "mended", "made", "confusion", "scores"):
+        assert f'<section id="{name}">' in page
     assert len(found["rows"]) == 7
 
     plain = ok("predict", out, wine, "--top", 2).stdout.splitlines()

@@ -65,7 +65,7 @@ def demo(
     found, report = run_demo(out, seeds, quick, say)
     say(f"\n{found.answer}")
     say(table("", list(found.header), [list(row) for row in found.rows], numbers=4, gap=1))
-    for title, mistakes in (("Milder mistakes", found.milder), ("Worse mistakes", found.worse)):
+    for title, mistakes in (("Milder mistakes", found.mended), ("Worse mistakes", found.made)):
         say(f"\n{title}, where both are wrong:")
         for mistake in mistakes:
             ce, w = mistake.guesses

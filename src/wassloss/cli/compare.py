@@ -13,12 +13,12 @@ import typer
 
 from wassloss import __version__
 from wassloss._files import write_file
+from wassloss.cli._comparison_report import write_comparison
 from wassloss.cli._tables import HELP, PARSERS
 from wassloss.cli._terminal import option, progress_bar, say, table
 from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison, WassersteinClassifier, compare
 from wassloss.estimators.base import FitWarning
-from wassloss.report.gains import Gains, write_gains
 from wassloss.runs import Settings
 from wassloss.runs.inputs import labels_of
 from wassloss.runs.reading import read_inputs
@@ -76,6 +76,7 @@ def compare_table(
                 progress=progress,
             )
         _keep(found, inputs.columns, label_column, out)
+        write_comparison(found, inputs.columns, given.features.numpy(), out / REPORT)
     except KeyboardInterrupt:
         done = len(list(kept_pieces.glob("*.json")))
         say(
@@ -106,23 +107,4 @@ def _keep(found: Comparison, raw: RawTable, label_column: str | None, out: Path)
     write_file(
         out / FOUND,
         json.dumps({"answer": found.answer, "header": header, "rows": rows}, indent=1).encode(),
-    )
-    first, ours = found.candidates[0], found.ours
-    write_gains(
-        Gains(
-            answer=found.answer,
-            header=header,
-            rows=rows,
-            notes=[
-                f"{found.rows[0]} rows to learn from; {found.rows[1]} rows, on which nothing was "
-                "chosen, to judge by. Each loss has eight settings, chosen by the mean distance in "
-                "cross-validation.",
-                "Changes are relative to cross-entropy's most probable labels, with 95 % intervals "
-                "over the rows held out; “unclear” means that the interval includes 0.",
-                f"The saved model is {found.best!r}.",
-            ],
-            names=(f"{first.loss}, {first.decision} label", f"{ours.loss}, {ours.decision} label"),
-            distances=[first.distance, ours.distance],
-        ),
-        out / REPORT,
     )

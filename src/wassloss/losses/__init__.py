@@ -8,7 +8,7 @@
 =========================================  =====================================================
 
 Gradients are first-order and come from the optimum of each solve. A solve that does not reach its
-tolerance raises a :class:`~wassloss.ConvergenceWarning`.
+tolerance raises a :class:`~wassloss.transport.ConvergenceWarning`.
 
 Keywords shared by all of them:
 

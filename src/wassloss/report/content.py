@@ -14,6 +14,7 @@ from torch import Tensor
 
 from wassloss._checks import check_seed
 from wassloss.data.streaming import Batch
+from wassloss.estimators.comparison import SAID
 from wassloss.ground import GroundMetric
 from wassloss.runs import TrainedRun
 from wassloss.runs.evaluation import ExampleScores, evaluate, inputs_for, nearest_true
@@ -66,6 +67,19 @@ class Report:
     mass: MassByDistance
     examples: list[Example]  # of the first two runs
     subtitle: str  # what they are judged on
+
+    @property
+    def answer(self) -> str:
+        """The finding in a sentence."""
+        costs = [scores.mean("top1_cost") for scores in self.scores]
+        far = [f"{cost:.3g} with {name}" for cost, name in zip(costs, self.names, strict=True)]
+        found = f"the first guess is on average {' and '.join(far)} from the nearest true label"
+        if not self.differences:
+            return f"{found[0].upper()}{found[1:]}."
+        gap = self.differences["top1_cost"]
+        share = [f"{100 * x / (costs[0] or np.nan):+.1f}" for x in (gap.mean, gap.low, gap.high)]
+        said = SAID[gap.verdict(more_is_better=False)]
+        return f"{said}: {found} ({share[0]} %, 95 % interval {share[1]} to {share[2]})."
 
 
 def build_report(

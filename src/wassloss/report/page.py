@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
+WIDTH = 5.6  # inches of a figure; on a telephone its letters are then as large as in print
 _T = TypeVar("_T")
 
 # Distinguishable on white and on near-black, and by most who do not see all colours.
@@ -49,16 +50,22 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> None:
 
 
 def environment() -> Environment:
-    """The templates next to this file."""
+    """The templates next to this file, with what all pages share."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
     )
+    made.globals["style"] = (HERE / "style.css").read_text(encoding="utf-8")
+    made.globals["version"] = __version__
+    disc = Markup('<span class="dot" style="color:{}">●</span>\u00a0')
+    made.globals["dot"] = lambda i: disc.format(COLORS[i % len(COLORS)])
+    return made
 
 
 def render(report: Report) -> str:
@@ -78,9 +85,6 @@ def render(report: Report) -> str:
             figures=_figures(report),
             differing=[(name, values) for name, values in settings if len(set(values)) > 1],
             shared=[(name, values) for name, values in settings if len(set(values)) == 1],
-            colors=COLORS,
-            style=(HERE / "style.css").read_text(encoding="utf-8"),
-            version=__version__,
         )
     )
 
@@ -206,7 +210,7 @@ def svg(
     name: str,
     title: str,
     draw: Callable[[_T, Figure], None],
-    height: float = 3.6,
+    height: float = 3.4,
 ) -> str:
     """A figure as an element of a page: its own ids, the page's ink, no fixed size."""
     import matplotlib as mpl
@@ -215,7 +219,7 @@ def svg(
     buffer = io.StringIO()
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(8, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         draw(report, figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     text = buffer.getvalue()

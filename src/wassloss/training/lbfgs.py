@@ -65,7 +65,8 @@ def train_full_batch(
         data: `(features, target)`, in memory.
         weight_decay: as in :class:`~wassloss.training.TrainingPlan`; not on biases.
         tol: on the largest component of the gradient.
-        max_iterations: after which to give up, with a :class:`~wassloss.ConvergenceWarning`.
+        max_iterations: after which to give up, with a
+            :class:`~wassloss.transport.ConvergenceWarning`.
 
     >>> import wassloss as wl
     >>> x = torch.randn(50, 2)

@@ -71,8 +71,8 @@ def waiting_for_interrupt(wait: bool) -> Iterator[threading.Event]:
 def counting_unconverged(loss_fn: object = None) -> Iterator[Callable[[], int]]:
     """Count the solves inside that do not converge, and warn once at the end.
 
-    A loss raises a :class:`~wassloss.ConvergenceWarning` or, in CUDA graphs, where it cannot,
-    counts by itself. Other warnings are shown as usual. Yields the count so far.
+    A loss raises a :class:`~wassloss.transport.ConvergenceWarning` or, in CUDA graphs, where it
+    cannot, counts by itself. Other warnings are shown as usual. Yields the count so far.
     """
     warned, last = 0, "CUDA graphs do not record what was wrong; train without one to see."
     parts = list(loss_fn.modules()) if isinstance(loss_fn, nn.Module) else [loss_fn]

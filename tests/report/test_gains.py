@@ -1,0 +1,155 @@
+"""The page of `compare` and `demo`: its answer first, its pictures those of the answers."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wassloss as wl
+from tests.report.browser import assert_looks_right, measured
+from wassloss.report.confusion import confusion, neighbour_order
+from wassloss.report.gains import (
+    Gains,
+    Mistake,
+    Point,
+    draw_confusion,
+    draw_distances,
+    draw_frontier,
+    most_mended,
+    write_gains,
+)
+
+matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+from matplotlib.figure import Figure  # noqa: E402
+
+
+def gains(metric: wl.ground.GroundMetric | None = None) -> Gains:
+    metric = wl.ground.Ordinal([0.0, 2.0, 1.0, 4.0]) if metric is None else metric
+    rng = np.random.default_rng(0)
+    truth, first, second = rng.integers(metric.size, size=(3, 200))
+    mistake = Mistake("row 3", "a <b>bold</b> claim", "good", ("outstanding", "very good"))
+    return Gains(
+        answer="Milder mistakes: by half.",
+        header=["loss", "answer", "accuracy", "change, %", ""],
+        rows=[
+            ["cross-entropy", "probable", "46.1 %", "", ""],
+            ["W + KL", "least cost", "44.0 %", "-4.3 [-11.6, +2.9]", "better"],
+        ],
+        notes=["The saved model is WassersteinClassifier(alpha=3.0, transport_weight=0.0)."],
+        names=("cross-entropy, probable label", "W + KL, least cost label"),
+        metric=metric,
+        labels=[f"label {i}" for i in range(metric.size)],
+        truth=truth,
+        guesses=(first, second),
+        points=[
+            Point(loss, decision, 0.4 + 0.01 * i, 1.0 - 0.1 * i)
+            for i, (loss, decision) in enumerate(
+                (loss, decision)
+                for decision in ("probable", "least cost")
+                for loss in ("cross-entropy", "W + KL")
+            )
+        ],
+        unit="row",
+        mended=[mistake] * 2,
+        made=[mistake],
+    )
+
+
+def test_bars_are_the_shares_of_distances() -> None:
+    found = gains()
+    draw_distances(found, figure := Figure())
+    bars = figure.axes[0].patches
+    table = found.metric.distance().numpy()
+    expected = [
+        100 * np.mean(table[guess, found.truth] == value)
+        for guess in found.guesses
+        for value in (1, 2, 3, 4)
+    ]
+    assert [bar.get_height() for bar in bars] == pytest.approx(expected)
+
+
+def test_the_frontier_has_a_mark_for_each_point() -> None:
+    found = gains()
+    draw_frontier(found, figure := Figure())
+    marks = [line for line in figure.axes[0].lines if not line.get_label().startswith("_")]
+    shown = {(line.get_label(), line.get_xdata()[0], line.get_ydata()[0]) for line in marks}
+    assert shown == {
+        (f"{p.loss}, {p.decision}", 100 * p.accuracy, p.distance) for p in found.points
+    }
+
+
+def test_neighbours_are_next_to_each_other() -> None:
+    assert neighbour_order(wl.ground.Ordinal([0.0, 2.0, 1.0, 4.0])).tolist() == [0, 2, 1, 3]
+    families = [("animal", "cat"), ("plant", "rose"), ("animal", "dog"), ("plant", "oak")]
+    order = neighbour_order(wl.ground.Tree.from_paths(families)).tolist()
+    assert {frozenset(order[:2]), frozenset(order[2:])} == {frozenset({0, 2}), frozenset({1, 3})}
+    line = np.array([3.0, 0.0, 5.0, 1.0, 4.0])
+    order = neighbour_order(wl.ground.Matrix(np.abs(line[:, None] - line))).tolist()
+    assert order in ([1, 3, 0, 4, 2], [2, 4, 0, 3, 1])
+    cost = np.array([[0.0, 1.0, 9.0], [2.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
+    assert neighbour_order(wl.ground.Cost(cost)).tolist() in ([2, 0, 1], [0, 1, 2], [2, 1, 0])
+    assert neighbour_order(wl.ground.Discrete(1)).tolist() == [0]
+
+
+def test_confusion_counts_pairs_of_groups() -> None:
+    truth, guess = np.array([0, 0, 1, 2, 3]), np.array([0, 3, 1, 2, 2])
+    each = confusion(truth, guess, [np.array([i]) for i in range(4)])
+    assert each.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]]
+    pairs = confusion(truth, guess, [np.array([0, 3]), np.array([2, 1])])
+    assert pairs.tolist() == [[2, 1], [0, 2]]
+
+
+def test_cells_are_as_dark_as_labels_are_confused() -> None:
+    found = gains()
+    draw_confusion((found, 1), figure := Figure())
+    cells = figure.axes[0].images[0].get_array()
+    counts = confusion(found.truth, found.guesses[1], found.groups)
+    assert np.asarray(cells)[..., 3] ** 2 == pytest.approx(counts / counts.sum(1, keepdims=True))
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert names == ["label 0", "label 2", "label 1", "label 3"]  # by position
+    many = gains(wl.ground.Ordinal(100))
+    draw_confusion((many, 0), figure := Figure())
+    assert figure.axes[0].images[0].get_array().shape == (24, 24, 4)
+
+
+def test_what_is_mended_most() -> None:
+    before, after = np.array([5.0, 4, 4, 3, 2, 2, 1]), np.array([6.0, 0, 2, 0, 0, 1, 0])
+    assert most_mended(before, after).tolist() == [1, 3, 2, 4, 5]
+    assert most_mended(after, before).tolist() == [0]
+
+
+def test_the_answer_comes_first_and_text_is_text(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    write_gains(gains(), page)
+    text = page.read_text()
+    order = [
+        text.index(f'<section id="{name}">') for name in re.findall(r'<section id="(\w+)">', text)
+    ]
+    assert re.findall(r'<section id="(\w+)">', text) == [
+        *("distances", "frontier", "mended", "made", "confusion", "scores", "notes")
+    ]
+    assert text.index("Milder mistakes: by half.") < order[0]
+    assert "<b>bold" not in text
+    assert "&lt;b&gt;bold" in text
+    assert "http" not in re.sub(r'xmlns[:\w]*="[^"]*"', "", text)
+    write_gains(dataclasses.replace(gains(), mended=(), made=()), page)
+    assert '<section id="mended">' not in page.read_text()
+
+
+@pytest.mark.parametrize("labels", [4, 100])
+def test_in_a_browser(labels: int, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    write_gains(gains(wl.ground.Ordinal(labels)), page)
+    assert_looks_right(page)
+
+
+def test_a_browser_tells_what_is_broken(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    narrow = '<p style="width:4rem; overflow-wrap:anywhere">incomprehensibilities</p>'
+    page.write_text(f'<!doctype html><body>{narrow}<p style="width:900px">wide</p></body>')
+    found = measured(page)
+    assert [each["broken"] for each in found] == [["incomprehensibilities"]] * 3
+    assert [each["overflow"] > 0 for each in found] == [True, True, False]
