@@ -83,7 +83,7 @@ OVERVIEW = {
     "boosting": (
         "Boosted trees",
         "Does LightGBM gain from the Wasserstein objective?",
-        "A little: nearer and likelier on all six sets; the distance is outside its interval on one",
+        "A little: nearer and likelier on all six sets, outside the interval in distance on one",
     ),
     "hierarchy": ("A taxonomy", "Are labels of a tree predicted better?", "No clear difference"),
     "missing": (
