@@ -107,7 +107,9 @@ def test_the_composed_path_is_the_same(options: Any, monkeypatch: pytest.MonkeyP
         value = loss_fn(x, target)
         value.backward()
         found.append((value.detach(), x.grad))
-    torch.testing.assert_close(found[0], found[1])
+    # Places make gradients of numbers large, and the composed one rounds words relative to them.
+    rounding = 1e-12 * float(found[0][1].abs().max())
+    torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=max(1e-12, rounding))
     assert bool(found[0][1].isfinite().all())
 
 
