@@ -147,6 +147,7 @@ def test_relaxed_losses(data: st.DataObject) -> None:
         metric,
         epsilon=epsilon,
         gamma=gamma,
+        kl_weight=0,
         regularizer=regularizer,
         reduction="none",
         own_units=True,
