@@ -36,7 +36,7 @@ class Tree(GroundMetric):
             root's is ignored. All 1 by default.
         nodes: which nodes are the labels, in which order; by default the leaves in increasing
             order.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+        power, scale, labels: see :class:`GroundMetric`.
 
     >>> Tree([-1, 0, 0, 1, 1]).distance()  # leaves 2, 3, 4; 3 and 4 are children of 1
     tensor([[0., 3., 3.],

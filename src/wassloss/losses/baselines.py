@@ -36,6 +36,7 @@ from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.functional import divergence_at
 from wassloss.losses.modules import REDUCTIONS
+from wassloss.losses.softened import mixed, nearest_costs
 from wassloss.targets import SparseTarget, Target, read_target
 
 __all__ = [
@@ -111,14 +112,15 @@ class ExpectedCostLoss(PerExampleLoss):
     ) -> None:
         super().__init__(reduction=reduction)
         self.kl_weight = check_strength("kl_weight", kl_weight)
-        self.register_buffer("cost", _table(metric, distances=False), persistent=False)
+        self.register_buffer("cost", _table(metric), persistent=False)
 
     def extra_repr(self) -> str:
         return f"kl_weight={self.kl_weight:g}, reduction={self.reduction!r}"
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y, log_h = _shares(target, len(self.cost), logits), logits.log_softmax(1)
-        value = (log_h.exp() * _mixed(y, self.cost.to(logits.dtype))).sum(1)
+        columns = self.cost.to(logits.dtype)[y.indices]
+        value = (log_h.exp() * mixed(y.weights, columns)).sum(1)
         return value + self.kl_weight * divergence_at(y, log_h) if self.kl_weight else value
 
 
@@ -215,7 +217,7 @@ class NearestCostRegression:
     """
 
     def __init__(self, metric: GroundMetric | Tensor | NDArray[Any], *, ridge: float = 0.1) -> None:
-        self.cost = _table(metric, distances=False)
+        self.cost = _table(metric)
         self.ridge = check_number("ridge", ridge)
         if not 0 < self.ridge < math.inf:
             raise ValueError(f"ridge must be positive and finite, got {ridge}")
@@ -231,9 +233,9 @@ class NearestCostRegression:
         read, _ = read_target(target, len(self.cost), x.shape[:1], x)
         indices = read.indices.expand(len(x), -1)  # one row for all, where targets are dense
         # In pieces, which bounds the block of costs that is looked at, (256, support, labels).
-        pieces = map(SparseTarget, indices.split(256), read.weights.split(256))
+        pieces = zip(indices.split(256), read.weights.split(256), strict=True)
         cost = self.cost.to(x.device)
-        y = torch.cat([_nearest(piece, cost) for piece in pieces]).double()
+        y = torch.cat([nearest_costs(weights, cost[own]) for own, weights in pieces]).double()
         self.mean, self.offset = x.mean(0), y.mean(0)
         x = x - self.mean
         gram = x.T @ x / len(x) + self.ridge * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
@@ -246,13 +248,6 @@ class NearestCostRegression:
             raise ValueError("costs needs a regression that was fitted: call fit first")
         predicted: Tensor = (features.double() - self.mean) @ self.weights + self.offset
         return predicted.to(features.dtype)
-
-
-def _nearest(y: SparseTarget, cost: Tensor) -> Tensor:
-    """The cost of every label to the target's nearest, `(batch, labels)`."""
-    absent = (y.weights == 0).unsqueeze(2)
-    rows = cost[y.indices].expand(len(y.weights), -1, -1)
-    return rows.masked_fill(absent, math.inf).amin(1)
 
 
 def _shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
@@ -268,16 +263,7 @@ def _masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
     return read
 
 
-def _mixed(y: SparseTarget, rows: Tensor) -> Tensor:
-    """The rows of the target's labels, weighed and added, `(batch, labels)`."""
-    if len(y.indices) != len(y.weights):  # every label, for all examples
-        return y.weights @ rows
-    return torch.bmm(y.weights.unsqueeze(1), rows[y.indices]).squeeze(1)
-
-
-def _table(metric: GroundMetric | Tensor | NDArray[Any], *, distances: bool) -> Tensor:
-    """All costs or distances: row j has those from every label to label j."""
+def _table(metric: GroundMetric | Tensor | NDArray[Any]) -> Tensor:
+    """All costs: row j has those from every label to label j."""
     metric = as_ground_metric(metric)
-    if distances:
-        metric = metric.with_cost(power=1.0, scale=None)
     return metric.cost_columns(torch.arange(metric.size)).detach()
