@@ -60,7 +60,7 @@ def cases(device: str) -> Iterator[tuple[str, Callable[[], object]]]:
             yield f"{support} labels, K=1000 B={batch}", step(loss_fn, batch, 1000, target)
     nearest = wl.NearestWassersteinLoss(metric(1000), kl_weight=0.1)
     yield "nearest, 5 labels, K=1000 B=100", step(nearest, 100, 1000, sparse(100, 1000, 5))
-    relaxed = wl.RelaxedWassersteinLoss(metric(1000), epsilon=0.05)
+    relaxed = wl.RelaxedWassersteinLoss(metric(1000), epsilon=0.05, kl_weight=0)
     yield "relaxed, 5 labels, K=1000 B=100", step(relaxed, 100, 1000, sparse(100, 1000, 5))
     dense = torch.rand(100, 1000).softmax(1).to(device)
     yield (

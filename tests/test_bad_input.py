@@ -46,6 +46,7 @@ def loss(logits: Any = LOGITS, target: Any = IDS, metric: Any = METRIC, **keywor
 
 
 def relaxed(log_h: Any = LOGITS, target: Any = H, metric: Any = METRIC, **keywords: Any) -> Any:
+    keywords = {"kl_weight": 0.0, **keywords}
     return wl.RelaxedWassersteinLoss(metric, **keywords, own_units=True)(log_h, target)
 
 

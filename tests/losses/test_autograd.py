@@ -110,7 +110,7 @@ def test_memory_does_not_grow_with_the_iterations(relaxed: bool) -> None:
     assert few == many
     # A handful of (batch, labels) arrays; one iteration's (batch, labels, labels) would be six.
     one = logits.nbytes
-    assert saved_bytes(module(METRIC), logits, y) <= 4 * one
+    assert saved_bytes(module(METRIC), logits, y) <= 5 * one
 
 
 def test_memory_does_not_grow_with_the_support() -> None:

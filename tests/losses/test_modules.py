@@ -383,7 +383,7 @@ def test_repr_tells_what_is_computed() -> None:
         wl.RelaxedWassersteinLoss(Discrete(3), gamma=(1, math.inf), epsilon=0.1, own_units=True)
     ) == (
         "RelaxedWassersteinLoss(Discrete(3), epsilon=0.1, gamma=(1.0, inf), regularizer='plan', "
-        "kl_weight=0, reduction='mean')"
+        "kl_weight=0.5, reduction='mean')"
     )
     special = wl.WassersteinLoss(
         Discrete(3), epsilon=0.1, debiased=True, scaling_iterations=5, kl_weight=0.0, own_units=True

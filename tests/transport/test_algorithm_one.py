@@ -149,6 +149,7 @@ def test_relaxed_gradients_are_in_units_of_the_cost_however_large(
             wl.ground.Ordinal([0.0, unit, 2 * unit, 5 * unit]),
             epsilon=0.5 * unit,
             gamma=(0.3 * unit, 40 * unit),
+            kl_weight=0,
             regularizer=regularizer,
             scaling_iterations=5,
             own_units=True,

@@ -296,6 +296,7 @@ def test_strengths_below_the_smallest_number_have_gradients(
             metric,
             epsilon=2 * strength,
             gamma=strength,
+            kl_weight=0,
             scaling_iterations=iterations,
             own_units=True,
         )

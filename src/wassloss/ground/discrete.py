@@ -26,7 +26,7 @@ class Discrete(GroundMetric):
 
     Args:
         size: the number of labels, K.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+        power, scale, labels: see :class:`GroundMetric`.
 
     >>> Discrete(3).cost()
     tensor([[0., 1., 1.],

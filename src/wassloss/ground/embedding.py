@@ -44,7 +44,7 @@ class Embedding(GroundMetric):
     Args:
         vectors: one row for each label, shape (K, features).
         normalize: whether to bring the rows to length 1.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`. ``scale="max"``
+        power, scale, labels: see :class:`GroundMetric`. ``scale="max"``
             compares all pairs, in time K² but not memory.
 
     >>> words = Embedding([[3.0, 0.0], [4.0, 3.0], [0.0, 2.0]], labels=["cat", "kitten", "car"])

@@ -28,7 +28,7 @@ class Graph(GroundMetric):
     Args:
         adjacency: edge lengths, shape (K, K), symmetric and not negative, 0 for no edge; an array,
             a tensor, or any ``scipy.sparse`` matrix. The graph must be connected.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`. ``scale="max"``
+        power, scale, labels: see :class:`GroundMetric`. ``scale="max"``
             searches from every label.
 
     >>> triangle_with_a_long_side = Graph([[0, 1, 9], [1, 0, 2], [9, 2, 0]])

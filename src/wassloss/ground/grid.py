@@ -34,7 +34,7 @@ class Grid(GroundMetric):
             are the pixels as ``image.reshape(-1)`` lists them.
         norm: ``"euclidean"`` or ``"manhattan"``.
         spacing: the width of a cell, one number or one for each axis.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+        power, scale, labels: see :class:`GroundMetric`.
 
     >>> Grid((2, 3)).distance_columns(0).reshape(2, 3)
     tensor([[0.0000, 1.0000, 2.0000],

@@ -93,7 +93,7 @@ class Matrix(_Table):
     Args:
         distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K). The columns
             of a pandas data frame name the labels.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+        power, scale, labels: see :class:`GroundMetric`.
 
     >>> Matrix([[0, 1, 4], [1, 0, 2], [4, 2, 0]], power=0.5).cost_columns(0)
     tensor([0., 1., 2.])
@@ -152,7 +152,7 @@ class Cost(_Table):
 
     Args:
         cost: finite, not negative, shape (K, K).
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`. The median of
+        power, scale, labels: see :class:`GroundMetric`. The median of
             ``scale="median"`` is over two different labels.
 
     >>> illness = Cost([[0, 100], [1, 0]], labels=["healthy", "ill"])

@@ -30,7 +30,7 @@ class Ordinal(GroundMetric):
             any order. Equal positions are allowed; a tensor may require grad. Integers and lists
             take torch's default dtype, arrays and tensors keep theirs. May be left out where
             ``labels`` are given, in their order.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+        power, scale, labels: see :class:`GroundMetric`.
 
     >>> Ordinal(10, power=2, scale=10).cost_columns(0)[[1, 9]]
     tensor([0.0100, 0.8100])

@@ -34,7 +34,7 @@ class Subset(GroundMetric):
         size: the number of all labels, K.
         far: the distance of all other pairs; by default the largest in the subset. With less than
             half of that the triangle inequality fails.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+        power, scale, labels: see :class:`GroundMetric`.
 
     >>> from wassloss.ground import Ordinal
     >>> digits = Subset(Ordinal(3), indices=[1, 2, 4], size=6)  # the words 1, 2 and 4 are digits

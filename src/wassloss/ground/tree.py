@@ -41,7 +41,7 @@ class Tree(GroundMetric):
             common ancestor of u and v is from it, as studies of how severe mistakes are measure.
             Path lengths grow where a branch is finely divided; heights depend on what two labels
             have in common.
-        **keywords: ``power``, ``scale`` and ``labels``; see :class:`GroundMetric`.
+        power, scale, labels: see :class:`GroundMetric`.
 
     >>> Tree([-1, 0, 0, 1, 1]).distance()  # leaves 2, 3, 4; 3 and 4 are children of 1
     tensor([[0., 3., 3.],

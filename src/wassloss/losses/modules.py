@@ -344,7 +344,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
             for both: mass that would travel further than about
             `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint, and
             a target's of 0 is free: see :class:`NearestWassersteinLoss`.
-        kl_weight: weight of `KL~(target ‖ prediction)`.
+        kl_weight: weight of `KL~(target ‖ prediction)`; 0 is relaxed transport alone.
         regularizer, weight, ignore_index, reduction, own_units: as in :class:`WassersteinLoss`.
         tol, max_iterations, scaling_iterations, solver: likewise.
 
@@ -365,7 +365,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
         *,
         epsilon: float = EPSILON,
         gamma: float | Iterable[float] = 1.0,
-        kl_weight: float = 0.0,
+        kl_weight: float = KL_WEIGHT,
         regularizer: str = "plan",
         weight: Tensor | None = None,
         ignore_index: int = -100,

@@ -21,12 +21,20 @@ def softened(target: SparseTarget, metric: GroundMetric, strength: float, neares
     weights = target.weights
     columns = metric.unchecked_cost_columns(target.indices).detach().to(weights.dtype)
     if nearest:
-        absent = (weights == 0).unsqueeze(2)
-        return _softmin(columns.masked_fill(absent, math.inf).amin(1), strength)
-    soft = _softmin(columns, strength)  # (batch or 1, support, labels)
-    if len(soft) != len(weights):  # every label, for all examples
-        return weights @ soft[0]
-    return torch.bmm(weights.unsqueeze(1), soft).squeeze(1)
+        return _softmin(nearest_costs(weights, columns), strength)
+    return mixed(weights, _softmin(columns, strength))
+
+
+def nearest_costs(weights: Tensor, columns: Tensor) -> Tensor:
+    """The cost of every label to the target's nearest; shapes as in :func:`mixed`."""
+    return columns.masked_fill((weights == 0).unsqueeze(2), math.inf).amin(1)
+
+
+def mixed(weights: Tensor, columns: Tensor) -> Tensor:
+    """Columns of the target's labels `(batch or 1, support, labels)`, weighed and added."""
+    if len(columns) != len(weights):  # every label, for all examples
+        return weights @ columns[0]
+    return torch.bmm(weights.unsqueeze(1), columns).squeeze(1)
 
 
 def _softmin(costs: Tensor, strength: float) -> Tensor:

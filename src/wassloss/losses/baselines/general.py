@@ -14,11 +14,11 @@ from wassloss.losses.baselines.per_example import (
     cost_table,
     dense_shares,
     masses,
-    mixed,
     shares,
 )
 from wassloss.losses.functional import divergence_at
 from wassloss.losses.modules import WassersteinLoss
+from wassloss.losses.softened import mixed
 from wassloss.targets import Target
 
 
@@ -66,7 +66,8 @@ class ExpectedCostLoss(PerExampleLoss):
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y, log_h = shares(target, len(self.cost), logits), logits.log_softmax(1)
-        value = (log_h.exp() * mixed(y, self.cost.to(logits.dtype))).sum(1)
+        columns = self.cost.to(logits.dtype)[y.indices]
+        value = (log_h.exp() * mixed(y.weights, columns)).sum(1)
         return value + self.kl_weight * divergence_at(y, log_h) if self.kl_weight else value
 
 

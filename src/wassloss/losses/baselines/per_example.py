@@ -55,13 +55,6 @@ def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
     return read
 
 
-def mixed(y: SparseTarget, rows: Tensor) -> Tensor:
-    """The rows of the target's labels, weighed and added, `(batch, labels)`."""
-    if len(y.indices) != len(y.weights):  # every label, for all examples
-        return y.weights @ rows
-    return torch.bmm(y.weights.unsqueeze(1), rows[y.indices]).squeeze(1)
-
-
 def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
     """What part of the target's mass each label has, `(batch, labels)`."""
     y = shares(target, labels, logits)

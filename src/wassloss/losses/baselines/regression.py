@@ -9,7 +9,8 @@ from torch import Tensor
 
 from wassloss._checks import check_number
 from wassloss.losses.baselines.per_example import AnyMetric, cost_table
-from wassloss.targets import SparseTarget, Target, read_target
+from wassloss.losses.softened import nearest_costs
+from wassloss.targets import Target, read_target
 
 
 class NearestCostRegression:
@@ -51,9 +52,9 @@ class NearestCostRegression:
         read, _ = read_target(target, len(self.cost), x.shape[:1], x)
         indices = read.indices.expand(len(x), -1)  # one row for all, where targets are dense
         # In pieces, which bounds the block of costs that is looked at, (256, support, labels).
-        pieces = map(SparseTarget, indices.split(256), read.weights.split(256))
+        pieces = zip(indices.split(256), read.weights.split(256), strict=True)
         cost = self.cost.to(x.device)
-        y = torch.cat([_nearest(piece, cost) for piece in pieces]).double()
+        y = torch.cat([nearest_costs(weights, cost[own]) for own, weights in pieces]).double()
         self.mean, self.offset = x.mean(0), y.mean(0)
         x = x - self.mean
         gram = x.T @ x / len(x) + self.ridge * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
@@ -66,10 +67,3 @@ class NearestCostRegression:
             raise ValueError("costs needs a regression that was fitted: call fit first")
         predicted: Tensor = (features.double() - self.mean) @ self.weights + self.offset
         return predicted.to(features.dtype)
-
-
-def _nearest(y: SparseTarget, cost: Tensor) -> Tensor:
-    """The cost of every label to the target's nearest, `(batch, labels)`."""
-    absent = (y.weights == 0).unsqueeze(2)
-    rows = cost[y.indices].expand(len(y.weights), -1, -1)
-    return rows.masked_fill(absent, math.inf).amin(1)
