@@ -11,7 +11,21 @@ from torch import Tensor
 
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.scores._inputs import read_labels
+from wassloss.scores.calibration import negative_log_likelihood
 from wassloss.scores.cost import distance_at_k, mean_wasserstein, top_k_cost
+from wassloss.scores.distributions import (
+    canberra,
+    chebyshev,
+    clark,
+    cosine,
+    intersection,
+    kl_divergence,
+)
+from wassloss.scores.ordinal import (
+    off_by_one_accuracy,
+    quadratic_weighted_kappa,
+    ranked_probability_score,
+)
 from wassloss.scores.ranking import accuracy, ranking_auc, recall_at_k
 from wassloss.targets import SparseTarget
 
@@ -63,6 +77,10 @@ def _without(score: Callable[..., Any], **options: Any) -> Function:
     return lambda x, y, metric: score(x, y, reduction="none", **options)
 
 
+def _of_shares(score: Callable[..., Any]) -> Function:
+    return lambda x, y, metric: score(x.softmax(1), y, reduction="none")
+
+
 def _mass_distance(x: Tensor, y: Any, metric: GroundMetric) -> Tensor:
     return (x.softmax(1) * nearest_true(y, metric, x)).sum(1)
 
@@ -102,6 +120,33 @@ SCORES: dict[str, Shown] = {
     "accuracy": Shown(
         True, "how often the first guess is right", _EVERY, _without(accuracy), answers=True
     ),
+    "off_by_one": Shown(
+        True,
+        "how often the first guess is at most one step off",
+        (ORDERED,),
+        _without(off_by_one_accuracy),
+        answers=True,
+    ),
+    "kappa": Shown(
+        True,
+        "agreement beyond chance, quadratic weights",
+        (ORDERED,),
+        lambda x, y, metric: quadratic_weighted_kappa(x, y),
+        answers=True,
+        pooled=True,
+    ),
+    "rps": Shown(
+        False,
+        "squared gaps of cumulated probabilities, summed",
+        (ORDERED,),
+        _of_shares(ranked_probability_score),
+    ),
+    "nll": Shown(
+        False,
+        "−log of the true label's probability",
+        (ONE, ORDERED),
+        _of_shares(negative_log_likelihood),
+    ),
     "recall_at_5": Shown(
         True,
         "share of true labels in the first five guesses",
@@ -122,6 +167,12 @@ SCORES: dict[str, Shown] = {
     "transport": Shown(
         False, "from the predicted distribution to the true one", (DISTRIBUTION,), _transport
     ),
+    "chebyshev": Shown(False, "largest gap of a share", (DISTRIBUTION,), _of_shares(chebyshev)),
+    "clark": Shown(False, "relative gaps, as a norm", (DISTRIBUTION,), _of_shares(clark)),
+    "canberra": Shown(False, "relative gaps, summed", (DISTRIBUTION,), _of_shares(canberra)),
+    "kl": Shown(False, "KL from the truth", (DISTRIBUTION,), _of_shares(kl_divergence)),
+    "cosine": Shown(True, "cosine of both", (DISTRIBUTION,), _of_shares(cosine)),
+    "intersection": Shown(True, "mass in common", (DISTRIBUTION,), _of_shares(intersection)),
 }
 
 
@@ -137,10 +188,16 @@ def kind_of(target: Any, metric: GroundMetric) -> str:
     'distribution'
     """
     if isinstance(target, Tensor) and target.dim() == 1:
-        return ORDERED if isinstance(metric, Ordinal) else ONE
+        return ORDERED if isinstance(metric, Ordinal) and _in_order(metric) else ONE
     weights = target.weights if isinstance(target, SparseTarget) else target.to_dense()
     most = weights.max(1, keepdim=True).values  # an indicator may be divided by its sum
     return TAGS if ((weights == 0) | (weights == most)).all() else DISTRIBUTION
+
+
+def _in_order(metric: Ordinal) -> bool:
+    """Whether labels are numbered as they stand on the line, as steps between labels need it."""
+    gaps = metric.positions.diff()
+    return bool((gaps >= 0).all() or (gaps <= 0).all())
 
 
 def shown_for(kind: str, metric: GroundMetric, *, answers: bool = False) -> dict[str, Shown]:
