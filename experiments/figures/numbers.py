@@ -66,7 +66,7 @@ class Settings:
         *(("sum", 3), ("product", 3), ("regression", 3)),
     )
     size: Size = field(default_factory=Size)
-    tuning_steps: int = 2000
+    tuning_steps: int = 1000
     examples: int = 20_000
     held_out: int = 2000
     seeds: int = 3

@@ -26,7 +26,7 @@ class Size:
     layers: int = 3
     heads: int = 4
     batch: int = 256
-    steps: int = 4000
+    steps: int = 2500
     rate: float = 1e-3
 
 
