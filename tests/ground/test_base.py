@@ -35,6 +35,12 @@ def test_median_beyond_the_exact_size_is_estimated_the_same_way_each_time() -> N
     assert metric.median_cost() == metric.median_cost() == metric.with_cost(scale="median").scale
 
 
+def test_median_of_very_many_labels_is_that_of_a_million_pairs() -> None:
+    metric = Ordinal(1_000_000)  # whole columns would take gigabytes
+    assert metric.median_cost() == pytest.approx(1e6 * (1 - 0.5**0.5), rel=0.01)
+    assert Discrete(20_000).median_cost() == 1  # none is of a label to itself
+
+
 def test_one_label_has_no_cost() -> None:
     for metric in (Discrete(1), Ordinal(1), Grid((1, 1)), Graph([[0]]), Matrix([[0.0]])):
         assert metric.max_cost() == metric.median_cost() == 0.0
