@@ -152,6 +152,7 @@ def test_a_graph_counts_the_examples_it_did_not_solve(module):
         return loss.detach(), gradient
 
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream), pytest.warns(wl.ConvergenceWarning):
         step()
     torch.cuda.current_stream().wait_stream(stream)

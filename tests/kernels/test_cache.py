@@ -145,11 +145,12 @@ def test_an_installation_and_a_home_that_are_read_only(tmp_path: Path) -> None:
     nothing.touch()
     (site / "wassloss/kernels/numba/__pycache__").touch()  # cannot be a directory, even for root
     temporary.mkdir()
+    paths = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     environment = {
         key: value
         for key, value in os.environ.items()
-        if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "PYTHONPATH")
-    } | {"HOME": str(nothing), "TMPDIR": str(temporary), "PYTHONPATH": str(site)}
+        if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    } | {"HOME": str(nothing), "TMPDIR": str(temporary), "PYTHONPATH": paths}
     program = (
         "from wassloss.kernels.numba.vectorized import kept_on_disk\n"
         "def doubled(x): return 2 * x\n"
