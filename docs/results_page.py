@@ -88,7 +88,7 @@ OVERVIEW = {
     "numbers": (
         "Numbers in language models",
         "Are the numbers that a language model says less far off?",
-        "Not known yet: at the small size of the run shown here no difference is clear",
+        "**Yes, by much**, where tokens have several digits; a little or not where each is a digit",
     ),
     "hierarchy": ("A taxonomy", "Are labels of a tree predicted better?", "No clear difference"),
     "missing": (
