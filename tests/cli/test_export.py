@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
 
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, graded, ok, saved
 from tests.estimators.test_onnx import answers
 from wassloss.cli.compare import read_model
-from wassloss.data.raw_table import read_raw_table
 
 
 def test_a_run(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert np.mean(names[least] == run.predict(features, "least_cost")) > 0.98
 
 
-def test_a_comparison(tmp_path: Path) -> None:
+def wine(path: Path) -> Path:
     rng = np.random.default_rng(0)
     x = rng.normal(size=90)
     grades = np.array(["poor", "fair", "good"])[np.digitize(x + 0.3 * rng.normal(size=90), [0, 1])]
@@ -37,12 +37,31 @@ def test_a_comparison(tmp_path: Path) -> None:
         f"{v:.3f},{('old', 'new')[i % 2]},{g}"
         for i, (v, g) in enumerate(zip(x, grades, strict=True))
     ]
-    (tmp_path / "wine.csv").write_text("\n".join(["acid,cellar,grade", *rows]))
-    words = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
-    ok("compare", tmp_path / "wine.csv", *words, "--jobs", 1, "--out", tmp_path / "cmp")
+    path.write_text("\n".join(["acid,cellar,grade", *rows]))
+    return path
+
+
+GRADES = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
+
+
+def test_a_run_on_a_table(tmp_path: Path) -> None:
+    ok("train", wine(tmp_path / "wine.csv"), *GRADES, "--steps", 5, "--out", tmp_path / "run")
+    ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
+    run = wl.load(tmp_path / "run")
+    table = pyarrow.csv.read_csv(tmp_path / "wine.csv")
+    (p, _, _), about = answers(tmp_path / "model.onnx", run.columns.features(table))
+    np.testing.assert_allclose(p, run.predict_proba(table.to_pandas()), atol=1e-5)
+    assert about["feature_names"] == ["acid", "cellar=new", "cellar=old"]
+    assert [column["name"] for column in about["preprocessing"]] == ["acid", "cellar"]
+    assert about["labels"] == ["poor", "fair", "good"]
+
+
+def test_a_comparison(tmp_path: Path) -> None:
+    data = wine(tmp_path / "wine.csv")
+    ok("compare", data, *GRADES, "--jobs", 1, "--out", tmp_path / "cmp")
     ok("export", tmp_path / "cmp", "--onnx", tmp_path / "model.onnx")
     model, raw, _ = read_model(tmp_path / "cmp")
-    features = raw.features(read_raw_table(tmp_path / "wine.csv"))
+    features = raw.features(pyarrow.csv.read_csv(tmp_path / "wine.csv"))
     (p, _, _), about = answers(tmp_path / "model.onnx", features)
     np.testing.assert_allclose(p, model.predict_proba(features), atol=1e-6)
     assert about["feature_names"] == ["acid", "cellar=new", "cellar=old"]

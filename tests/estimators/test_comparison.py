@@ -11,6 +11,7 @@ import pytest
 
 import wassloss as wl
 from wassloss.estimators import comparison
+from wassloss.estimators.splitting import held_out
 from wassloss.scores import by_kind
 
 
@@ -72,7 +73,7 @@ def test_differences_are_paired_with_cross_entropy(found: wl.estimators.Comparis
 def test_scores_are_those_of_a_model_that_never_saw_the_rows(
     found: wl.estimators.Comparison,
 ) -> None:
-    train, held = comparison._held_out(Y, 0.25, None, 0)
+    train, held = held_out(Y, len(Y), 0.25, None, 0)
     for c in found.candidates[:3]:
         again = wl.WassersteinClassifier("ordinal", **c.settings).fit(X[train], Y[train])
         np.testing.assert_array_equal(np.abs(again.predict(X[held]) - Y[held]), c.distance)
@@ -83,15 +84,16 @@ def test_scores_are_those_of_a_model_that_never_saw_the_rows(
 
 def test_a_score_that_is_added_to_the_table_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def near(answers: Any, target: Any, metric: Any) -> Any:
-        return (metric.distance()[answers.argmax(1), target] <= 1).double()
+        return (metric.distance()[answers.argmax(1), target] <= 2).double()
 
-    new = by_kind.Shown(True, "at most one off", (by_kind.ORDERED,), near, answers=True)
-    monkeypatch.setitem(by_kind.SCORES, "off_by_one", new)
+    new = by_kind.Shown(True, "at most two off", (by_kind.ORDERED,), near, answers=True)
+    monkeypatch.setitem(by_kind.SCORES, "off_by_two", new)
     ordered, others = (wl.compare(X[:60], Y[:60], metric) for metric in ("ordinal", None))
-    assert "off by one" in ordered.table()[0]
-    assert "off by one" not in others.table()[0]
+    assert {"off by one", "kappa", "off by two"} <= set(ordered.table()[0])
+    assert "off by two" not in others.table()[0]
     for c in ordered.candidates:
-        assert c.others == {"off_by_one": pytest.approx(np.mean(c.distance <= 1))}
+        assert c.others["off_by_one"] == pytest.approx(np.mean(c.distance <= 1))
+        assert c.others["off_by_two"] == pytest.approx(np.mean(c.distance <= 2))
 
 
 def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None:
@@ -106,7 +108,7 @@ def test_what_is_scored_is_what_the_classifier_answers() -> None:
     # Of least expected cost, which is not of least expected distance where the power is 2.
     metric = wl.ground.Ordinal(5, power=2)
     found = wl.compare(X, Y, metric)
-    train, held = comparison._held_out(Y, 0.25, None, 0)
+    train, held = held_out(Y, len(Y), 0.25, None, 0)
     for c in found.candidates[3:6]:
         again = wl.WassersteinClassifier(metric, decision="least_cost", **c.settings)
         answers = again.fit(X[train], Y[train]).predict(X[held])
@@ -122,7 +124,7 @@ def test_it_is_reproducible_in_any_number_of_processes(found: wl.estimators.Comp
 
 def test_groups_stay_together() -> None:
     groups = np.repeat(np.arange(60), 5).astype(str)
-    train, held = comparison._held_out(Y, 0.25, np.repeat(np.arange(60), 5), 0)
+    train, held = held_out(Y, len(Y), 0.25, np.repeat(np.arange(60), 5), 0)
     assert not set(groups[train]) & set(groups[held])
     found = wl.compare(X, Y, "ordinal", groups=groups)
     assert sum(found.rows) == len(X)

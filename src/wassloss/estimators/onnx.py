@@ -42,7 +42,8 @@ def export_onnx(
         model: linear or a perceptron.
         path: of the file, written completely or not at all.
         feature_names: by default those that the model was trained on, if it knows them.
-        preprocessing: whatever JSON can hold about how features are made.
+        preprocessing: whatever JSON can hold about how features are made; a run that was trained on
+            a table says so itself.
 
     Raises:
         ValueError: the model is of another kind.
@@ -63,7 +64,7 @@ def export_onnx(
         "labels": labels,
         "feature_names": None if names is None else list(names),
         "decision": decision,
-        "preprocessing": preprocessing,
+        "preprocessing": fitted.raw.state() if fitted.raw else preprocessing,
         "version": __version__,
     }
     made = onnx.helper.make_model(
