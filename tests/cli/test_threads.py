@@ -17,7 +17,13 @@ print(os.environ["OMP_WAIT_POLICY"])
 """
 
 
-@pytest.mark.parametrize(("given", "found"), [(None, "passive"), ("active", "active")])
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (None, "passive"),
+        pytest.param("active", "active", marks=pytest.mark.slow),
+    ],
+)
 def test_threads_that_wait_do_not_spin(given: str | None, found: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"}
     if given is not None:

@@ -49,7 +49,7 @@ SETTINGS: dict[str, Any] = {
         sets=("clipart",), budget=Budget(1, 1, (0.0005,)), iterations=20, items=3, most=200,
     ),
     "frontier": frontier.Settings(
-        sets=("lattice", "clipart"), budget=Budget(1, 1, (0.0005,)), iterations=10, seeds=2,
+        sets=("clipart",), budget=Budget(1, 1, (0.0005,)), iterations=10, seeds=2,
         most=100, without={}, less=(5.0,),
     ),
     "bound": bound.Settings(pool=50, sizes=(30, 100), trials=3, steps=50, draws=20),

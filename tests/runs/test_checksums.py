@@ -148,7 +148,9 @@ def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize(("where", "name"), [(os, "replace"), (os, "fsync"), (Path, "unlink")])
-@pytest.mark.parametrize("begun", [False, True], ids=["new", "finished before"])
+@pytest.mark.parametrize(
+    "begun", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["new", "finished before"]
+)
 def test_killed_between_any_two_files(
     begun: bool, where: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,9 +280,10 @@ def _process(rank: int, parts: list[list[Tensor]], folder: str) -> None:
 
 @pytest.mark.parametrize(
     "uneven",
-    [False, pytest.param(True, marks=pytest.mark.slow)],
+    [False, True],
     ids=["both work", "one is idle"],
 )
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*compute.*called before.*update:UserWarning")
 def test_two_processes_are_as_one(tmp_path: Path, uneven: bool) -> None:
     everything = torch.arange(23)
