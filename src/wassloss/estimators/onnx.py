@@ -46,8 +46,7 @@ def export_onnx(
             a table says so itself.
 
     Raises:
-        ValueError: the model is of another kind.
-        NotFittedError: it is not fitted.
+        ValueError: the model is of another kind, or not fitted.
 
     >>> import os, tempfile, numpy as np, onnx, wassloss as wl
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 2])

@@ -95,7 +95,7 @@ class Subset(GroundMetric):
     def costs_by_place(self, indices: Tensor) -> Tensor:
         """Costs to chosen labels from each label of the subset and, last, from any other label.
 
-        All that :meth:`cost_columns` holds, except that a label costs 0 to itself, in shape
+        All that ``cost_columns`` holds, except that a label costs 0 to itself, in shape
         ``(len(indices), n + 1)``: row by row, ``costs_by_place(indices)[:, places]``.
         """
         return cost_of(self._distances_by_place(indices), self._power, self._scale)
