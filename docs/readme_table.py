@@ -39,7 +39,6 @@ LOSSES = {  # as the experiment calls them, and what one would write
     "ce": "`CrossEntropyLoss()`",
     "least cost: ce": "`CrossEntropyLoss()`, then `least_cost_label`",
     "smoothing": "`CrossEntropyLoss(label_smoothing=…)`",
-    "hxe": "hierarchical cross-entropy (HXE)",
     "corn": "CORN",
     "emd2": "squared EMD + KL",
     "ridge": "ridge regression, rounded",
