@@ -1,11 +1,16 @@
-"""The process that compiles the kernels gets the same bits as those that find them on disk."""
+"""Losses have the same bits in every process and at every call."""
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+
+import wassloss as wl
 
 pytest.importorskip("numba")
 
@@ -36,3 +41,16 @@ def test_compiled_here_or_found_on_disk(tmp_path: Path) -> None:
     ]
     assert list(tmp_path.rglob("*.nbi"))
     assert outputs[0] == outputs[1]
+
+
+def test_the_same_call_has_the_same_bits_wherever_its_memory_is() -> None:
+    rng = random.Random(0)
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(50), reduction="none")
+    x, ids = torch.randn(2000, 50), torch.randint(50, (2000,))
+    held, found = [], set()
+    for _ in range(100):  # arrays that come and go move the next ones
+        held.append([np.empty(rng.choice([40, 50, 64, 2000]), np.float32) for _ in range(4)])
+        if rng.random() < 0.5:
+            held.pop(rng.randrange(len(held)))
+        found.add(loss_fn(x, ids).numpy().tobytes())
+    assert len(found) == 1

@@ -390,3 +390,52 @@ def test_regressed_costs_of_many_examples_are_found_in_pieces() -> None:
         NearestCostRegression(METRIC, ridge=0.0)
     with pytest.raises(ValueError, match="call fit first"):
         NearestCostRegression(METRIC).costs(x)
+
+
+def test_half_precision_and_autocast_compute_in_single_precision() -> None:
+    x, ids = torch.randn(3000, LABELS - 1), torch.randint(LABELS, (3000,))
+    expected = wl.losses.baselines.CORNLoss(LABELS)(x.half().float(), ids)
+    torch.testing.assert_close(wl.losses.baselines.CORNLoss(LABELS)(x.half(), ids), expected)
+    far = ExpectedCostLoss(wl.ground.Ordinal(300, power=2))
+    assert far(torch.zeros(1, 300, dtype=torch.half), torch.tensor([0])).isfinite()
+    logits = torch.randn(3000, LABELS)
+    losses = [
+        wl.losses.baselines.QuadraticFormLoss(METRIC), wl.losses.baselines.WeightedKappaLoss(METRIC)
+    ]  # fmt: skip
+    for loss_fn in losses:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = loss_fn(logits, ids)
+        torch.testing.assert_close(found, loss_fn(logits, ids), rtol=1e-6, atol=0)
+
+
+def test_kappa_of_costs_that_depend_on_the_direction() -> None:
+    cost = torch.tensor([[0.0, 100.0], [1.0, 0.0]])  # from the predicted to the true label
+    logits, ids = torch.randn(5, 2), torch.tensor([0, 1, 1, 0, 1])
+    h, y = logits.softmax(1), torch.eye(2)[ids]
+    observed = (h[:, :, None] * y[:, None, :]).mean(0)
+    by_chance = h.mean(0)[:, None] * y.mean(0)
+    found = wl.losses.baselines.WeightedKappaLoss(wl.ground.Cost(cost))(logits, ids)
+    torch.testing.assert_close(found, (observed * cost).sum() / (by_chance * cost).sum())
+
+
+def test_probabilities_add_up_where_thresholds_are_out_of_order() -> None:
+    p = wl.losses.baselines.CORALLoss(3).probabilities(torch.tensor([[0.0, 0.8]]))
+    torch.testing.assert_close(p, torch.tensor([[0.5, 0.0, 0.5]]))
+
+
+def test_hierarchical_cross_entropy_has_labels_at_leaves() -> None:
+    with pytest.raises(ValueError, match="tree must have labels at leaves alone"):
+        wl.losses.baselines.HierarchicalCrossEntropyLoss(
+            wl.ground.Tree([-1, 0, 1, 0], nodes=[1, 2, 3])
+        )
+
+
+def test_a_single_label() -> None:
+    one, ids = wl.ground.Ordinal(1), torch.zeros(2, dtype=torch.long)
+    assert wl.losses.baselines.QuadraticFormLoss(one)(torch.zeros(2, 1), ids) == 0
+    assert (
+        wl.losses.baselines.WassersteinDiceLoss(one)(
+            torch.zeros(2, 1, 3), ids[:, None].expand(2, 3)
+        )
+        == 0
+    )

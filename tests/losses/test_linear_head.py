@@ -298,3 +298,18 @@ def test_two_processes_with_a_part_of_the_weight_each():
         timeout=120,
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_the_gradient_of_a_mean_fits_half_precision_where_that_of_the_sum_does_not() -> None:
+    hidden = torch.full((4096, 3), 100.0, dtype=torch.float16)
+    weight = torch.zeros(5, 3, dtype=torch.float16, requires_grad=True)
+    loss_fn = wl.LinearWassersteinLoss(wl.ground.Ordinal(5))
+    loss_fn(hidden, weight, torch.zeros(4096, dtype=torch.long)).backward()
+    expected = torch.tensor([-60.0, 0.0, 10.0, 20.0, 30.0])
+    torch.testing.assert_close(weight.grad[:, 0].float(), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_only_a_bias_may_be_left_out() -> None:
+    loss_fn = wl.LinearWassersteinLoss(wl.ground.Ordinal(5))
+    with pytest.raises(TypeError, match="weight must be a floating tensor, got NoneType"):
+        loss_fn(torch.zeros(2, 3), None, torch.zeros(2, dtype=torch.long))

@@ -301,3 +301,14 @@ def test_refused_inputs() -> None:
         loss_fn(logits[..., :12], target)
     with pytest.raises(ValueError, match=r"target must hold class ids in 0\.\.18"):
         loss_fn(logits, target.masked_fill(target > 3, K))
+
+
+def test_bytes_long_runs_of_digits_and_autocast() -> None:
+    digits = {str(n).encode(): n for n in range(10)}
+    assert wl.NumberTokenLoss.as_in_paper(digits).metric.size == 10
+    places = wl.NumberTokenLoss(digits, places="absolute")
+    assert places(torch.randn(1, 45, 10), torch.ones(1, 45, dtype=torch.long)).isfinite()
+    squared = wl.NumberTokenLoss(torch.arange(1000.0), term="squared_error", own_units=True)
+    sure = 100 * torch.eye(1000)[[997]]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert squared(sure, torch.tensor([997])) < 1e-3

@@ -97,6 +97,7 @@ def with_gradient(loss_fn: Any, logits: Tensor, target: Any) -> tuple[Tensor, Te
     return values, torch.autograd.grad(values.sum(), x)[0]
 
 
+@pytest.mark.skipif(not launch.HAS_NUMBA, reason="needs Numba")
 @pytest.mark.parametrize("weight", [1.0, 0.3, 0.0])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("loss", KINDS)

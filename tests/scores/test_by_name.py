@@ -172,3 +172,11 @@ def test_severity_and_accuracy_make_the_distance() -> None:
         wrong = 1 - scores.accuracy(x, ids, sample_weight=weight)
         whole = scores.distance_at_k(x, ids, metric, charge=charge, sample_weight=weight)
         assert severity * wrong == pytest.approx(whole)
+
+
+def test_nothing_that_counts_and_autocast() -> None:
+    x, y = torch.randn(3000, 5), torch.randint(5, (3000,))
+    assert wl.scores.maximum_mae(x, y, sample_weight=torch.zeros(3000)).isnan()
+    expected = wl.scores.quadratic_weighted_kappa(x, y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(wl.scores.quadratic_weighted_kappa(x, y), expected)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wassloss.kernels.numba.newton import Scratch
 
 _mass_tolerance = cache(mass_tolerance)
+_APART = 64  # numbers between arrays
 COLUMNS_ON_CPU = 2**21  # costs computed at once, beside a gradient as large as the logits
 
 
@@ -317,8 +318,10 @@ def _numba_kernels() -> ModuleType:
 
 def _row_scratch(labels: int, dtype: np.dtype[Any]) -> RowScratch:
     compiled = _numba_kernels()
+    # Always as far apart: compiled loops sum in another order where two arrays nearly touch.
+    room = np.empty((3, max(labels, compiled.BLOCK) + 2 * _APART), dtype)[:, _APART:]
     scratch: RowScratch = compiled.RowScratch(
-        np.empty(labels, dtype), np.empty(labels, dtype), np.empty(compiled.BLOCK, dtype)
+        room[0, :labels], room[1, :labels], room[2, : compiled.BLOCK]
     )
     return scratch
 

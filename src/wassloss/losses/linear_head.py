@@ -15,7 +15,7 @@ from wassloss._checks import check_count, check_device, check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses.functional import PerExample
 from wassloss.losses.head_chunks import Head, LinearHead, numbered, wide_dtype
-from wassloss.losses.modules import EPSILON, KL_WEIGHT, _total_share, _TransportLoss, quotient
+from wassloss.losses.modules import EPSILON, KL_WEIGHT, _total_share, _TransportLoss
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import is_class_ids, read_form
 
@@ -55,8 +55,9 @@ class LinearWassersteinLoss(_TransportLoss):
         - sample_weight: `(…)`.
         - output: a scalar, or the shape of the target if `reduction="none"`.
 
-    Sums are in single precision at least, whatever the dtype of the logits. A NaN among the hidden
-    states makes the loss NaN. Gradients are first-order.
+    Sums over words and tokens are in single precision at least, whatever the dtype of the logits;
+    only the weight's gradient adds up over chunks in its own dtype, which larger chunks round less.
+    A NaN among the hidden states makes the loss NaN. Gradients are first-order.
 
     >>> import torch, wassloss as wl
     >>> loss_fn = wl.LinearWassersteinLoss(wl.ground.Ordinal(50))
@@ -146,15 +147,20 @@ class LinearWassersteinLoss(_TransportLoss):
         scale = ids.weights.squeeze(1)  # 1, or NaN for an invalid id
         scale = scale if share is None else scale * share.flatten()
         scale = scale if counts is None else torch.where(counts, scale, 0.0)
-        total: Tensor = LinearHead.apply(*given, scale)
+        total: Tensor
         if self.reduction == "sum":
+            total = LinearHead.apply(*given, scale)
             return total
         weighed = share is not None or counts is not None
-        return quotient(total, _total_share(losses, share)) if weighed else total / len(rows)
+        whole = _total_share(losses, share) if weighed else scale.new_full((), len(rows))
+        # Divided first: half precision may not hold the gradient of a sum.
+        total = LinearHead.apply(*given, scale / torch.where(whole != 0, whole, 1))
+        return torch.where(whole != 0, total, math.nan)
 
     def _check(self, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None) -> None:
         for name, x in (("hidden", hidden), ("weight", weight), ("bias", bias)):
-            if not isinstance(x, Tensor | None) or (x is not None and not x.is_floating_point()):
+            absent = x is None and name == "bias"
+            if not absent and not (isinstance(x, Tensor) and x.is_floating_point()):
                 kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
                 raise TypeError(f"{name} must be a floating tensor, got {kind}")
             if x is not None and x.dtype != hidden.dtype:
@@ -188,4 +194,5 @@ def _autocast(*given: Tensor | None) -> Sequence[Any]:
     if not torch.is_autocast_enabled(device):
         return given
     dtype = torch.get_autocast_dtype(device)
-    return [x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for x in given]
+    narrow = (torch.float32, torch.float16, torch.bfloat16)  # double precision stays, as in torch
+    return [x.to(dtype) if isinstance(x, Tensor) and x.dtype in narrow else x for x in given]

@@ -21,6 +21,7 @@ from wassloss.transport.dispatch import largest_block
 
 TERMS = ("wasserstein", "squared_error")
 PLACES = ("absolute", "relative")
+LARGEST_POWER = 30  # of ten by which a place counts; single precision ends at 38
 IN_CACHE = 2**20  # logits that a CPU turns into their gradient before it reads on
 
 
@@ -148,7 +149,7 @@ class NumberTokenLoss(nn.Module):
         Ordinal(10)
         """
         if not isinstance(tokenizer, Tensor):
-            digits = {str(digit) for digit in range(10)}
+            digits = {d for n in range(10) for d in (str(n), str(n).encode())}
             tokenizer = {t: i for t, i in read_vocabulary(tokenizer).items() if t in digits}
         paper = {"own_units": True, "largest_cost": math.inf, "mean_over_numbers": True}
         return cls(tokenizer, number_weight=number_weight, **{**paper, **keywords})
@@ -217,7 +218,7 @@ class NumberTokenLoss(nn.Module):
         if self._written is not None:
             place, first = places(target, self._written)
             power = place if self.places == "absolute" else place - first
-            power = power if self.term == "wasserstein" else 2 * power
+            power = (power if self.term == "wasserstein" else 2 * power).clamp(max=LARGEST_POWER)
             scale = scale * torch.where(is_number, 10.0**power, 0.0)
         if self.mean_over_numbers and self.reduction == "mean":
             scale = scale * (counted / is_number.sum().clamp(min=1))
@@ -230,7 +231,8 @@ class NumberTokenLoss(nn.Module):
         share = (log_h - log_mass.unsqueeze(1)).exp()
         if self.term == "squared_error":
             values = self.values.to(dtype) / self.metric.scale
-            value = (share @ values - values[number]).square()
+            mean = (share * values).sum(1)  # no product, which autocast would round
+            value = (mean - values[number]).square()
             largest = float(values.amax() - values.amin()) ** 2 if self.word_cost else largest
         else:
             costs = self.metric.unchecked_cost_columns(number).to(dtype)

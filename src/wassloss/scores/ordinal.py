@@ -118,7 +118,12 @@ def average_mae(scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | 
     return _per_class(scores, target, sample_weight)
 
 
-@pooled(lambda sums: _class_errors(sums).amax())
+def _largest_error(sums: Tensor) -> Tensor:
+    errors = _class_errors(sums)
+    return errors.amax() if len(errors) else errors.new_tensor(math.nan)  # as the mean of nothing
+
+
+@pooled(_largest_error)
 def maximum_mae(scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | None = None) -> Any:
     """The mean absolute error of the true class for which it is largest.
 
@@ -158,8 +163,8 @@ def quadratic_weighted_kappa(
     """
     x = read_scores(scores)
     truth = read_sample_weight(sample_weight, x).unsqueeze(1) * _shares(x, target)
-    guessed = torch.zeros_like(x).scatter_(1, top(x, 1), 1.0)
-    return (truth.T @ guessed).flatten()
+    counts = truth.new_zeros(x.shape[1], x.shape[1])  # (true, guessed); no product, which may round
+    return counts.index_add_(1, top(x, 1).squeeze(1), truth.T).flatten()
 
 
 def _steps(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from wassloss.losses.baselines.per_example import (
     masses,
     shares,
 )
-from wassloss.losses.functional import divergence_at
+from wassloss.losses.functional import at_least_single, divergence_at
 from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
 from wassloss.targets import Target
@@ -175,7 +175,8 @@ class QuadraticFormLoss(PerExampleLoss):
     def __init__(self, metric: AnyMetric, *, reduction: str = "mean") -> None:
         cost = cost_table(metric)
         super().__init__(len(cost), reduction=reduction)
-        self.register_buffer("similarity", 1 - cost / cost.max(), persistent=False)
+        largest = cost.max().clamp(min=torch.finfo(cost.dtype).tiny)
+        self.register_buffer("similarity", 1 - cost / largest, persistent=False)
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         gap = logits.softmax(1) - dense_shares(target, self.labels, logits)
@@ -207,8 +208,10 @@ class WeightedKappaLoss(nn.Module):
         self.register_buffer("cost", cost_table(metric), persistent=False)
 
     def forward(self, logits: Tensor, target: Target) -> Tensor:
-        h, y = logits.softmax(1), dense_shares(target, len(self.cost), logits)
-        cost = self.cost.to(h.dtype)
-        by_chance = ((h.mean(0) @ cost) * y.mean(0)).sum()
-        tiny = torch.finfo(h.dtype).tiny
-        return ((h @ cost) * y).sum(1).mean() / by_chance.clamp(min=tiny)
+        logits = at_least_single(logits)
+        with torch.autocast(logits.device.type, enabled=False):
+            y, h = dense_shares(target, len(self.cost), logits), logits.softmax(1)
+            cost = self.cost.to(h.dtype).T  # row i: from label i
+            by_chance = ((h.mean(0) @ cost) * y.mean(0)).sum()
+            tiny = torch.finfo(h.dtype).tiny
+            return ((h @ cost) * y).sum(1).mean() / by_chance.clamp(min=tiny)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from wassloss.losses.baselines.per_example import PerExampleLoss, dense_shares
+from wassloss.losses.functional import at_least_single
 from wassloss.targets import Target
 
 _LOG_2 = math.log(2)
@@ -102,7 +103,8 @@ class CORALLoss(_ThresholdLoss):
         return (above * softplus(-logits) + (1 - above) * softplus(logits)).sum(1)
 
     def _chances(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid()
+        # Biases that are out of order promise more of exceeding a label than the one before.
+        return logits.sigmoid().cummin(1).values
 
 
 class CORNLoss(_ThresholdLoss):
@@ -128,6 +130,7 @@ class CORNLoss(_ThresholdLoss):
     def forward(self, logits: Tensor, target: Target) -> Tensor:
         if self.reduction != "mean":
             return super().forward(logits, target)
+        logits = at_least_single(logits)
         return self.per_example(logits, target).sum() / self._asked(logits, target).sum()
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:

@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice
+from wassloss._checks import check_choice, check_count
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
+from wassloss.losses.functional import at_least_single
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 
@@ -28,11 +29,12 @@ class PerExampleLoss(nn.Module):
     def __init__(self, labels: int = 0, *, reduction: str = "mean") -> None:
         super().__init__()
         check_choice("reduction", reduction, REDUCTIONS)
-        self.labels = labels
+        self.labels = check_count("labels", labels) if labels != 0 else 0
         self.reduction = reduction
 
     def forward(self, logits: Tensor, target: Target) -> Tensor:
-        values = self.per_example(logits, target)
+        with torch.autocast(logits.device.type, enabled=False):
+            values = self.per_example(at_least_single(logits), target)
         if self.reduction == "none":
             return values
         return values.mean() if self.reduction == "mean" else values.sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from wassloss._checks import check_strength
@@ -47,7 +48,8 @@ class WassersteinDiceLoss(PerExampleLoss):
         if background not in range(len(cost)):
             raise ValueError(f"background must be in 0..{len(cost) - 1}, got {background!r}")
         self.background, self.smooth = background, check_strength("smooth", smooth)
-        self.register_buffer("distance", cost / cost.max(), persistent=False)
+        largest = cost.max().clamp(min=torch.finfo(cost.dtype).tiny)
+        self.register_buffer("distance", cost / largest, persistent=False)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
         ids = self._checked(logits, target).flatten(1)  # (batch, pixels)

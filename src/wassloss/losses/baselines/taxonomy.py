@@ -39,6 +39,10 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
     def __init__(self, tree: Tree, *, alpha: float = 0.1, reduction: str = "mean") -> None:
         if not isinstance(tree, Tree):
             raise TypeError(f"tree must be a Tree, got {type(tree).__name__}")
+        if bool(torch.isin(tree.label_position, tree.parents).any()):
+            raise ValueError(
+                "tree must have labels at leaves alone, got a label with nodes below it"
+            )
         super().__init__(tree.size, reduction=reduction)
         self.alpha = check_strength("alpha", alpha)
         place = torch.arange(len(tree.parents), device=tree.device).unsqueeze(1)
