@@ -12,6 +12,7 @@ from torch.nn import functional
 
 import wassloss as wl
 from wassloss import SparseTarget
+from wassloss.kernels import launch
 from wassloss.losses import fused
 from wassloss.targets import read_form
 
