@@ -115,6 +115,7 @@ def test_what_is_scored_is_what_the_classifier_answers() -> None:
         assert np.mean(np.abs(answers - Y[held]) == c.distance) > 0.97  # ties may go either way
 
 
+@pytest.mark.slow
 def test_it_is_reproducible_in_any_number_of_processes(found: wl.estimators.Comparison) -> None:
     again = wl.compare(X, Y, "ordinal", n_jobs=2)
     assert [c.settings for c in again.candidates] == [c.settings for c in found.candidates]

@@ -26,6 +26,7 @@ def grades(n: int = 120, seed: int = 0) -> tuple[Any, Any]:
 X, Y = grades()
 
 
+@pytest.mark.slow  # those of the classifier, which it fits, are in every run
 @parametrize_with_checks(
     [wl.WassersteinClassifierCV(alphas=(10.0, 1.0), kl_weights=(0.5,), cv=2)],
     expected_failed_checks=expected_failures,

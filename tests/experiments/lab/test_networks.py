@@ -122,6 +122,7 @@ def test_a_job_depends_on_its_seed_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not np.array_equal(once.scores["nll"], other.scores["nll"])
 
 
+@pytest.mark.slow
 def test_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "load_task", lambda name, seed: made_task())
     monkeypatch.setattr(figure, "load_task", lambda name, seed: made_task())
