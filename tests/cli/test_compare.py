@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wassloss as wl
 from tests.cli.commands import failed, ok, wine_table
 
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
@@ -51,6 +52,21 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     assert ok("predict", out, shuffled, "--top", 2).stdout.splitlines() == plain
     answers = [line.split(",")[1] for line in plain[1:]]
     assert np.mean([a == row["grade"] for a, row in zip(answers, rows, strict=True)]) > 0.7
+
+
+def test_runs_and_comparisons_do_not_overwrite_each_other(wine: Path, tmp_path: Path) -> None:
+    run, cmp = tmp_path / "run", tmp_path / "cmp"
+    for path, name in ((run, "config.json"), (cmp, "table.json")):
+        path.mkdir()
+        (path / name).write_text("{}")
+    assert f"{run} holds a run" in failed("compare", wine, *WORDS, "--out", run)
+    said = failed("train", wine, *WORDS, "--resume", "--out", cmp)
+    assert f"{cmp} holds a comparison" in said
+    for command in ("evaluate", "report"):
+        said = failed(command, cmp)
+        assert "holds a comparison, not a run: `wassloss predict`" in said
+    with pytest.raises(FileNotFoundError, match=r"holds a comparison.*WassersteinClassifier.load"):
+        wl.load(cmp)
 
 
 def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,12 +19,16 @@ from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison, WassersteinClassifier, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.runs import Settings
+from wassloss.runs.directory import CONFIG, MODEL, TABLE
 from wassloss.runs.inputs import labels_of
 from wassloss.runs.reading import read_inputs
 
-EXAMPLE = "Example: wassloss compare wine.csv --label-column grade --metric ordinal --out cmp"
-SEARCH = "search"  # in the directory: finished pieces, until all are done
-TABLE, MODEL, REPORT, FOUND = "table.json", "model.safetensors", "report.html", "comparison.json"
+EXAMPLE = (
+    "Example: wassloss compare wine.csv --label-column grade --metric ordinal "
+    "--order poor,fair,good --out cmp"
+)
+SEARCH = ".wassloss-search"  # in the directory: finished pieces, until all are done
+REPORT, FOUND = "report.html", "comparison.json"
 
 
 def compare_table(
@@ -49,6 +52,8 @@ def compare_table(
     ),
 ) -> None:
     """Tune losses and decisions alike, score them on rows held out, and keep the best model."""
+    if (out / CONFIG).exists():
+        raise ValueError(f"{out} holds a run: choose another directory with --out")
     torch.set_num_threads(1)  # processes share the cores
     words = {"order": order, "features": features, "drop": drop}
     asked = {name: PARSERS[name](text) for name, text in words.items()}
@@ -76,6 +81,9 @@ def compare_table(
                 progress=progress,
             )
         _keep(found, inputs.columns, label_column, out)
+        header, rows = found.table()
+        say(f"\n{found.answer}\n")
+        say(table("", header, rows, numbers=0, gap=1))
         write_comparison(found, inputs.columns, given.features.numpy(), out / REPORT)
     except KeyboardInterrupt:
         done = len(list(kept_pieces.glob("*.json")))
@@ -83,10 +91,10 @@ def compare_table(
             f"Interrupted; {done} parts of the search are kept: the same command goes on.", err=True
         )
         raise typer.Exit(130) from None
-    shutil.rmtree(kept_pieces, ignore_errors=True)
-    header, rows = found.table()
-    say(f"\n{found.answer}\n")
-    say(table("", header, rows, numbers=0, gap=1))
+    for piece in kept_pieces.glob("*.json"):
+        piece.unlink()
+    if not any(kept_pieces.iterdir()):
+        kept_pieces.rmdir()
     say(f"\nModel: wassloss predict {out} NEW.csv")
     say(f"Report: {(out / REPORT).resolve()}")
 
