@@ -93,3 +93,22 @@ def test_mistakes_of_users(wine: Path, tmp_path: Path) -> None:
     said = failed("compare", wine, *WORDS, "--missing", "error", "--drop", "id")
     assert "line 2, column 'acid': expected a value, as nothing may be missing" in said
     assert not (tmp_path / "x").exists()
+
+
+def test_the_part_to_test_on_is_held_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = enumerate(rng.normal(size=120))
+    rows = [f"{x:.3f},{int(x > 0)},{'test' if i < 30 else 'train'}" for i, x in values]
+    data, out = tmp_path / "x.csv", tmp_path / "cmp"
+    data.write_text("\n".join(["x,label,part", *rows]))
+    done = ok("compare", data, "--jobs", 1, "--out", out)
+    assert "the 30 rows of the part test are held out" in done.stdout
+    assert "90 rows to learn from; 30 rows" in (out / "report.html").read_text()
+    data.write_text(data.read_text().replace("train", "engine").replace("test", "wheel"))
+    said = failed("compare", data, "--out", out)
+    assert "if the column 'part' says something else, rename it" in said
+
+
+def test_tags_are_for_train(tmp_path: Path) -> None:
+    said = failed("compare", "clipart", "--metric", "discrete", "--out", tmp_path / "cmp")
+    assert "must have one label per example to be compared: `wassloss train` takes several" in said

@@ -20,7 +20,7 @@ from wassloss.estimators import Comparison, WassersteinClassifier, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.runs import Settings
 from wassloss.runs.directory import CONFIG, MODEL, TABLE
-from wassloss.runs.inputs import labels_of
+from wassloss.runs.inputs import check_trainable, labels_of
 from wassloss.runs.reading import read_inputs
 
 EXAMPLE = (
@@ -42,7 +42,10 @@ def compare_table(
     drop: Annotated[str | None, option(HELP["drop"])] = None,
     group: Annotated[str | None, option(HELP["group"])] = None,
     model: Annotated[Literal["linear", "mlp"], option("mlp has one hidden layer.")] = "linear",
-    test: Annotated[float, option("The share of rows to hold out.", min=0.01, max=0.9)] = 0.25,
+    test: Annotated[
+        float,
+        option("The share of rows to hold out, if none are of a part test.", min=0.01, max=0.9),
+    ] = 0.25,
     missing: Annotated[Literal["impute", "error"], option(HELP["missing"])] = "impute",
     jobs: Annotated[int, option("Processes; -1 for one per core.")] = -1,
     device: Annotated[str, option("Where to train: cpu, cuda, cuda:1, mps.")] = "cpu",
@@ -61,6 +64,10 @@ def compare_table(
     inputs = read_inputs(Settings(str(data), seed=seed, **asked))
     given, y = inputs.in_file(), inputs.classes()
     say(f"{len(given)} rows, {inputs.features} features, {len(set(y.tolist()))} labels")
+    check_trainable(inputs.parts)
+    held = given.parts.get("test")
+    if held is not None:
+        say(f"the {len(held)} rows of the part test are held out, and all others learned from")
     say("tuning cross-entropy, W + KL and softened labels, eight settings each")
     kept_pieces = out / SEARCH
     try:
@@ -72,7 +79,7 @@ def compare_table(
                 inputs.metric,
                 classes=labels_of(inputs.metric),
                 model=model,
-                test=test,
+                test=test if held is None else held.numpy(),
                 groups=given.groups,
                 n_jobs=jobs,
                 random_state=seed,
