@@ -127,11 +127,9 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
         )
     weighted = target == "labels" and "weights" in names
     asked = [c.name for c in wanted.raw.columns] if wanted.raw else [*(wanted.feature_names or ())]
-    part, group = (
-        name if name in names and name not in [*asked, *wanted.drop] else None
-        for name in ("part", "group")
-    )
-    group = wanted.group or group
+    free = [name for name in names if name not in [*asked, *wanted.drop]]
+    part = "part" if "part" in free else None
+    group = wanted.group or ("group" if "group" in free else None)
     if group and not (wanted.group or wanted.raw or said or lists) and wanted.labelled:
         warn(
             "the column 'group' says which rows stay together, and is not a feature: ask for that "
