@@ -126,8 +126,10 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
             f"by number, got {len(label_names or ())} names"
         )
     weighted = target == "labels" and "weights" in names
-    asked = [c.name for c in wanted.raw.columns] if wanted.raw else [*(wanted.feature_names or ())]
-    free = [name for name in names if name not in [*asked, *wanted.drop]]
+    own_features = (
+        [c.name for c in wanted.raw.columns] if wanted.raw else wanted.feature_names or ()
+    )
+    free = [name for name in names if name not in [*own_features, *wanted.drop]]
     part = "part" if "part" in free else None
     group = wanted.group or ("group" if "group" in free else None)
     if group and not (wanted.group or wanted.raw or said or lists) and wanted.labelled:
