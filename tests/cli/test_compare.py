@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wassloss as wl
 from tests.cli.commands import failed, ok, wine_table
 
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
@@ -53,6 +54,21 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     assert np.mean([a == row["grade"] for a, row in zip(answers, rows, strict=True)]) > 0.7
 
 
+def test_runs_and_comparisons_do_not_overwrite_each_other(wine: Path, tmp_path: Path) -> None:
+    run, cmp = tmp_path / "run", tmp_path / "cmp"
+    for path, name in ((run, "config.json"), (cmp, "table.json")):
+        path.mkdir()
+        (path / name).write_text("{}")
+    assert f"{run} holds a run" in failed("compare", wine, *WORDS, "--out", run)
+    said = failed("train", wine, *WORDS, "--resume", "--out", cmp)
+    assert f"{cmp} holds a comparison" in said
+    for command in ("evaluate", "report"):
+        said = failed(command, cmp)
+        assert "holds a comparison, not a run: `wassloss predict`" in said
+    with pytest.raises(FileNotFoundError, match=r"holds a comparison.*WassersteinClassifier.load"):
+        wl.load(cmp)
+
+
 def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:
     out = tmp_path / "cmp"
     words = ("--features", "acid,cellar", "--model", "linear", "--jobs", 1, "--out", out)
@@ -77,3 +93,22 @@ def test_mistakes_of_users(wine: Path, tmp_path: Path) -> None:
     said = failed("compare", wine, *WORDS, "--missing", "error", "--drop", "id")
     assert "line 2, column 'acid': expected a value, as nothing may be missing" in said
     assert not (tmp_path / "x").exists()
+
+
+def test_the_part_to_test_on_is_held_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = enumerate(rng.normal(size=120))
+    rows = [f"{x:.3f},{int(x > 0)},{'test' if i < 30 else 'train'}" for i, x in values]
+    data, out = tmp_path / "x.csv", tmp_path / "cmp"
+    data.write_text("\n".join(["x,label,part", *rows]))
+    done = ok("compare", data, "--jobs", 1, "--out", out)
+    assert "the 30 rows of the part test are held out" in done.stdout
+    assert "90 rows to learn from; 30 rows" in (out / "report.html").read_text()
+    data.write_text(data.read_text().replace("train", "engine").replace("test", "wheel"))
+    said = failed("compare", data, "--out", out)
+    assert "if the column 'part' says something else, rename it" in said
+
+
+def test_tags_are_for_train(tmp_path: Path) -> None:
+    said = failed("compare", "clipart", "--metric", "discrete", "--out", tmp_path / "cmp")
+    assert "must have one label per example to be compared: `wassloss train` takes several" in said

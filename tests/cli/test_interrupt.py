@@ -76,12 +76,16 @@ def test_while_it_compares(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("\n".join(["x,label", *rows]))
     words = ("compare", tmp_path / "data.csv", "--jobs", 1, "--out", tmp_path / "cmp")
     code, _, said = interrupted("model.safetensors.", *words)
-    kept = len(list((tmp_path / "cmp" / "search").glob("*.json")))
+    kept = len(list((tmp_path / "cmp" / ".wassloss-search").glob("*.json")))
     assert (code, kept > 15) == (130, True)
     assert said == f"Interrupted; {kept} parts of the search are kept: the same command goes on.\n"
+    own = tmp_path / "cmp" / "search" / "mine.txt"
+    own.parent.mkdir()
+    own.write_text("a user's file")
     ok(*words)
     left = {path.name for path in (tmp_path / "cmp").iterdir()}
-    assert left == {"comparison.json", "model.safetensors", "report.html", "table.json"}
+    assert left == {"comparison.json", "model.safetensors", "report.html", "search", "table.json"}
+    assert own.exists()
 
 
 @pytest.mark.parametrize(

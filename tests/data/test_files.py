@@ -73,6 +73,7 @@ def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
+@pytest.mark.filterwarnings("default:the column 'group'")
 def test_parts_and_groups_are_kept(suffix: str, tmp_path: Path) -> None:
     data = example("classes", parts={"train": [0, 2], "test": [5]}, groups=torch.arange(N) // 2)
     write(data, tmp_path / f"data{suffix}")
@@ -271,6 +272,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         ('x,label\n1,"a\n2,b\n3,c"d\n', "line 4: ',' expected after '\"'"),
     ],
 )
+@pytest.mark.filterwarnings("default:the column 'group'")
 def test_bad_csv(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"table.csv cannot be read as data: .*{message}") as info:
         csv_of(tmp_path, text)
@@ -382,6 +384,7 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
         ({"x0": pa.array([], pa.float32()), "label": pa.array([], pa.int8())}, "it has no rows"),
     ],
 )
+@pytest.mark.filterwarnings("default:the column 'group'")
 def test_bad_parquet(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"table.parquet cannot be read as data: .*{message}"):
         parquet_of(tmp_path, columns)
@@ -449,3 +452,27 @@ def test_an_old_file_survives_a_failed_write(
         write(example("tags"), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_only_the_label_column_that_is_asked_for_counts(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,labels,target\n1,x,y\n2,y,x\n")
+    with pytest.raises(ValueError, match=r"lacks a column 'traget'; .*--label-column target\?"):
+        read(path, label_column="traget")
+    assert read(path, label_column="labels").label_names == ("x", "y")
+
+
+def test_columns_with_a_name_of_their_own_can_be_features(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,group,part,label\n1,5,2,x\n2,6,3,y\n4,6,2,y\n")
+    with pytest.warns(DataWarning) as said:
+        found = read(path)
+    assert "'group' says which rows stay together" in str(said[0].message)
+    assert "'part' divides the rows into '2', '3', and is not a feature" in str(said[1].message)
+    assert (found.feature_names, list(found.parts)) == (("a",), ["2", "3"])
+    found = read(path, feature_names=("a", "part", "group"))
+    assert (found.feature_names, found.parts) == (("a", "part", "group"), {})
+    assert found.groups is None
+    assert read(path, like=found).feature_names == found.feature_names
+    assert read(path, drop=("group", "part")).groups is None
+    assert read(path, drop=("part",), group="group").groups is not None

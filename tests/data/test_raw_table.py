@@ -157,3 +157,32 @@ def test_columns_that_are_chosen(tmp_path: Path) -> None:
         read(path, drop=("whom",), **label)
     with pytest.raises(ValueError, match=r"lacks a column 'label'.*--label-column grade\?"):
         read(path)
+
+
+def test_levels_never_seen_are_named() -> None:
+    raw = RawTable.of(table(town=["A", "B"] * 10))
+    with pytest.warns(DataWarning, match="column 'town' holds 'Y', 'Z', which training never saw"):
+        assert raw.features(table(town=["Z", "A", "Y"])).tolist() == [[0, 0], [1, 0], [0, 0]]
+    with pytest.warns(DataWarning, match="column 'town' holds 'missing'"):
+        raw.features(table(town=["A", None]))
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "dictionary"])
+def test_text_is_read_alike_in_every_format(kind: str, tmp_path: Path) -> None:
+    """Blanks are trimmed and words for gaps are gaps, in columns of any type."""
+    towns, grades = [" A", "B ", "?", "A"] * 10, ["low", " high", "low ", "high"] * 10
+    csv, parquet = tmp_path / "x.csv", tmp_path / "x.parquet"
+    rows = [f"{town},{grade}" for town, grade in zip(towns, grades, strict=True)]
+    csv.write_text("\n".join(["town,label", *rows]))
+    words = pa.array(towns)
+    words = words.dictionary_encode() if kind == "dictionary" else words.cast(kind)
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(table(town=words, label=grades), parquet)
+    one, other = read(csv), read(parquet)
+    assert one.feature_names == other.feature_names == ("town=A", "town=B", "town=missing")
+    assert one.label_names == other.label_names == ("high", "low")
+    assert torch.equal(one.features, other.features)
+    assert torch.equal(one.target, other.target)  # type: ignore[arg-type]
+    assert one.raw is not None
+    np.testing.assert_array_equal(one.raw.features(table(town=words)), one.features)

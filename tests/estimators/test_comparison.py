@@ -205,3 +205,17 @@ def test_what_makes_no_sense(keywords: dict[str, Any], said: str) -> None:
         wl.compare(X, Y, "ordinal", **keywords)
     with pytest.raises(ValueError, match="y must hold class ids"):
         wl.compare(X, np.eye(5)[Y])
+
+
+def test_rows_to_hold_out_can_be_named() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = np.digitize(x[:, 0], [-0.5, 0.5])
+    rows = np.arange(0, 60, 4)
+    found = wl.compare(x, y, "ordinal", test=rows)
+    np.testing.assert_array_equal(found.held, rows)
+    assert found.rows == (45, 15)
+    np.testing.assert_array_equal(found.truth, y[rows])
+    for wrong in ([60], [], np.arange(60), [1.0], [True] * 60):
+        with pytest.raises(ValueError, match=r"test must be a share or rows in 0\.\.59"):
+            wl.compare(x, y, "ordinal", test=wrong)

@@ -8,9 +8,11 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import cohen_kappa_score, log_loss
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import wassloss as wl
-from wassloss.estimators import make_scorer
+from wassloss.estimators import make_scorer, mean_distance
 
 X, Y = load_iris(return_X_y=True)
 MODEL = LogisticRegression(max_iter=1000).fit(X[::2, :2], Y[::2])
@@ -66,6 +68,40 @@ def test_our_estimators_bring_their_metric_and_their_labels() -> None:
     p = model.predict_proba(features)[:, [1, 2, 0]]
     found = make_scorer(wl.scores.ranked_probability_score)(model, features, names)
     assert found == pytest.approx(-wl.scores.ranked_probability_score(p, place))
+
+
+def test_our_estimators_inside_others_bring_theirs_too() -> None:
+    order = ["low", "mid", "high"]  # alphabetical: high, low, mid
+    names = np.array(order)[Y]
+    cv = wl.WassersteinClassifierCV("ordinal", classes=order, alphas=[1.0], kl_weights=[0.1], cv=2)
+    cv.fit(X[:, :2], names)
+    found = mean_distance(cv, X[:, :2], names)
+    assert found == mean_distance(cv.best_estimator_, X[:, :2], names)
+    pipeline = make_pipeline(StandardScaler(), cv.best_estimator_).fit(X[:, :2], names)
+    guess = pipeline.predict(X[:, :2])
+    expected = cohen_kappa_score(names, guess, labels=order, weights="quadratic")
+    kappa = make_scorer(wl.scores.quadratic_weighted_kappa)
+    assert kappa(pipeline, X[:, :2], names) == pytest.approx(expected)
+    assert mean_distance(pipeline, X[:, :2], names) == mean_distance(
+        pipeline[-1], pipeline[0].transform(X[:, :2]), names
+    )
+
+
+def test_names_of_other_estimators_need_an_order() -> None:
+    order = ["low", "mid", "high"]
+    names = np.array(order)[Y]
+    model = LogisticRegression(max_iter=1000).fit(X[:, :2], names)
+    for score in (wl.scores.quadratic_weighted_kappa, wl.scores.average_mae):
+        with pytest.raises(ValueError, match="classes must be given to score LogisticRegression"):
+            make_scorer(score)(model, X[:, :2], names)
+    with pytest.raises(ValueError, match="classes must be given"):
+        make_scorer(wl.scores.distance_at_k, metric=wl.ground.Ordinal(3))(model, X[:, :2], names)
+    guess = model.predict(X[:, :2])
+    expected = cohen_kappa_score(names, guess, labels=order, weights="quadratic")
+    kappa = make_scorer(wl.scores.quadratic_weighted_kappa, classes=order)
+    assert kappa(model, X[:, :2], names) == pytest.approx(expected)
+    right = make_scorer(wl.scores.accuracy)(model, X[:, :2], names)
+    assert right == pytest.approx((guess == names).mean())
 
 
 def test_in_a_search() -> None:

@@ -153,3 +153,14 @@ def test_a_browser_tells_what_is_broken(tmp_path: Path) -> None:
     found = measured(page)
     assert [each["broken"] for each in found] == [["incomprehensibilities"]] * 3
     assert [each["overflow"] > 0 for each in found] == [True, True, False]
+
+
+def test_many_distances_that_are_all_large() -> None:
+    """Random vectors are about equally far apart: the smallest distance is not near 0."""
+    vectors = np.random.default_rng(0).normal(size=(8, 50))
+    page = gains(wl.ground.Embedding(vectors))
+    figure = Figure()
+    draw_distances(page, figure)
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    wrong = [np.mean(off > 0) for off in page.distances]
+    assert sum(heights) == pytest.approx(100 * sum(wrong))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,12 +19,16 @@ from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison, WassersteinClassifier, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.runs import Settings
-from wassloss.runs.inputs import labels_of
+from wassloss.runs.directory import CONFIG, MODEL, TABLE
+from wassloss.runs.inputs import check_trainable, labels_of
 from wassloss.runs.reading import read_inputs
 
-EXAMPLE = "Example: wassloss compare wine.csv --label-column grade --metric ordinal --out cmp"
-SEARCH = "search"  # in the directory: finished pieces, until all are done
-TABLE, MODEL, REPORT, FOUND = "table.json", "model.safetensors", "report.html", "comparison.json"
+EXAMPLE = (
+    "Example: wassloss compare wine.csv --label-column grade --metric ordinal "
+    "--order poor,fair,good --out cmp"
+)
+SEARCH = ".wassloss-search"  # in the directory: finished pieces, until all are done
+REPORT, FOUND = "report.html", "comparison.json"
 
 
 def compare_table(
@@ -39,7 +42,10 @@ def compare_table(
     drop: Annotated[str | None, option(HELP["drop"])] = None,
     group: Annotated[str | None, option(HELP["group"])] = None,
     model: Annotated[Literal["linear", "mlp"], option("mlp has one hidden layer.")] = "linear",
-    test: Annotated[float, option("The share of rows to hold out.", min=0.01, max=0.9)] = 0.25,
+    test: Annotated[
+        float,
+        option("The share of rows to hold out, if none are of a part test.", min=0.01, max=0.9),
+    ] = 0.25,
     missing: Annotated[Literal["impute", "error"], option(HELP["missing"])] = "impute",
     jobs: Annotated[int, option("Processes; -1 for one per core.")] = -1,
     device: Annotated[str, option("Where to train: cpu, cuda, cuda:1, mps.")] = "cpu",
@@ -49,6 +55,8 @@ def compare_table(
     ),
 ) -> None:
     """Tune losses and decisions alike, score them on rows held out, and keep the best model."""
+    if (out / CONFIG).exists():
+        raise ValueError(f"{out} holds a run: choose another directory with --out")
     torch.set_num_threads(1)  # processes share the cores
     words = {"order": order, "features": features, "drop": drop}
     asked = {name: PARSERS[name](text) for name, text in words.items()}
@@ -56,6 +64,10 @@ def compare_table(
     inputs = read_inputs(Settings(str(data), seed=seed, **asked))
     given, y = inputs.in_file(), inputs.classes()
     say(f"{len(given)} rows, {inputs.features} features, {len(set(y.tolist()))} labels")
+    check_trainable(inputs.parts)
+    held = given.parts.get("test")
+    if held is not None:
+        say(f"the {len(held)} rows of the part test are held out, and all others learned from")
     say("tuning cross-entropy, W + KL and softened labels, eight settings each")
     kept_pieces = out / SEARCH
     try:
@@ -67,7 +79,7 @@ def compare_table(
                 inputs.metric,
                 classes=labels_of(inputs.metric),
                 model=model,
-                test=test,
+                test=test if held is None else held.numpy(),
                 groups=given.groups,
                 n_jobs=jobs,
                 random_state=seed,
@@ -76,6 +88,9 @@ def compare_table(
                 progress=progress,
             )
         _keep(found, inputs.columns, label_column, out)
+        header, rows = found.table()
+        say(f"\n{found.answer}\n")
+        say(table("", header, rows, numbers=0, gap=1))
         write_comparison(found, inputs.columns, given.features.numpy(), out / REPORT)
     except KeyboardInterrupt:
         done = len(list(kept_pieces.glob("*.json")))
@@ -83,10 +98,10 @@ def compare_table(
             f"Interrupted; {done} parts of the search are kept: the same command goes on.", err=True
         )
         raise typer.Exit(130) from None
-    shutil.rmtree(kept_pieces, ignore_errors=True)
-    header, rows = found.table()
-    say(f"\n{found.answer}\n")
-    say(table("", header, rows, numbers=0, gap=1))
+    for piece in kept_pieces.glob("*.json"):
+        piece.unlink()
+    if not any(kept_pieces.iterdir()):
+        kept_pieces.rmdir()
     say(f"\nModel: wassloss predict {out} NEW.csv")
     say(f"Report: {(out / REPORT).resolve()}")
 

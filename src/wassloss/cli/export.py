@@ -9,8 +9,9 @@ import typer
 
 from wassloss import runs
 from wassloss.cli._terminal import option, say
-from wassloss.cli.compare import TABLE, read_model
+from wassloss.cli.compare import read_model
 from wassloss.estimators import export_onnx
+from wassloss.runs.directory import TABLE
 
 EXAMPLE = "Example: wassloss export cmp --onnx model.onnx"
 

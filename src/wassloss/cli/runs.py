@@ -19,13 +19,14 @@ from wassloss import runs
 from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
-from wassloss.cli.compare import TABLE, read_model
+from wassloss.cli.compare import read_model
 from wassloss.data._arrow import import_pyarrow
 from wassloss.data.files import feature_batches
 from wassloss.data.table import Wanted
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.report import build_report, write_report
 from wassloss.runs import evaluation
+from wassloss.runs.directory import TABLE
 
 EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"

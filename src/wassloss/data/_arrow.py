@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Place = Callable[[int], str]  # where a row is in its file
 ROW: Place = "row {}".format
+_GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 
 
 class DataWarning(UserWarning):
@@ -87,6 +88,18 @@ def as_words(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     return values.cast(pa.string())
+
+
+def cleaned(values: pa.Array, gaps: Sequence[str] = _GAPS) -> Any:
+    """Text without outer blanks, and null for words that stand for a gap; others as they are."""
+    pa = import_pyarrow()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return values
+    words = pa.compute.utf8_trim_whitespace(values.cast(pa.string()))
+    there = pa.compute.invert(pa.compute.is_in(words, pa.array(gaps, pa.string())))
+    return pa.compute.if_else(there, words, pa.scalar(None, pa.string()))
 
 
 def as_numbers(name: str, values: pa.Array, place: Place = ROW) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._files import replacing
-from wassloss.data._arrow import import_pyarrow, one_line, warn, whole
+from wassloss.data._arrow import cleaned, import_pyarrow, one_line, warn, whole
 from wassloss.data._inputs import part_column
 from wassloss.data.dataset import Dataset
 from wassloss.data.ragged import as_sparse, to_lists
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATOR = ";"
-_GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 _RESERVED = {"label", "labels", "weights", "part", "group"}
 
 
@@ -48,8 +47,6 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         rows[name] = _typed(rows[name], keep=name in categories)
     for name in ("labels",) * (layout.target_column == "labels") + ("weights",) * layout.weighted:
         rows[name] = _lists(rows[name], name)
-    if layout.target_column not in (None, "labels"):
-        rows[layout.target_column] = _without(rows[layout.target_column], ("",))
     if layout.group is not None:
         rows[layout.group] = _typed(rows[layout.group], keep=False, kind="int64")
 
@@ -124,7 +121,7 @@ def _by_position(
 def _typed(words: pa.Array, keep: bool, kind: str = "float64") -> Any:
     """Text without gaps, or as numbers, booleans or times if all of it is."""
     pa = import_pyarrow()
-    words = _without(words, _GAPS)
+    words = cleaned(words)
     if keep:
         return words
     if words.null_count == len(words):
@@ -141,18 +138,11 @@ def _cast(words: pa.Array, kind: str) -> Any:
         return None
 
 
-def _without(words: pa.Array, gaps: tuple[str, ...]) -> Any:
-    """Words with null in place of some of them."""
-    pa = import_pyarrow()
-    there = pa.compute.invert(pa.compute.is_in(words, pa.array(gaps)))
-    return pa.compute.if_else(there, words, pa.scalar(None, pa.string()))
-
-
 def _lists(words: pa.Array, name: str) -> Any:
     """Labels or weights, separated."""
     pa = import_pyarrow()
     lists = pa.compute.split_pattern(words, _SEPARATOR)
-    inside = _without(pa.compute.utf8_trim_whitespace(lists.values), ("",))
+    inside = cleaned(lists.values, ("",))
     if name == "weights":
         typed = _typed(inside, keep=False)
         inside = typed.cast(pa.float32()) if typed.type == pa.float64() else inside
@@ -160,7 +150,7 @@ def _lists(words: pa.Array, name: str) -> Any:
 
 
 def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
-    """All columns as text without outer blanks, and whether they have names."""
+    """All columns as text, and whether they have names."""
     pa = import_pyarrow()
     header = _read_header(path)
     if not header:
@@ -191,8 +181,7 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
         raise ValueError(f"line 1: the column {twice!r} occurs twice")
     if not found.num_rows - named:
         raise ValueError("it has a header and no rows")
-    trimmed = map(pa.compute.utf8_trim_whitespace, found.slice(int(named)).columns)
-    return pa.table(dict(zip(names, trimmed, strict=True))), named
+    return found.slice(int(named)).rename_columns(names), named
 
 
 def _read_header(path: str | os.PathLike[str]) -> list[str]:

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from wassloss.data import csv, npz, parquet, svmlight
-from wassloss.data._arrow import named_errors
-from wassloss.data._inputs import check_parts, feature_tensor, rows_of_part
+from wassloss.data._arrow import named_errors, warn
+from wassloss.data._inputs import KNOWN_PARTS, check_parts, feature_tensor, rows_of_part
 from wassloss.data.builtin import clipart
 from wassloss.data.dataset import Dataset
+from wassloss.data.labels import shown
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 
@@ -82,7 +83,13 @@ def read(
         raw = like.raw or RawTable.of_numbers(feature_names, like.features.shape[1])
         label_names = label_names or like.label_names
     wanted = Wanted(label_names, label_column, feature_names, tuple(drop), group, missing, raw)
-    return read_wanted(path, wanted)
+    found = read_wanted(path, wanted)
+    if found.raw is not None and found.parts and not set(found.parts) & set(KNOWN_PARTS):
+        warn(
+            f"the column 'part' divides the rows into {shown(list(found.parts))}, and is "
+            "not a feature: if it should be one, rename it, or name it in feature_names"
+        )
+    return found
 
 
 def read_wanted(path: str | os.PathLike[str], wanted: Wanted) -> Dataset:

@@ -19,6 +19,7 @@ from wassloss.data._arrow import (
     Place,
     as_numbers,
     as_words,
+    cleaned,
     import_pyarrow,
     is_number,
     listed,
@@ -86,6 +87,14 @@ class Column:
         rest = at.get(OTHER, -1)
         words = as_words(values).dictionary_encode()
         known = [*words.dictionary.to_pylist(), MISSING]
+        unseen = sorted(
+            word for word in known[: None if words.null_count else -1] if word not in at
+        )
+        if unseen and rest < 0:
+            warn(
+                f"column {self.name!r} holds {shown(unseen, 5)}, which training never saw: its "
+                "features are all 0 there"
+            )
         level = np.array([at.get(word, rest) for word in known])
         level = level[words.indices.fill_null(len(known) - 1).to_numpy()]
         found = np.zeros((len(level), len(self.levels)))
@@ -106,7 +115,10 @@ class RawTable:
     ) -> RawTable:
         """Decide by the rows of a table; `missing` is ``"impute"`` or ``"error"``."""
         check_choice("missing", missing, ("impute", "error"))
-        found = [_decided(n, whole(table[n]), missing, place, named) for n in table.column_names]
+        found = [
+            _decided(name, cleaned(whole(table[name])), missing, place, named)
+            for name in table.column_names
+        ]
         columns = tuple(column for column in found if column is not None)
         if not columns:
             raise ValueError("table must have a column that says something, got none")
@@ -158,7 +170,9 @@ class RawTable:
         """Features `(rows, features)`; columns are found as :meth:`matched` finds them."""
         names = self.matched(table.column_names, named)
         found = (
-            replace(column, name=name).encoded(whole(table[name]), place)  # as errors call it
+            replace(column, name=name).encoded(
+                cleaned(whole(table[name])), place
+            )  # as errors call it
             for column, name in zip(self.columns, names, strict=True)
         )
         return np.hstack(list(found))

@@ -22,6 +22,7 @@ from wassloss.data._arrow import (
     Place,
     as_numbers,
     as_words,
+    cleaned,
     import_pyarrow,
     is_number,
     listed,
@@ -108,13 +109,13 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
     label = wanted.label_column or usual
     asked = [] if wanted.raw or lists else [*(wanted.feature_names or ()), *wanted.drop]
     feature_order(names, [*asked, *([wanted.group] if wanted.group else [])])
-    target = next((name for name in (label, "labels", "weights") if name in names), None)
-    if wanted.labelled and target is None:
-        raise ValueError(_no_label(label, names))
+    only = wanted.label_column not in (None, "label")
+    usable = (label,) if only else (label, "labels", "weights")
+    target = next((name for name in usable if name in names), None)
     if target == "weights" and not is_list(schema.field(target).type):
-        if wanted.labelled:
-            raise ValueError(_no_label(label, names))
         target = None
+    if wanted.labelled and target is None:
+        raise ValueError(_no_label(usable[:2], names))
     said = _said_by(schema)
     own, count = said.get("label_names"), int(said.get("label_count", 0))
     label_names = agreed_names(wanted.label_names, own)
@@ -125,8 +126,18 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
             f"by number, got {len(label_names or ())} names"
         )
     weighted = target == "labels" and "weights" in names
-    group = wanted.group or ("group" if "group" in names else None)
-    others = {target, "part", group, *wanted.drop, *(["weights"] if weighted else [])}
+    own_features = (
+        [c.name for c in wanted.raw.columns] if wanted.raw else wanted.feature_names or ()
+    )
+    free = [name for name in names if name not in [*own_features, *wanted.drop]]
+    part = "part" if "part" in free else None
+    group = wanted.group or ("group" if "group" in free else None)
+    if group and not (wanted.group or wanted.raw or said or lists) and wanted.labelled:
+        warn(
+            "the column 'group' says which rows stay together, and is not a feature: ask for that "
+            "with group (--group group), or rename it"
+        )
+    others = {target, part, group, *wanted.drop, *(["weights"] if weighted else [])}
     order, raw, listed_names = None, None, None
     if lists:
         columns: list[str] = ["features"]
@@ -162,7 +173,7 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
         label_names=label_names,
         label_count=len(label_names) if label_names else count,
         ids=own is not None or counted,
-        part="part" if "part" in names else None,
+        part=part,
         group=group if wanted.labelled else None,
         name=str(said.get("name", "")),
         provenance=str(said.get("provenance", "")),
@@ -179,14 +190,14 @@ def _said_by(schema: pa.Schema) -> dict[str, Any]:
     return said
 
 
-def _no_label(label: str, names: Sequence[str]) -> str:
+def _no_label(usable: Sequence[str], names: Sequence[str]) -> str:
     """That the column of labels is missing, and which it might be."""
     usual = [name for name in names if name.lower() in _USUAL]
-    likely = get_close_matches(label, names, 1) or usual or list(names[-1:])
+    likely = get_close_matches(usable[0], names, 1) or usual or list(names[-1:])
     hint = f"say which one has the labels with label_column (--label-column {likely[0]}?)"
     if any(number(name) is not None for name in names):
         hint = "if line 1 is data, put a line with the columns' names before it"
-    return f"it lacks a column {label!r} or 'labels'; it has {shown(names, 10)}; {hint}"
+    return f"it lacks a column {' or '.join(map(repr, usable))}; it has {shown(names, 10)}; {hint}"
 
 
 def feature_order(found: Sequence[str], wanted: Sequence[str]) -> list[int]:
@@ -283,6 +294,7 @@ class Table(NamedTuple):
 
     def _label_ids(self, values: pa.Array, row_of: NDArray[Any]) -> tuple[NDArray[np.int64], Names]:
         name, names = self.layout.target_column or "label", self.layout.label_names
+        values = cleaned(values, ("",))
         refuse(nulls(values), name, "a label", values, self.place, row_of)
         if self.layout.ids and import_pyarrow().types.is_integer(values.type):
             return values.to_numpy(zero_copy_only=False).astype(np.int64), names
@@ -290,7 +302,7 @@ class Table(NamedTuple):
 
     def _column(self, name: str, expected: str) -> pa.Array:
         """A column as one array, without nulls."""
-        column = whole(self.rows[name])
+        column = cleaned(whole(self.rows[name]), ("",))
         refuse(nulls(column), name, expected, column, self.place)
         return column
 
@@ -323,10 +335,8 @@ def labels_of(
     kind = import_pyarrow().types
     if kind.is_integer(values.type) or kind.is_floating(values.type):
         return read_numbers(values.to_numpy(zero_copy_only=False), names, place)
-    if kind.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    simple = kind.is_boolean, kind.is_string, kind.is_large_string
-    if not any(test(values.type) for test in simple):
+    values = cleaned(values, ())
+    if not (kind.is_boolean(values.type) or kind.is_string(values.type)):
         raise ValueError(f"column {column!r} must hold numbers or strings, got {values.type}")
     return read_labels([str(value) for value in values.to_pylist()], names, place)
 

@@ -164,7 +164,7 @@ def compare(
     *,
     classes: Classes = None,
     model: str = "linear",
-    test: float = 0.25,
+    test: float | Sequence[int] | NDArray[np.int64] = 0.25,
     groups: Any = None,
     n_jobs: int | None = None,
     random_state: int = 0,
@@ -185,7 +185,7 @@ def compare(
         metric: as in :class:`WassersteinClassifier`.
         classes: likewise.
         model: ``"linear"``; or ``"mlp"``, with a hidden layer of 64, in 500 steps of 250 rows.
-        test: the share of rows to hold out.
+        test: the share of rows to hold out, or which rows.
         groups: of rows that must stay together, `(n,)`.
         n_jobs: processes, through joblib.
         random_state: seeds the split.
@@ -209,7 +209,7 @@ def compare(
     """
     check_choice("model", model, MODELS)
     check_seed("random_state", random_state)
-    if not 0 < test < 1:
+    if np.ndim(test) == 0 and not 0 < cast(float, test) < 1:
         raise ValueError(f"test must be more than 0 and less than 1, got {test}")
     whole = WassersteinClassifier(metric, classes=classes, random_state=random_state, device=device)
     features, target, _ = whole._read(X, y, None)
@@ -219,7 +219,7 @@ def compare(
     together = None if groups is None else np.unique(groups, return_inverse=True)[1]
     if together is not None and len(together) != len(target):
         raise ValueError(f"groups must have {len(target)} entries, got {len(together)}")
-    train, held = held_out(target, len(target), test, together, random_state)
+    train, held = _divided(test, target, together, random_state)
     if model == "mlp":
         passes = ceil(_STEPS * min(_BATCH, len(train)) / len(train))
         whole.set_params(hidden_layer_sizes=_HIDDEN, batch_size=_BATCH, max_iter=passes)
@@ -240,6 +240,21 @@ def compare(
     saved.decision = _RULE[best.decision]
     rows = (len(train), len(held))
     return Comparison(tuple(found), saved.fit(X, y), rows, held, places[held])
+
+
+def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Fold:
+    """Rows to train on, and those to hold out: a share, or the rows given."""
+    every = np.arange(len(target))
+    if np.ndim(test) == 0:
+        return held_out(target, len(target), test, groups, seed)
+    held = np.unique(test)
+    train = np.setdiff1d(every, held)
+    some = 0 < len(train) == len(target) - len(held) < len(target)
+    if held.dtype.kind not in "iu" or not some:
+        raise ValueError(
+            f"test must be a share or rows in 0..{len(target) - 1}, some but not all, got {held}"
+        )
+    return train, held
 
 
 def _candidates(work: _Work, pieces: Pieces) -> list[Candidate]:

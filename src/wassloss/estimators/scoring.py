@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
 from wassloss import scores
 from wassloss.estimators.inputs import is_matrix, read_classes_or_weights
+from wassloss.scores import ordinal
 from wassloss.scores._inputs import parameters_of
 
 Scorer = Callable[..., float]
@@ -44,7 +46,8 @@ def make_scorer(
     Args:
         function: the score, such as ``wl.scores.quadratic_weighted_kappa``.
         classes: all classes, in the order of the labels. By default those that the estimator has
-            seen, so pass them for estimators other than ours if a fold may lack a class.
+            seen, so pass them for estimators other than ours if a fold may lack a class, or if
+            their classes are names and the score depends on their order or distance.
         **arguments: those of the function. A ``metric`` is by default that of the estimator.
 
     >>> import wassloss as wl
@@ -95,7 +98,8 @@ class _Scorer:
     arguments: dict[str, Any]
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        seen, places = estimator.classes_, self._places(estimator)
+        inner = _unwrapped(estimator)
+        seen, places = estimator.classes_, self._places(inner, estimator.classes_)
         every = seen if self.classes is None else self.classes
         answers = np.eye(len(every))[places]  # row i: class i of the estimator, as a label
         if self.response == "predict":
@@ -112,19 +116,36 @@ class _Scorer:
             y = (y.toarray() if sparse.issparse(y) else y) @ answers
         arguments = dict(self.arguments)
         if "metric" in parameters_of(self.function) and "metric" not in arguments:
-            if not hasattr(estimator, "metric_"):
-                kind = type(estimator).__name__
+            if not hasattr(inner, "metric_"):
+                kind = type(inner).__name__
                 raise ValueError(f"metric must be given to score {kind}, which has no metric_")
-            arguments["metric"] = estimator.metric_
+            arguments["metric"] = inner.metric_
         value = float(self.function(guesses, y, sample_weight=sample_weight, **arguments))
         return value if self.function in _LARGER_IS_BETTER else -value
 
-    def _places(self, estimator: Any) -> NDArray[np.int64]:
-        """The label that each of the estimator's classes is."""
+    def _places(self, inner: Any, seen: NDArray[Any]) -> NDArray[np.int64]:
+        """The label that each of the classes seen is."""
         if self.classes is not None:
-            return _index(estimator.classes_, self.classes)
-        ours = getattr(estimator, "_labels", None)
-        return np.arange(len(estimator.classes_)) if ours is None else ours.places
+            return _index(seen, self.classes)
+        ours = getattr(inner, "_labels", None)
+        if ours is not None:
+            return ours.places  # type: ignore[no-any-return]
+        named = any(isinstance(each, str) for each in seen.tolist())
+        own = self.function.__module__ == ordinal.__name__
+        if named and (own or "metric" in parameters_of(self.function)):
+            raise ValueError(
+                f"classes must be given to score {type(inner).__name__}, whose classes are names: "
+                f"list them in the order of the labels, got None for {seen.tolist()}"
+            )
+        return np.arange(len(seen))
+
+
+def _unwrapped(estimator: Any) -> Any:
+    """The estimator that answers, inside searches and pipelines."""
+    while hasattr(estimator, "best_estimator_") or isinstance(estimator, Pipeline):
+        found = getattr(estimator, "best_estimator_", None)
+        estimator = estimator[-1] if found is None else found
+    return estimator
 
 
 def _index(values: Any, classes: Any) -> NDArray[np.int64]:

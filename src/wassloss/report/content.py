@@ -17,10 +17,11 @@ from wassloss.data.streaming import Batch
 from wassloss.estimators.comparison import SAID
 from wassloss.ground import GroundMetric
 from wassloss.runs import TrainedRun
-from wassloss.runs.evaluation import ExampleScores, evaluate, inputs_for, nearest_true
+from wassloss.runs.evaluation import ExampleScores, evaluate, inputs_for
 from wassloss.runs.inputs import Inputs
 from wassloss.scores import paired_difference, top_labels
 from wassloss.scores._inputs import read_labels
+from wassloss.scores.by_kind import nearest_true
 from wassloss.scores.differences import Difference
 
 GUESSES = 5  # of each example that is shown

@@ -194,6 +194,6 @@ def _bins(off: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[str]]:
     if len(values) <= _MOST_VALUES:
         between = (values[1:] + values[:-1]) / 2
         return np.array([values[0] / 2, *between, np.inf]), [f"{value:.3g}" for value in values]
-    edges = np.linspace(0, values[-1], _BINS + 1)
-    words = [f"{low:.2g}–{high:.2g}" for low, high in pairwise(edges)]
-    return np.array([values[0] / 2, *edges[1:]]), words
+    edges = np.linspace(values[0], values[-1], _BINS + 1)
+    words = [f"{low:.3g}–{high:.3g}" for low, high in pairwise(edges)]
+    return np.array([values[0] / 2, *edges[1:-1], np.inf]), words

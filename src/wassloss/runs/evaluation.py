@@ -31,7 +31,6 @@ from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
 from wassloss.scores.by_kind import SCORES, kind_of, shown_for
-from wassloss.scores.by_kind import nearest_true as nearest_true
 
 CURVE = 20  # guesses up to which the top-k cost is computed
 

@@ -133,6 +133,7 @@ def _check_free(path: Path, resume: bool) -> None:
 
     Without a checkpoint there is no run that could be lost.
     """
+    files.check_no_comparison(path)
     if (has_checkpoints(path) or (path / files.MODEL).exists()) and not resume:
         check_not_in_use(path)  # its error says more
         raise ValueError(

@@ -19,7 +19,7 @@ from wassloss.data.raw_table import RawTable
 from wassloss.data.streaming import Batch
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
-from wassloss.targets import SparseTarget, take_rows
+from wassloss.targets import SparseTarget, is_class_ids, take_rows
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ class Inputs:
     def classes(self) -> NDArray[Any]:
         """The label of each example, as a number if all labels are; for class ids in memory."""
         target: Any = self.in_file().target
+        if not is_class_ids(target):
+            raise ValueError(
+                "data must have one label per example to be compared: `wassloss train` takes "
+                "several"
+            )
         found: NDArray[Any] = labels_of(self.metric)[target]
         return found
 
@@ -129,7 +134,8 @@ def check_trainable(parts: Iterable[str]) -> None:
     if found and "train" not in found:
         raise ValueError(
             f"data with parts must have a part named train, got {', '.join(found)}: rename one of "
-            "them, or leave parts out to train on everything"
+            "them, or leave parts out to train on everything; if the column 'part' says something "
+            "else, rename it"
         )
 
 
