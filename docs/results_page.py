@@ -135,7 +135,12 @@ def table(name: str, results: Mapping[str, Result]) -> str:
     if name == "origins":
         return origins(results)
     if name.startswith("networks-"):
-        of_networks = {"untouched": untouched, "tuned": tuned, "carried": carried}
+        of_networks = {
+            "untouched": untouched,
+            "mistakes": mistakes,
+            "tuned": tuned,
+            "carried": carried,
+        }
         return of_networks[name.removeprefix("networks-")](results["networks"])
     special = {
         "tags": tags,
@@ -323,6 +328,36 @@ def untouched(result: Result, chosen: Mapping[str, str] | None = None) -> str:
         "calibration error",
     ]  # fmt: skip
     return markdown(head, rows)
+
+
+def mistakes(result: Result) -> str:
+    """How bad the default's mistakes are against cross-entropy's, where examples have one label."""
+    rows = []
+    for name, of in result["found"]["untouched"].items():
+        gaps, scores = of["differences"]["default − ce"], of["scores"]
+        if "right" not in gaps:
+            continue
+        # The distance of an answer is 0 if it is right, so this is the mean over wrong ones.
+        severity = [
+            fmean(scores[k]["distance"]) / (1 - fmean(scores[k]["right"])) for k in ("ce", "default")
+        ]
+        far = [fmean(scores[k].get("distance@20", [0.0])) for k in ("ce", "default")]
+        rows.append(
+            [
+                name,
+                _relative(*severity),
+                _change(gaps["grave"], fmean(scores["ce"]["grave"])),
+                _change(gaps.get("distance@5"), fmean(scores["ce"].get("distance@5", [0.0]))),
+                _relative(*far),
+                _change(gaps["least cost: right"], fmean(scores["ce"]["least cost: right"])),
+            ]
+        )
+    head = ["data", "severity of mistakes", "grave mistakes", "distance@5", "distance@20"]
+    return markdown([*head, "accuracy, least-cost decisions"], rows)
+
+
+def _relative(base: float, value: float) -> str:
+    return f"{100 * (value / base - 1):+.1f} %" if base else ""
 
 
 def _change(gap: Mapping[str, float] | None, base: float) -> str:

@@ -76,8 +76,9 @@ class Settings:
     images: tuple[str, ...] = ("tiny-imagenet-50",)
     untouched: tuple[str, ...] = (
         *("tiny-imagenet-450", "definitions-40000", "definitions-transformer"),
+        *("definitions-10000-paths", "definitions-40000-paths"),
         *("digits-linear", "grades-linear", "clipart-linear"),
-        *("flickr8k", "flickr8k-linear", "delicious"),
+        *("flickr8k", "flickr8k-linear", "delicious", "delicious-linear"),
     )
     carried: tuple[str, ...] = tuple(LONG)
     trials: int = 8
@@ -283,8 +284,12 @@ def _draw_tuned(result: Result) -> Figure:
 def verdict(result: Result) -> list[Verdict]:
     """The default against cross-entropy, and tuned Wasserstein losses against all others."""
     untouched, tuned = result["found"]["untouched"], result["found"]["tuned"]
-    found = [_verdict_of_default(untouched, name) for name in ("distance", "nll")]
-    found.append(_verdict_of_default(untouched, "right"))
+    scores = [
+        score
+        for score in ("distance", "nll", "right", "auc")
+        if any(score in of["scores"]["ce"] for of in untouched.values())
+    ]
+    found = [_verdict_of_default(untouched, score) for score in scores]
     return [*found, *(_verdict_of_tuned(tuned, decision) for decision in DECISIONS)]
 
 
