@@ -20,6 +20,7 @@ from experiments.lab.networks.losses import FAMILIES
 from experiments.lab.verdict_text import interval, mean_of
 from experiments.registry import EXPERIMENTS
 from experiments.run import load_results
+from experiments.studies import defaults
 
 FOLDER = Path(__file__).parent / "results"
 PAGES = (
@@ -132,6 +133,9 @@ def table(name: str, results: Mapping[str, Result]) -> str:
         return untouched(results["networks"], EXPECTED)
     if name == "limits":
         return limits()
+    if name == "defaults":
+        sets = json.loads((FOLDER / "defaults.json").read_text(encoding="utf-8"))["sets"]
+        return markdown(*defaults.table(sets))
     if name == "origins":
         return origins(results)
     if name.startswith("networks-"):
@@ -339,7 +343,8 @@ def mistakes(result: Result) -> str:
             continue
         # The distance of an answer is 0 if it is right, so this is the mean over wrong ones.
         severity = [
-            fmean(scores[k]["distance"]) / (1 - fmean(scores[k]["right"])) for k in ("ce", "default")
+            fmean(scores[k]["distance"]) / (1 - fmean(scores[k]["right"]))
+            for k in ("ce", "default")
         ]
         far = [fmean(scores[k].get("distance@20", [0.0])) for k in ("ce", "default")]
         rows.append(
