@@ -3,11 +3,13 @@
     python benchmarks/run.py --suite quick            # two or three minutes on two cores
     python benchmarks/run.py --suite full --device cuda
     python benchmarks/run.py --suite points --device cuda  # one pair of 1000 to 50 000 points
+    python benchmarks/run.py --suite support          # ours alone, from one target label to all
     python benchmarks/run.py --check                  # do all solve the same problem?
     python benchmarks/plots.py docs/benchmarks/cpu.json
 
-Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each case. Libraries that are not
-installed are reported as missing: `pip install '.[bench]'` installs them.
+Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each case; the suites `points` and
+`support` have files of their own, `cpu-points.json` and so on. Libraries that are not installed are
+reported as missing: `pip install '.[bench]'` installs them.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ SECONDS = {
     "reference": 60.0,
     "full": 60.0,
     "points": 20.0,
+    "support": 10.0,
 }  # per contender, by default
 MEMORY_SHARE = 0.5  # share of the machine's memory for the largest arrays of one contender
 
@@ -106,7 +109,23 @@ def points() -> Iterator[Group]:
             yield _entropic(replace(one, labels=labels, support=labels, dimensions=dimensions))
 
 
-SUITES = {"quick": quick, "reference": reference, "full": full, "points": points}
+def support() -> Iterator[Group]:
+    """Ours alone over the number of target labels: its time should grow without a step."""
+    ours = tuple(c for c in entropic.CONTENDERS if c.name.startswith("wassloss"))
+    for dtype, tol in (("float32", 1e-5), ("float64", HEADLINE.tol)):
+        for labels in (*(1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128, 256, 512), HEADLINE.labels):
+            case = replace(HEADLINE, support=labels, dtype=dtype, tol=tol)
+            yield Group("entropic", case, ours)
+
+
+SUITES = {
+    "quick": quick,
+    "reference": reference,
+    "full": full,
+    "points": points,
+    "support": support,
+}
+OF_THEIR_OWN = {"points", "support"}  # whose results would otherwise replace those of the rest
 
 
 def _others() -> Iterator[Group]:
@@ -232,7 +251,8 @@ def main() -> int:
         "headline": asdict(HEADLINE),
         "groups": [],
     }
-    path = arguments.out / f"{arguments.device}.json"
+    of_its_own = f"-{arguments.suite}" if arguments.suite in OF_THEIR_OWN else ""
+    path = arguments.out / f"{arguments.device}{of_its_own}.json"
     for group in SUITES[arguments.suite]():
         measured = run(group, arguments.device, limits, arguments.without)
         if measured is None:
