@@ -158,9 +158,13 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
     content = Path(path).read_bytes() + b"\n"  # Arrow needs one after a single line
     if b'"' in content:
         _check_rows(path, len(header))  # Arrow reads on to the end of the file after a lost quote
+    # A copy that Arrow owns: its threads may free what they read while the interpreter exits, and
+    # a thread that then waits for Python, as it must to free bytes, aborts the process.
+    copy = pa.BufferOutputStream()
+    copy.write(content)
     try:
         found = pa.csv.read_csv(
-            pa.BufferReader(content),
+            pa.BufferReader(copy.getvalue()),
             read_options=pa.csv.ReadOptions(
                 autogenerate_column_names=True,
                 block_size=min(len(content), 2**30),  # rows may be wide
