@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import dump_svmlight_file
 
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read, write
@@ -151,14 +150,12 @@ def in_format(suffix: str, values: list[Any], folder: Path, **options: Any) -> D
     path = folder / f"data{suffix}"
     if suffix == ".csv":
         path.write_text("x,label\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
-    elif suffix == ".svm":
-        path.write_text("".join(f"{value} 1:{i}\n" for i, value in enumerate(values)))
     else:
         pq.write_table(pa.table({"x0": np.arange(3.0), "label": values}), path)
     return read(path, **options)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".svm", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize(
     ("values", "names", "ids"),
     [
@@ -173,10 +170,6 @@ def in_format(suffix: str, values: list[Any], folder: Path, **options: Any) -> D
 def test_labels_are_the_values_that_occur(
     suffix: str, values: list[Any], names: tuple[str, ...], ids: list[int], tmp_path: Path
 ) -> None:
-    if suffix == ".svm" and values[0] == 2**60:  # scikit-learn reads floats
-        with pytest.raises(ValueError, match=r"line 1: expected labels below 2\*\*53, got 1.15"):
-            in_format(suffix, values, tmp_path)
-        return
     data = in_format(suffix, values, tmp_path)
     assert data.label_names == names
     assert data.label_count == len(names)
@@ -186,7 +179,7 @@ def test_labels_are_the_values_that_occur(
     again = in_format(suffix, [values[1]] * 3, tmp_path, label_names=data.label_names)
     assert isinstance(again.target, torch.Tensor)
     assert again.target.tolist() == [ids[1]] * 3
-    place = {".csv": "line 3", ".svm": "line 2", ".parquet": "row 1"}[suffix]
+    place = {".csv": "line 3", ".parquet": "row 1"}[suffix]
     with pytest.raises(ValueError, match=f"{place}: '77' is none of the {len(names)} labels"):
         in_format(suffix, [values[0], 77, 77], tmp_path, label_names=data.label_names)
 
@@ -292,45 +285,6 @@ def test_csv_labels_out_of_range(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_bytes(b"x,label\n1,\xff\n")
     with pytest.raises(ValueError, match="not UTF-8"):
         read(tmp_path / "table.csv")
-
-
-def test_svmlight_against_scikit_learn(tmp_path: Path) -> None:
-    path = tmp_path / "data.svm"
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20, 5)).astype(np.float32) * (rng.random((20, 5)) < 0.5)
-    X[0] = 1
-    Y = rng.random((20, 4)) < 0.4
-    Y[:, 0] |= ~Y.any(1)
-    for zero_based in (True, False):
-        dump_svmlight_file(X, Y, str(path), zero_based=zero_based, multilabel=True)
-        data = read(path)
-        np.testing.assert_allclose(data.features.numpy(), X, rtol=1e-6)
-        np.testing.assert_allclose(dense(data).numpy(), Y / Y.sum(1, keepdims=True), rtol=1e-6)
-    with pytest.raises(ValueError, match=r"are only read: write .npz, .parquet or .csv instead"):
-        write(data, path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "it is empty"),
-        ("# only a remark\n", "it is empty"),
-        ("1\n", "it has no features"),
-        ("1 1:2\n0 2\n", "line 2: "),
-        ("1 1:2\n1:3\n", "line 2: expected a label before the features"),
-        ("a 1:2\n", "line 1: "),
-        ("1 1:2\n\nlow 1:2\n", "line 3: could not convert string to float: b'low'"),
-        ("1 -3:2\n", "line 1: Invalid index -3"),
-        ("1 1:1\n1 2:1 1:2\n", "line 2: Feature indices .* should be sorted and unique"),
-        ("1 1:nan\n", "features must be finite"),
-        ("1,1 1:1\n", "each label once"),
-    ],
-)
-def test_bad_svmlight(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "data.svm"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=f"data.svm cannot be read as data: .*{message}"):
-        read(path)
 
 
 def parquet_of(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Dataset:

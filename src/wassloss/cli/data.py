@@ -24,7 +24,7 @@ app = typer.Typer(
 @app.command(epilog="Example: wassloss data show clipart, or wassloss data show my.parquet")
 def show(
     name: Annotated[
-        str, typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv, .svm).")
+        str, typer.Argument(help="clipart, or a file of yours (.npz, .parquet, .csv).")
     ],
     label_column: Annotated[str | None, option(HELP["label_column"])] = None,
     drop: Annotated[str | None, option(HELP["drop"])] = None,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from wassloss.data import csv, npz, parquet, svmlight
+from wassloss.data import csv, npz, parquet
 from wassloss.data._arrow import named_errors, warn
 from wassloss.data._inputs import KNOWN_PARTS, check_parts, feature_tensor, rows_of_part
 from wassloss.data.builtin import clipart
@@ -20,15 +20,7 @@ from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 
 BUILT_IN: dict[str | os.PathLike[str], Callable[[], Dataset]] = {"clipart": clipart}
-_FORMATS = {
-    ".npz": npz,
-    ".parquet": parquet,
-    ".pq": parquet,
-    ".csv": csv,
-    ".svm": svmlight,
-    ".svmlight": svmlight,
-    ".libsvm": svmlight,
-}
+_FORMATS = {".npz": npz, ".parquet": parquet, ".pq": parquet, ".csv": csv}
 
 
 def read(
@@ -42,7 +34,7 @@ def read(
     missing: Literal["impute", "error"] = "impute",
     like: Dataset | None = None,
 ) -> Dataset:
-    r"""Read a data set from ``.npz``, ``.parquet``, ``.csv`` or ``.svm``.
+    r"""Read a data set from ``.npz``, ``.parquet`` or ``.csv``.
 
     Of the columns of a table (CSV, Parquet), numbers and booleans are features as they are; a text
     becomes a feature for each of its values, those of few rows together; dates are refused.
@@ -141,13 +133,7 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
 
     Only ``.npz`` holds everything; docs/data.md says what ``.parquet`` and ``.csv`` leave out.
     """
-    module = _format_of(path)
-    if module is svmlight:
-        raise ValueError(
-            "SVMlight files hold neither names nor weights, and are only read: write .npz, "
-            ".parquet or .csv instead, or use sklearn.datasets.dump_svmlight_file"
-        )
-    module.write(data, path)
+    _format_of(path).write(data, path)
 
 
 def _format_of(path: str | os.PathLike[str]) -> Any:
