@@ -12,7 +12,7 @@ import torch
 from typer.testing import Result
 
 import wassloss as wl
-from tests.cli.commands import failed, ok, wassloss
+from tests.cli.commands import failed, ok, saved, wassloss
 
 NAMES = ["age", "height", "weight", "pulse"]
 TRAIN = ("--metric", "ordinal", "--steps", 60, "--batch-size", 20)
@@ -131,7 +131,7 @@ def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
     assert other.feature_names == ("pulse", "weight", "height", "age")
     for suffix in ("npz", "parquet", "csv"):
         path = tmp_path / f"data.{suffix}"
-        wl.data.write(other, path)
+        saved(other, path)
         assert wl.data.read(path).feature_names == other.feature_names
         assert answers(run, path) == expected
 

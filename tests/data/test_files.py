@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.data.tables import saved
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read, write
 from wassloss.data.files import feature_batches
@@ -64,7 +65,7 @@ def dense(data: Dataset) -> torch.Tensor:
 def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
     data = example(kind)
     path = tmp_path / f"data{suffix}"
-    write(data, path)
+    saved(data, path)
     again = read(path, label_names=data.label_names if suffix == ".csv" else None)
     assert torch.equal(again.features.float(), data.features)
     assert torch.equal(dense(again), dense(data))
@@ -77,7 +78,7 @@ def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("default:the column 'group'")
 def test_parts_and_groups_are_kept(suffix: str, tmp_path: Path) -> None:
     data = example("classes", parts={"train": [0, 2], "test": [5]}, groups=torch.arange(N) // 2)
-    write(data, tmp_path / f"data{suffix}")
+    saved(data, tmp_path / f"data{suffix}")
     again = read(tmp_path / f"data{suffix}")
     assert {k: v.tolist() for k, v in again.parts.items()} == {"train": [0, 2], "test": [5]}
     assert again.groups is not None
@@ -107,7 +108,7 @@ def test_without_names_the_count_survives_where_the_format_can_say(
     suffix: str, tmp_path: Path
 ) -> None:
     data = Dataset(torch.rand(3, 2), torch.tensor([0, 1, 1]), label_count=5)
-    write(data, tmp_path / f"data{suffix}")
+    saved(data, tmp_path / f"data{suffix}")
     again = read(tmp_path / f"data{suffix}")
     assert again.label_names == (("0", "1") if suffix == ".csv" else None)
     assert again.label_count == (2 if suffix == ".csv" else 5)
@@ -222,7 +223,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
     ):
         csv_of(tmp_path, text, feature_names=("a", "c", "d"))
     for suffix in SUFFIXES:
-        write(data, tmp_path / f"data{suffix}")
+        saved(data, tmp_path / f"data{suffix}")
         again = read(tmp_path / f"data{suffix}", feature_names=("a",))
         assert again.feature_names == ("a",)
         assert again.features.tolist() == [[1], [3]]
@@ -230,8 +231,6 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         assert only.tolist() == [[1, 2], [3, 4]]
         with pytest.raises(ValueError, match="it lacks the column 'c'"):
             read(tmp_path / f"data{suffix}", feature_names=("c",))
-    with pytest.raises(ValueError, match="feature 'part' cannot be written to CSV"):
-        write(Dataset([[1.0]], [0], feature_names=("part",)), tmp_path / "part.csv")
 
 
 @pytest.mark.parametrize(
@@ -280,8 +279,6 @@ def test_csv_labels_out_of_range(tmp_path: Path) -> None:
         csv_of(tmp_path, "x,label\n1,0\n1,1\n", label_names=("a", "b"))
     with pytest.raises(ValueError, match=r"line 2: 'dgo' .* did you mean 'dog'"):
         csv_of(tmp_path, "x,label\n1,dgo\n", label_names=("cat", "dog"))
-    with pytest.raises(ValueError, match="label 'a;b' cannot be written to CSV"):
-        write(example("tags", label_names=("a;b", "b", "c")), tmp_path / "out.csv")
     (tmp_path / "table.csv").write_bytes(b"x,label\n1,\xff\n")
     with pytest.raises(ValueError, match="not UTF-8"):
         read(tmp_path / "table.csv")
@@ -388,11 +385,13 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
             read(tmp_path / f"none{suffix}")
     with pytest.raises(ValueError, match=r"path must end in one of .npz, .parquet, .* 'a.txt'"):
         read("a.txt")
+    with pytest.raises(ValueError, match=r"path must end in .npz or .parquet, got 'a.csv'"):
+        write(example("classes"), "a.csv")
     with pytest.raises(ValueError, match="label_column is for tables"):
         read(tmp_path / "a.npz", label_column="x")
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_an_old_file_survives_a_failed_write(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

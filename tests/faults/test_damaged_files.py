@@ -16,7 +16,8 @@ import pytest
 import torch
 
 import wassloss as wl
-from wassloss.data import Dataset, read, write
+from tests.data.tables import saved
+from wassloss.data import Dataset, read
 from wassloss.training import TrainingPlan, load_model, read_log, train
 from wassloss.training.checkpoints import load_checkpoint
 
@@ -46,8 +47,7 @@ def data_file(suffix: str) -> Callable[[Path], tuple[Path, Callable[[Path], obje
         if suffix in (".csv", ".parquet"):
             pytest.importorskip("pyarrow")
         path = folder / f"data{suffix}"
-        write(small(), path)
-        return path, read
+        return saved(small(), path), read
 
     return make
 

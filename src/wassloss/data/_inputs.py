@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -125,14 +124,6 @@ def rows_of_part(parts: Mapping[str, Tensor], name: str) -> Tensor:
         known = ", ".join(parts) or "none; split(...) makes some"
         raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")
     return found
-
-
-def part_column(parts: Mapping[str, Tensor], n: int, none: str | None) -> NDArray[Any]:
-    """The name of each row's part, or ``none`` for rows of no part."""
-    column = np.full(n, none, dtype=object)
-    for name, rows in parts.items():
-        column[rows.numpy()] = name
-    return column
 
 
 def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Data sets as CSV, with or without a header; docs/data.md says which columns there are.
+"""Data sets read from CSV, with or without a header; docs/data.md says which columns there are.
 
 Every column is read as text, so that labels and categories stay as they are written, and converted
 if all of it are numbers. Arrow parses; Python's own ``csv``, which is stricter and counts lines,
@@ -14,22 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from wassloss._files import replacing
 from wassloss.data._arrow import cleaned, import_pyarrow, one_line, warn, whole
-from wassloss.data._inputs import part_column
-from wassloss.data.dataset import Dataset
-from wassloss.data.ragged import as_sparse, to_lists
 from wassloss.data.table import Table, Wanted, find_layout
-from wassloss.targets import is_class_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATOR = ";"
-_RESERVED = {"label", "labels", "weights", "part", "group"}
 
 
 def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
@@ -54,42 +45,6 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         return f"line {next(islice(_rows(path), row + named, None))[0]}"
 
     return Table(import_pyarrow().table(rows), layout, place).fields()
-
-
-def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set, all or nothing, without its metric, name and provenance.
-
-    Numbers are written in full, so that they are read back unchanged.
-    """
-    pa = import_pyarrow()
-    names = data.label_names or tuple(str(i) for i in range(data.label_count))
-    bad = next((name for name in names if _SEPARATOR in name or name != name.strip()), None)
-    if bad is not None:
-        raise ValueError(
-            f"label {bad!r} cannot be written to CSV: it has a {_SEPARATOR!r} or outer blanks"
-        )
-    features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
-    bad = next((name for name in features if name in _RESERVED or name != name.strip()), None)
-    if bad is not None:
-        raise ValueError(
-            f"feature {bad!r} cannot be written to CSV: it has outer blanks, or the name of a "
-            "column that is not a feature"
-        )
-    wide = data.features.float() if data.features.element_size() == 2 else data.features
-    columns: dict[str, Any] = dict(zip(features, wide.numpy().T, strict=True))
-    counts, labels, weights = to_lists(as_sparse(data.target, data.label_count))
-    words = [names[i] for i in labels]
-    if is_class_ids(data.target):
-        columns["label"] = words
-    else:
-        columns["labels"] = _joined(words, counts)
-        columns["weights"] = _joined([str(weight) for weight in weights], counts)
-    if data.parts:
-        columns["part"] = part_column(data.parts, len(data), "")
-    if data.groups is not None:
-        columns["group"] = data.groups.numpy()
-    with replacing(path) as temporary:
-        pa.csv.write_csv(pa.table(columns), temporary, pa.csv.WriteOptions(quoting_style="needed"))
 
 
 def _by_position(
@@ -229,8 +184,3 @@ def _check_rows(path: str | os.PathLike[str], width: int) -> None:
             raise ValueError(
                 f"line {line}: expected {width} columns, as the {first} has, got {len(row)}"
             )
-
-
-def _joined(words: list[str], counts: NDArray[Any]) -> list[str]:
-    ends = np.cumsum(counts).tolist()
-    return [_SEPARATOR.join(words[end - n : end]) for n, end in zip(counts, ends, strict=True)]

@@ -129,11 +129,14 @@ def lists_labels(path: str | os.PathLike[str]) -> str | None:
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set in the format that the suffix says, all or nothing.
+    """Write a data set as ``.npz``, which holds everything, or ``.parquet``, all or nothing.
 
-    Only ``.npz`` holds everything; docs/data.md says what ``.parquet`` and ``.csv`` leave out.
+    Parquet leaves out the metric: use ``metric.save(path)``.
     """
-    _format_of(path).write(data, path)
+    module = _format_of(path)
+    if module is csv:
+        raise ValueError(f"path must end in .npz or .parquet, got {os.fspath(path)!r}")
+    module.write(data, path)
 
 
 def _format_of(path: str | os.PathLike[str]) -> Any:

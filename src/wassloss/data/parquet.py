@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from wassloss._files import replacing
 from wassloss.data._arrow import import_pyarrow, is_number, named_errors, one_line
-from wassloss.data._inputs import KNOWN_PARTS, part_column, part_name
+from wassloss.data._inputs import KNOWN_PARTS, part_name
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import read_labels
 from wassloss.data.ragged import to_lists
@@ -202,7 +202,7 @@ def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | Non
     said = {"format": FORMAT, **{name: getattr(data, name) for name in names}}
     columns = {"features": _fixed_lists(data.features), **_target_columns(data.target)}
     if data.parts:
-        columns["part"] = pa.array(part_column(data.parts, len(data), None), pa.string())
+        columns["part"] = pa.array(_part_column(data.parts, len(data)), pa.string())
     if data.groups is not None:
         columns["group"] = pa.array(data.groups.numpy())
     table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(said)})
@@ -216,6 +216,14 @@ def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | Non
             compression="zstd",
             use_dictionary=[name for name in ("label", "part") if name in columns],
         )
+
+
+def _part_column(parts: Mapping[str, Tensor], n: int) -> NDArray[Any]:
+    """The name of each row's part; None for rows of no part."""
+    column = np.full(n, None, dtype=object)
+    for name, rows in parts.items():
+        column[rows.numpy()] = name
+    return column
 
 
 def _fixed_lists(rows: Tensor) -> Any:
