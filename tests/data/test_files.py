@@ -203,7 +203,7 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
     with pytest.warns(DataWarning, match=r"no header: .* by position, and the last, 2, is the lab"):
         data = csv_of(tmp_path, text)
     assert data.features.tolist() == [[1.5, 2.5], [3.5, 4.5]]
-    assert (data.label_names, data.feature_names) == (("7", "8"), None)
+    assert (data.label_names, data.feature_names) == (("7", "8"), ("0", "1"))
     for column, features in (("0", [2.5, 7]), ("1", [1.5, 7]), ("-3", [2.5, 7])):
         with pytest.warns(DataWarning, match="no header"):
             assert csv_of(tmp_path, text, label_column=column).features[0].tolist() == features

@@ -28,7 +28,7 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     words, named = _read_text(path)
     if not named:
         words, wanted = _by_position(path, words, wanted)
-    layout = find_layout(words.schema, wanted, named)
+    layout = find_layout(words.schema, wanted)
     categories = set()
     if layout.raw is not None:
         pairs = zip(layout.raw.columns, layout.feature_columns, strict=True)
@@ -50,27 +50,41 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
 def _by_position(
     path: str | os.PathLike[str], words: pa.Table, wanted: Wanted
 ) -> tuple[pa.Table, Wanted]:
-    """A table without a header: its label is named, its features are numbered."""
+    """A table without a header, as one whose columns are named 0, 1, …, and ``label``.
+
+    If a model takes columns of other names, these go by position, too.
+    """
     width = words.num_columns
-    usual = wanted.usual_label or ""
-    bare = wanted.raw is not None and width == len(wanted.raw.columns)
-    if wanted.label_column is None and not wanted.labelled and (wanted.raw is None or bare):
-        position, said = -1, ""
-        names = [str(i) for i in range(width)]
-    else:
-        given = wanted.label_column or (usual if usual.removeprefix("-").isdecimal() else "-1")
-        if not given.removeprefix("-").isdecimal() or not -width <= int(given) < width:
+    trained = [] if wanted.raw is None else [column.name for column in wanted.raw.columns]
+    label = _label_position(width, len(trained), wanted)
+    names = [str(i) for i in range(width - (label is not None))]
+    if not set(trained) <= set(names):
+        if len(trained) != len(names):
             raise ValueError(
-                f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for "
-                f"the last, got {given!r}"
+                f"it must have {len(trained)} columns of features, as the model was trained on, "
+                f"got {len(names)}"
             )
-        position = int(given) % width
-        last = position == width - 1
-        said = f", and {f'the last, {position},' if last else position} is the label"
-        names = [str(i - (i > position)) for i in range(width)]
-        names[position] = "label"
+        names = trained
+    said = ""
+    if label is not None:
+        names = [*names[:label], "label", *names[label:]]
+        said = f", and {f'the last, {label},' if label == width - 1 else label} is the label"
     warn(f"{os.fspath(path)} has no header: columns go by position{said}")
     return words.rename_columns(names), wanted._replace(label_column=None, usual_label=None)
+
+
+def _label_position(width: int, trained: int, wanted: Wanted) -> int | None:
+    """Where the label is in a table without a header; None if it has features only."""
+    if wanted.label_column is None and not wanted.labelled and trained in (0, width):
+        return None
+    usual = wanted.usual_label or ""
+    given = wanted.label_column or (usual if usual.removeprefix("-").isdecimal() else "-1")
+    if not given.removeprefix("-").isdecimal() or not -width <= int(given) < width:
+        raise ValueError(
+            f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for "
+            f"the last, got {given!r}"
+        )
+    return int(given) % width
 
 
 def _typed(words: pa.Array, keep: bool, kind: str = "float64") -> Any:

@@ -78,7 +78,6 @@ class Layout:
     order: list[int] | None  # which numbers of the lists are wanted; None for all
     raw: RawTable | None  # what becomes of the columns; None if that is decided by the rows
     missing: str
-    named: bool  # whether columns have names
     target_column: str | None  # label, labels or weights; None if labels are not read
     weighted: bool  # whether labels have weights
     label_names: Names
@@ -101,7 +100,7 @@ class Layout:
         return [*self.columns, *(c for c in (self.part, self.group) if c is not None)]
 
 
-def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout:
+def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
     """Find the columns of a table; errors name those that are missing."""
     names: list[str] = schema.names
     lists = "features" in names and is_list(schema.field("features").type)
@@ -151,7 +150,7 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
         columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
         raw = wanted.raw
         if raw is not None:
-            matched = raw.matched(columns, named)
+            matched = raw.matched(columns)
             extra = [name for name in columns if name not in matched]
             if extra:
                 warn(f"ignoring {listed(extra)}, which the model was not trained on")
@@ -167,7 +166,6 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
         order,
         raw,
         wanted.missing,
-        named,
         target if wanted.labelled else None,
         weighted=weighted and wanted.labelled,
         label_names=label_names,
@@ -243,9 +241,7 @@ class Table(NamedTuple):
             ids = own.copy() if whole_numbers else np.unique(own, return_inverse=True)[1]
             found["groups"] = ids
         raw = self.raw()
-        names = layout.feature_names
-        if raw is not None and raw.named and layout.named:
-            names = raw.feature_names
+        names = layout.feature_names if raw is None else raw.feature_names
         return found | {
             "features": self.features(raw),
             "parts": {name: torch.tensor(rows) for name, rows in parts.items()},
@@ -261,7 +257,7 @@ class Table(NamedTuple):
         if layout.raw is not None or layout.lists:
             return layout.raw
         own = self.rows.select(layout.feature_columns)
-        return RawTable.of(own, layout.missing, self.place, layout.named)
+        return RawTable.of(own, layout.missing, self.place)
 
     def features(self, raw: RawTable | None) -> Tensor:
         """Finite floats `(n, features)`: this is where columns become features."""
@@ -270,7 +266,7 @@ class Table(NamedTuple):
             numbers = self._rectangle("features")
             return torch.from_numpy(numbers if layout.order is None else numbers[:, layout.order])
         own = self.rows.select(layout.feature_columns)
-        return torch.from_numpy(raw.features(own, self.place, layout.named))
+        return torch.from_numpy(raw.features(own, self.place))
 
     def target(self) -> tuple[Target, Names]:
         """Targets, and the names of the labels if there are any."""
