@@ -1,11 +1,24 @@
-"""Data sets as CSV files, which wassloss reads and does not write."""
+"""Data sets for tests: divided into parts, and in files."""
 
 import csv
+import dataclasses
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from wassloss.data import Dataset, write
 from wassloss.data.ragged import as_sparse
 from wassloss.targets import is_class_ids
+
+
+def split(data: Dataset, shares: dict[str, float]) -> Dataset:
+    """Parts drawn at random, always the same."""
+    order = torch.from_numpy(np.random.default_rng(0).random(len(data)).argsort())
+    sizes = [round(share * len(data)) for share in shares.values()]
+    drawn = order[: sum(sizes)].split(sizes)
+    parts = {name: rows.sort().values for name, rows in zip(shares, drawn, strict=True)}
+    return dataclasses.replace(data, parts=parts)
 
 
 def saved(data: Dataset, path: Path) -> Path:

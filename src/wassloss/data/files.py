@@ -48,7 +48,7 @@ def read(
         feature_names: the features to read, in this order; of a table, its columns. Files that do
             not name their features are read as they are.
         drop: columns of a table that are no features.
-        group: a column of a table whose equal rows `Dataset.split` keeps together, by default
+        group: a column of a table whose equal rows stay together (`Dataset.groups`), by default
             ``group`` if there is one.
         missing: ``"impute"`` the median for a missing number, with a feature that says so, and a
             value of its own for a missing text; or raise an ``"error"``.
