@@ -31,16 +31,6 @@ def test_show_a_file(tmp_path: Path) -> None:
         run("show", "nope")
 
 
-def test_show_with_word_vectors(tmp_path: Path) -> None:
-    made = Dataset([[0.0], [1.0], [2.0]], [0, 1, 2], label_names=("cat", "qzx", "dog"))
-    data.write(made, tmp_path / "d.npz")
-    (tmp_path / "glove.txt").write_text("dog 1 0\ncat 1 1\n")
-    shown = run("show", tmp_path / "d.npz", "--vectors", tmp_path / "glove.txt")
-    assert "1 labels have no vector and are left out" in shown
-    assert "2 examples, 1 feature, 2 labels" in shown
-    assert "nearest to cat: dog 0.765" in shown
-
-
 def test_get_needs_a_known_name() -> None:
     with pytest.raises(ValueError, match="name must be one of glove, word2vec, got 'nope'"):
         run("get", "nope")

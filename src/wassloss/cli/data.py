@@ -29,19 +29,11 @@ def show(
     label_column: Annotated[str | None, option(HELP["label_column"])] = None,
     drop: Annotated[str | None, option(HELP["drop"])] = None,
     examples: Annotated[int, option("How many labels to show.", min=1)] = 5,
-    vectors: Annotated[
-        Path | None, option("Word vectors that say how far apart labels are; others are left out.")
-    ] = None,
 ) -> None:
     """Show how many examples and labels there are, which are frequent, and what is near them."""
     if name not in BUILT_IN and not Path(name).is_file():
         raise ValueError(f"NAME must be clipart or a file, got {name!r}")
     found = data.read(name, label_column=label_column, drop=name_list(drop))
-    if vectors is not None:
-        table = data.read_word_vectors(vectors, words=found.label_names or (), duplicates="first")
-        absent = len(table.missing(found.label_names or ()))
-        found = data.embed_labels(found, table, missing="drop")
-        say(f"{absent} labels have no vector and are left out")
     say(found.summary(examples))
 
 
