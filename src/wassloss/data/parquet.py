@@ -192,11 +192,8 @@ def _distinct(file: ds.ParquetFileFragment, column: str) -> Iterator[pa.Array]:
         yield (values.flatten() if is_list(values.type) else values).unique()
 
 
-def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:
-    """Write a data set, all or nothing, without its metric: use ``metric.save(path)``.
-
-    ``row_group_rows`` rows are read together; by default about 8 MiB of features.
-    """
+def write(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set, all or nothing, without its metric: use ``metric.save(path)``."""
     pa = import_pyarrow()
     names = ("label_names", "label_count", "feature_names", "name", "provenance")
     said = {"format": FORMAT, **{name: getattr(data, name) for name in names}}
@@ -212,7 +209,7 @@ def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | Non
         pa.parquet.write_table(
             table,
             temporary,
-            row_group_size=row_group_rows or max(1, _ROW_GROUP_BYTES // wide),
+            row_group_size=max(1, _ROW_GROUP_BYTES // wide),
             compression="zstd",
             use_dictionary=[name for name in ("label", "part") if name in columns],
         )
