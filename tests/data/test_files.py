@@ -254,7 +254,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
             "x,label\n1e99,a\n",
             "line 2, column 'x': expected a finite number that fits float32, got 1e\\+99",
         ),
-        ("x,label\n1,\n", "line 2, column 'label': expected a label, got None"),
+        ("x,label\n1,\n", "line 2, column 'label': expected a label, got nothing"),
         ("x,labels\n1,a;;b\n", "line 2, column 'labels': expected a label"),
         (
             "x,labels,weights\n1,a;b,1\n",
@@ -327,7 +327,7 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
         ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers or words, got list"),
         ({"x0": [1.0], "label": [{"a": 1}]}, "column 'label' must hold numbers or strings, got st"),
         ({"x0": [1.0], "label": [np.nan]}, "row 0: labels must be finite numbers"),
-        ({"x0": [1.0], "label": [None]}, "row 0, column 'label': expected a label, got None"),
+        ({"x0": [1.0], "label": [None]}, "row 0, column 'label': expected a label, got nothing"),
         ({"x0": [1.0], "labels": [[None, "a"]]}, "row 0, column 'labels': expected a label"),
         (
             {"x0": [1.0], "labels": [[0, 1]], "weights": [[1.0]]},

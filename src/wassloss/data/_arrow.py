@@ -70,7 +70,8 @@ def refuse(
     if bad.any():
         at = int(bad.argmax())
         where = place(at if row_of is None else int(row_of[at]))
-        got = reprlib.repr(values[at].as_py())
+        value = values[at].as_py()
+        got = "nothing" if value is None else reprlib.repr(value)
         raise ValueError(f"{where}, column {name!r}: expected {expected}, got {got}")
 
 

@@ -157,6 +157,12 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
     return found.slice(int(named)).rename_columns(names), named
 
 
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """The names in the first line; none if it is data."""
+    header = _read_header(path)
+    return [] if _is_data(header) else header
+
+
 def _read_header(path: str | os.PathLike[str]) -> list[str]:
     """The words of the first line."""
     _, words = next(_rows(path), (1, []))

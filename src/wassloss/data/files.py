@@ -128,6 +128,12 @@ def lists_labels(path: str | os.PathLike[str]) -> str | None:
         return module.lists_labels(path) if module in (npz, parquet) else None
 
 
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """The columns of a table that have a name, in the order of the file."""
+    module = _format_of(path)
+    return module.column_names(path) if module in (csv, parquet) else []
+
+
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:
     """Write a data set as ``.npz``, which holds everything, or ``.parquet``, all or nothing.
 

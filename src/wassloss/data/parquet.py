@@ -84,6 +84,11 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     return Table(rows, layout).fields()
 
 
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """The names of the columns."""
+    return list(import_pyarrow().parquet.read_schema(path).names)
+
+
 def lists_labels(path: str | os.PathLike[str]) -> str | None:
     """Whether the file lists or counts its labels."""
     _, layout = open_file(path, Wanted(labelled=False))
