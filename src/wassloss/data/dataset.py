@@ -163,7 +163,7 @@ class Dataset:
         >>> data.keep_labels(["dog", "net"]).target
         tensor([0])
         """
-        chosen = [self.label_index(label) for label in labels]
+        chosen = [find_label(label, self.label_names, self.label_count) for label in labels]
         place = torch.full((self.label_count,), -1)
         place[chosen] = torch.arange(len(chosen))
         target, rows = relabelled(self.target, place, len(chosen))
@@ -203,10 +203,6 @@ class Dataset:
         return dataclasses.replace(
             self, target=target, label_names=names, label_count=metric.size, metric=metric
         )
-
-    def label_index(self, label: str | int) -> int:
-        """The index of a label given by name or index."""
-        return find_label(label, self.label_names, self.label_count)
 
     def label_weights(self) -> Tensor:
         """The total mass of each label over all examples, float64 `(labels,)`."""

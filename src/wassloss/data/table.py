@@ -254,7 +254,8 @@ class Table(NamedTuple):
             found = {"target": target, "label_names": names, "label_count": count}
         parts: dict[str, list[int]] = {}
         if layout.part is not None:
-            for row, text in enumerate(as_words(whole(self.rows[layout.part])).to_pylist()):
+            column = as_words(cleaned(whole(self.rows[layout.part]), ("",)))
+            for row, text in enumerate(column.to_pylist()):
                 if name := part_name(text or ""):
                     parts.setdefault(name, []).append(row)
         if layout.group is not None:
