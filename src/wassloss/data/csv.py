@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wassloss.data._arrow import cleaned, import_pyarrow, one_line, warn, whole
-from wassloss.data.table import Table, Wanted, find_layout
+from wassloss.data.table import Table, Wanted, feature_order, find_layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,6 +155,13 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
     if not found.num_rows - named:
         raise ValueError("it has a header and no rows")
     return found.slice(int(named)).rename_columns(names), named
+
+
+def columns(path: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
+    """Some columns as they are written."""
+    words, _ = _read_text(path)
+    feature_order(words.column_names, names)
+    return words.select(names)
 
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:

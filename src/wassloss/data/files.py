@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -126,6 +126,18 @@ def lists_labels(path: str | os.PathLike[str]) -> str | None:
     module = _format_of(path)
     with named_errors(path):
         return module.lists_labels(path) if module in (npz, parquet) else None
+
+
+def columns(source: str | os.PathLike[str], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Columns of a table, or of a folder of Parquet files, with the values of all rows."""
+    module = parquet if Path(source).is_dir() else _FORMATS.get(Path(source).suffix.lower())
+    if module not in (csv, parquet):
+        raise ValueError(
+            f"columns can be kept of tables (.csv, .parquet) only, got {os.fspath(source)}"
+        )
+    with named_errors(source):
+        found = module.columns(source, names)
+    return {name: found[name].to_pylist() for name in names}
 
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:

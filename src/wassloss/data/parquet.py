@@ -27,6 +27,7 @@ from wassloss.data.table import (
     Layout,
     Table,
     Wanted,
+    feature_order,
     find_layout,
     is_list,
     labels_of,
@@ -82,6 +83,13 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     if rows.num_rows == 0:
         raise ValueError("it has no rows")
     return Table(rows, layout).fields()
+
+
+def columns(source: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
+    """Some columns of a file, or of the files of a folder in the order of their names."""
+    files = import_pyarrow().dataset.dataset([os.fspath(path) for path in expanded(source)])
+    feature_order(files.schema.names, names)
+    return files.to_table(columns=list(names))
 
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:
