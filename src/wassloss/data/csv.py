@@ -36,8 +36,10 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     rows = {name: whole(words[name]) for name in layout.all_columns}
     for name in layout.feature_columns:
         rows[name] = _typed(rows[name], keep=name in categories)
-    for name in ("labels",) * (layout.target_column == "labels") + ("weights",) * layout.weighted:
-        rows[name] = _lists(rows[name], name)
+    if layout.target_column == "labels":
+        rows["labels"] = _lists(rows["labels"])
+    if layout.weighted:
+        rows["weights"] = _lists(rows["weights"], numbers=True)
     if layout.group is not None:
         rows[layout.group] = _typed(rows[layout.group], keep=False, kind="int64")
 
@@ -107,12 +109,12 @@ def _cast(words: pa.Array, kind: str) -> Any:
         return None
 
 
-def _lists(words: pa.Array, name: str) -> Any:
+def _lists(words: pa.Array, numbers: bool = False) -> Any:
     """Labels or weights, separated."""
     pa = import_pyarrow()
     lists = pa.compute.split_pattern(words, _SEPARATOR)
     inside = cleaned(lists.values, ("",))
-    if name == "weights":
+    if numbers:
         typed = _typed(inside, keep=False)
         inside = typed.cast(pa.float32()) if typed.type == pa.float64() else inside
     return pa.ListArray.from_arrays(lists.offsets, inside)

@@ -252,29 +252,34 @@ class Table(NamedTuple):
             target, names = self.target()
             count = 0 if names else layout.label_count
             found = {"target": target, "label_names": names, "label_count": count}
-        parts: dict[str, list[int]] = {}
-        if layout.part is not None:
-            column = as_words(cleaned(whole(self.rows[layout.part]), ("",)))
-            for row, text in enumerate(column.to_pylist()):
-                if name := part_name(text or ""):
-                    parts.setdefault(name, []).append(row)
-        if layout.group is not None:
-            column = self._column(layout.group, "a group")
-            values = column if is_number(column.type) else as_words(column)
-            own = values.to_numpy(zero_copy_only=False)
-            whole_numbers = own.dtype.kind in "iu"
-            ids = own.copy() if whole_numbers else np.unique(own, return_inverse=True)[1]
-            found["groups"] = ids
         raw = self.raw()
-        names = layout.feature_names if raw is None else raw.feature_names
         return found | {
             "features": self.features(raw),
-            "parts": {name: torch.tensor(rows) for name, rows in parts.items()},
+            "parts": {} if layout.part is None else self._parts(layout.part),
+            "groups": None if layout.group is None else self._groups(layout.group),
             "name": layout.name,
             "provenance": layout.provenance,
-            "feature_names": names,
+            "feature_names": layout.feature_names if raw is None else raw.feature_names,
             "raw": raw,
         }
+
+    def _parts(self, column: str) -> dict[str, list[int]]:
+        """The rows of each part, by name."""
+        parts: dict[str, list[int]] = {}
+        words = as_words(cleaned(whole(self.rows[column]), ("",)))
+        for row, text in enumerate(words.to_pylist()):
+            if name := part_name(text or ""):
+                parts.setdefault(name, []).append(row)
+        return parts
+
+    def _groups(self, column: str) -> NDArray[Any]:
+        """An integer for each row, the same for rows of a group."""
+        values = self._column(column, "a group")
+        values = values if is_number(values.type) else as_words(values)
+        own = values.to_numpy(zero_copy_only=False)
+        integers = own.dtype.kind in "iu"
+        ids: NDArray[Any] = own.copy() if integers else np.unique(own, return_inverse=True)[1]
+        return ids
 
     def raw(self) -> RawTable | None:
         """What becomes of the columns, decided by these rows unless it is known."""
