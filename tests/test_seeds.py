@@ -24,7 +24,6 @@ def stream(seed: Any, folder: Path) -> Any:
 TAKING: dict[str, Callable[[Any, Path], Any]] = {
     "TrainingPlan": lambda seed, folder: wl.TrainingPlan(seed=seed),
     "Settings": lambda seed, folder: Settings("clipart", seed=seed),
-    "Dataset.split": lambda seed, folder: SET.split({"train": 0.5}, seed),
     "ParquetStream": stream,
 }
 

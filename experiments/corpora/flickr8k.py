@@ -67,5 +67,5 @@ def word_vectors(words: tuple[str, ...]) -> np.ndarray | None:
     table = find_optional("glove", "glove_100d.npy")
     if listed is None or table is None:
         return None
-    vectors = read_word_vectors(table, words=words, names=listed, duplicates="first")
+    vectors = read_word_vectors(table, words=words, names=listed)
     return None if vectors.missing(words) else vectors.take(words).vectors

@@ -168,7 +168,6 @@ def _delicious() -> Dataset:
         find("glove", "glove_100d.npy"),
         words=names,
         names=find("glove", "words.txt"),
-        duplicates="first",
     )
     missing = set(vectors.missing(names))
     known = tuple(name for name in names if name not in missing)

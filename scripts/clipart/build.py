@@ -92,9 +92,7 @@ def build(
     known = Counter(subject for one in described.values() for subject in one.subjects)
     tags = {name: words_of(described[name], net, known) for name in features}
     authors = {name: described[name].author for name in features}
-    table = wl.data.read_word_vectors(
-        vectors, words=set().union(*tags.values()), duplicates="first"
-    )
+    table = wl.data.read_word_vectors(vectors, words=set().union(*tags.values()))
     tags = {name: {tag for tag in own if tag in table} for name, own in tags.items()}
     names = thinned(sorted(features), described, rng)
     group_of = dict(

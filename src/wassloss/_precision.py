@@ -28,21 +28,15 @@ def narrowed(
     tensor([[1.5000]], dtype=torch.float64)
     """
     narrow = values.to(dtype)
-    index = overflowed(values, narrow)
-    if index is None or len(index) != 2:  # the caller refuses other shapes
+    if narrow is values or not values.is_floating_point():
         return narrow
-    row, column = index
+    lost = narrow.isinf() & values.isfinite()
+    if values.dim() != 2 or not lost.any():  # the caller refuses other shapes
+        return narrow
+    row, column = lost.nonzero()[0].tolist()
     number = row if rows is None else rows[row]
     where = f"column {column}" if shuffled else f"row {number}, column {column}"
     raise ValueError(
-        f"{name} must fit {dtype}, got {values[index].item():g} in {where}; divide that column by "
-        "its size"
+        f"{name} must fit {dtype}, got {values[row, column].item():g} in {where}; divide that "
+        "column by its size"
     )
-
-
-def overflowed(values: Tensor, narrow: Tensor) -> tuple[int, ...] | None:
-    """The index of the first finite number that became infinite, or None."""
-    if narrow is values or not values.is_floating_point():
-        return None
-    lost = narrow.isinf() & values.isfinite()
-    return tuple(int(i) for i in lost.nonzero()[0]) if lost.any() else None

@@ -18,7 +18,7 @@ NAMES = {
     """,
     "wassloss.boosting": "objective",
     "wassloss.data": """
-        DataWarning Dataset Definitions ParquetStream WordVectors clipart definitions embed_labels
+        DataWarning Dataset Definitions ParquetStream WordVectors clipart definitions
         get read read_word_vectors write
     """,
     "wassloss.estimators": """

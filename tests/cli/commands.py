@@ -14,6 +14,8 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import wassloss as wl
+from tests.data.tables import saved as saved
+from tests.data.tables import split
 from tests.training.problems import grades, tags
 from wassloss.cli.app import app
 
@@ -91,20 +93,14 @@ def tagged(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data
     data = wl.data.Dataset(x, y, label_names=names, label_count=5)
     if not parts:
         return data
-    return data.split({"train": 0.6, "validation": 0.2, "test": 0.2})
+    return split(data, {"train": 0.6, "validation": 0.2, "test": 0.2})
 
 
 def graded(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data.Dataset:
     """Examples with one label each."""
     x, y = grades()
     data = wl.data.Dataset(x, y, label_names=names, label_count=5)
-    return data.split({"train": 0.6, "validation": 0.2, "test": 0.2}) if parts else data
-
-
-def saved(data: wl.data.Dataset, path: Path) -> Path:
-    """A data set in a file."""
-    wl.data.write(data, path)
-    return path
+    return split(data, {"train": 0.6, "validation": 0.2, "test": 0.2}) if parts else data
 
 
 def wine_table(path: Path) -> Path:

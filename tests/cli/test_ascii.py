@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 import wassloss as wl
 from tests.cli.commands import process, saved
+from tests.data.tables import split
 from wassloss.cli.app import app
 
 NAMES = ("blé", "Ö", "λ", "x")
@@ -21,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = wl.data.Dataset(
         x, x.argmax(1), metric=wl.ground.Ordinal(4, labels=NAMES), label_names=NAMES
     )
-    saved(data.split({"train": 0.6, "test": 0.4}), place / "data.npz")
+    saved(split(data, {"train": 0.6, "test": 0.4}), place / "data.npz")
     wl.ground.Ordinal(4, labels=NAMES).save(place / "metric.npz")
     (place / "taxonomy.csv").write_text("name,parent\nblé,\nÖ,blé\nλ,blé\n", encoding="utf-8")
     (place / "wrong.csv").write_text("u,label\n1,blé\nÖ,λ\n", encoding="utf-8")

@@ -12,7 +12,7 @@ import torch
 from typer.testing import Result
 
 import wassloss as wl
-from tests.cli.commands import failed, ok, wassloss
+from tests.cli.commands import failed, ok, saved, wassloss
 
 NAMES = ["age", "height", "weight", "pulse"]
 TRAIN = ("--metric", "ordinal", "--steps", 60, "--batch-size", 20)
@@ -122,6 +122,28 @@ def test_extra_columns_are_ignored_in_one_line(run: Path, tmp_path: Path) -> Non
         assert "ignoring the columns 'name', 'city', which the model was not trained on" in line
 
 
+@pytest.mark.filterwarnings("ignore:ignoring the column")
+def test_columns_are_kept_in_the_answers(run: Path, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    given = {"id": [f"{i:03d}" for i in range(120)], **columns(1)}
+    data = written(tmp_path / "new.csv", given)
+    text = ok("predict", run, data, "--top", 1, "--keep", "id,label").stdout
+    rows = list(csv.DictReader(text.splitlines()))
+    assert list(rows[0]) == ["row", "id", "label", "label_1", "probability_1"]
+    assert [row["id"] for row in rows] == given["id"]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, part in (("a", slice(0, 50)), ("b", slice(50, 120))):
+        own = {key: values[part] for key, values in given.items()}
+        pa.parquet.write_table(pa.table(own), folder / f"{name}.parquet")
+    ok("predict", run, folder, "--keep", "id", "--out", tmp_path / "x.jsonl")
+    lines = (tmp_path / "x.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == given["id"]
+    assert "it lacks the column 'ix'" in failed("predict", run, data, "--keep", "ix")
+    assert "must not name row" in failed("predict", run, data, "--keep", "row", code=2)
+    assert "of tables" in failed("predict", run, "clipart", "--keep", "id")
+
+
 def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
     """Written from a table in another order, a file without named columns still says its names."""
     pytest.importorskip("pyarrow")
@@ -131,7 +153,7 @@ def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
     assert other.feature_names == ("pulse", "weight", "height", "age")
     for suffix in ("npz", "parquet", "csv"):
         path = tmp_path / f"data.{suffix}"
-        wl.data.write(other, path)
+        saved(other, path)
         assert wl.data.read(path).feature_names == other.feature_names
         assert answers(run, path) == expected
 

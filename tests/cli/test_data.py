@@ -27,18 +27,29 @@ def test_show() -> None:
 def test_show_a_file(tmp_path: Path) -> None:
     data.write(Dataset([[0.0], [1.0]], [0, 1], label_names=("a", "b")), tmp_path / "d.npz")
     assert "2 examples, 1 feature, 2 labels" in run("show", tmp_path / "d.npz")
-    with pytest.raises(ValueError, match="NAME must be clipart or a file, got 'nope'"):
+    with pytest.raises(ValueError, match="NAME must be clipart, definitions or a file, got 'nope'"):
         run("show", "nope")
 
 
-def test_show_with_word_vectors(tmp_path: Path) -> None:
-    made = Dataset([[0.0], [1.0], [2.0]], [0, 1, 2], label_names=("cat", "qzx", "dog"))
-    data.write(made, tmp_path / "d.npz")
-    (tmp_path / "glove.txt").write_text("dog 1 0\ncat 1 1\n")
-    shown = run("show", tmp_path / "d.npz", "--vectors", tmp_path / "glove.txt")
-    assert "1 labels have no vector and are left out" in shown
-    assert "2 examples, 1 feature, 2 labels" in shown
-    assert "nearest to cat: dog 0.765" in shown
+def test_show_definitions() -> None:
+    shown = run("show", "definitions", "--examples", 2)
+    assert "55897 definitions of nouns in 339 classes" in shown
+    assert shown.count("nearest to it") == 2
+
+
+def test_show_what_becomes_of_columns(tmp_path: Path) -> None:
+    path = tmp_path / "wine.csv"
+    rows = ["7,1.5,old,x,good", "3,,new,x,poor", "9,2.5,old,x,good"]
+    path.write_text("\n".join(["id,acid,cellar,land,grade", *rows]))
+    words = ("show", path, "--label-column", "grade", "--order", "poor,fair,good")
+    shown = run(*words, "--drop", "id")
+    assert "3 labels" in shown
+    assert shown.endswith("""columns:
+  acid: number, 2 in gaps
+  cellar: category, 2 levels: 'new', 'old'
+  no features: id, land, grade
+""")
+    assert "columns:\n  id: number\n" in run(*words, "--features", "id")
 
 
 def test_get_needs_a_known_name() -> None:

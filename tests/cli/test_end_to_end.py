@@ -5,10 +5,8 @@ import dataclasses
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from sklearn.datasets import dump_svmlight_file
 
 import wassloss as wl
 from tests.cli.commands import (
@@ -34,10 +32,6 @@ def metric(tmp_path: Path) -> Path:
 
 def written(kind: str, folder: Path) -> Path:
     """The same tags in a file of each kind, or as two files in a folder."""
-    if kind == "svm":
-        data = graded(parts=False, names=None)
-        dump_svmlight_file(data.features.numpy(), data.target.numpy(), str(folder / "data.svm"))
-        return folder / "data.svm"
     if kind != "folder":
         return saved(tagged(), folder / f"data.{kind}")
     shards = folder / "shards"
@@ -48,14 +42,12 @@ def written(kind: str, folder: Path) -> Path:
     return shards
 
 
-@pytest.mark.parametrize("kind", ["npz", "parquet", "csv", "svm", "folder"])
+@pytest.mark.parametrize("kind", ["npz", "parquet", "csv", "folder"])
 def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     if kind in ("parquet", "folder"):
         pytest.importorskip("pyarrow")
     data, run, other = written(kind, tmp_path), tmp_path / "w", tmp_path / "kl"
-    if kind == "svm":
-        wl.ground.Ordinal(5).save(metric)  # without names, which such files do not have
-    common = ["--metric", metric, *QUICK] + (["--validation", 0.2] if kind == "svm" else [])
+    common = ["--metric", metric, *QUICK]
     ok("train", data, "--out", run, "--kl-weight", 0.1, *common)
     ok("train", data, "--out", other, "--loss", "kl", *common)
     names = {path.name for path in run.iterdir()}
@@ -68,30 +60,23 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     } <= names
 
     # Scores: the file's, the command's, and those computed by hand are the same.
-    part = "validation" if kind == "svm" else "test"
-    told = (
-        json.loads(ok("evaluate", run, data, "--json", "--part", part).stdout)
-        if (kind != "svm")
-        else json.loads(ok("evaluate", run, "--json").stdout)
-    )
-    filed = json.loads((run / "scores.json").read_text())["parts"][part]
+    told = json.loads(ok("evaluate", run, data, "--json", "--part", "test").stdout)
+    filed = json.loads((run / "scores.json").read_text())["parts"]["test"]
     assert told["scores"] == pytest.approx(filed["scores"])
-    if kind != "svm":
-        test = tagged().part("test")
-        logits = wl.load(run).logits(test.features)
-        costs = wl.scores.top_k_cost(logits, test.target, METRIC, k=range(1, 6))
-        assert told["top_k_cost"] == pytest.approx(costs.tolist(), abs=1e-6)
-        auc = wl.scores.ranking_auc(logits, test.target)
-        assert told["scores"]["auc"] == pytest.approx(float(auc))
-        assert told["examples"] == 40
+    test = tagged().part("test")
+    logits = wl.load(run).logits(test.features)
+    costs = wl.scores.top_k_cost(logits, test.target, METRIC, k=range(1, 6))
+    assert told["top_k_cost"] == pytest.approx(costs.tolist(), abs=1e-6)
+    auc = wl.scores.ranking_auc(logits, test.target)
+    assert told["scores"]["auc"] == pytest.approx(float(auc))
+    assert told["examples"] == 40
     assert told["scores"]["top1_cost"] < 1.0  # by chance it is over 1
 
     answers = tmp_path / "answers.jsonl"
     ok("predict", run, data, "--top", 2, "--out", answers)
     lines = [json.loads(line) for line in answers.read_text().splitlines()]
     assert [line["row"] for line in lines] == list(range(200))
-    known = set(map(str, range(5))) if kind == "svm" else set(NAMES)
-    assert all(set(line["labels"]) <= known for line in lines)
+    assert all(set(line["labels"]) <= set(NAMES) for line in lines)
 
     page = tmp_path / "report.html"
     assert str(page) in ok("report", other, run, "--out", page, "--examples", 3).stdout
@@ -302,25 +287,6 @@ def test_every_command_has_help_with_an_example() -> None:
         assert result.exit_code == 0
         assert f"Example: wassloss {command}" in " ".join(result.stdout.split())
     assert wl.__version__ in wassloss("--version").stdout
-
-
-def test_svmlight_files_may_lack_the_last_features(tmp_path: Path) -> None:
-    train, test = tmp_path / "train.svm", tmp_path / "test.svm"
-    generator = np.random.default_rng(0)
-    lines = [
-        f"{i % 3} " + " ".join(f"{j}:{generator.normal() + i % 3:.3f}" for j in range(1, 5))
-        for i in range(60)
-    ]
-    train.write_text("\n".join(lines))
-    test.write_text("0 1:0.5\n2 2:1.5 3:2\n")  # nothing of feature 4
-    run = tmp_path / "run"
-    ok("train", train, "--metric", "ordinal", "--out", run, *QUICK)
-    told = json.loads(ok("evaluate", run, test, "--json").stdout)
-    features = torch.tensor([[0.5, 0, 0, 0], [0, 1.5, 2, 0]])
-    logits = wl.load(run).logits(features)
-    expected = wl.scores.top_k_cost(logits, [0, 2], wl.ground.Ordinal(3), k=1)
-    assert told["scores"]["top1_cost"] == pytest.approx(float(expected))
-    assert len(ok("predict", run, test, "--top", 1).stdout.splitlines()) == 3
 
 
 @pytest.mark.parametrize("precision", [torch.float64, torch.float16])

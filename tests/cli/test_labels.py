@@ -55,7 +55,7 @@ def test_numbers_are_labels_at_their_values(
     assert opened.model.config()["labels"] == 3
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "svm", "npz", "folder"])
+@pytest.mark.parametrize("suffix", ["parquet", "npz", "folder"])
 def test_the_same_in_every_format(suffix: str, tmp_path: Path) -> None:
     if suffix in ("parquet", "folder"):
         pytest.importorskip("pyarrow")
@@ -65,8 +65,6 @@ def test_the_same_in_every_format(suffix: str, tmp_path: Path) -> None:
     path, run = tmp_path / f"data.{suffix}", tmp_path / "run"
     if suffix == "npz":
         np.savez(path, features=x, target=y)
-    elif suffix == "svm":
-        path.write_text("".join(f"{y[i]} 1:{x[i, 0]} 2:1\n" for i in range(60)))
     else:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -81,7 +79,7 @@ def test_the_same_in_every_format(suffix: str, tmp_path: Path) -> None:
     ok("evaluate", run, path, *(() if suffix == "folder" else ("--json",)))
     other = tmp_path / "other.csv"
     other.write_text("x0,x1,label\n0,1,20\n1,1,1000000000\n")
-    if suffix not in ("npz", "svm"):
+    if suffix != "npz":
         assert json.loads(ok("evaluate", run, other, "--json").stdout)["examples"] == 2
 
 
@@ -120,11 +118,11 @@ def test_labels_of_a_run_without_names_are_ids(tmp_path: Path) -> None:
     train = ("train", tmp_path / "data.npz", "--metric", tmp_path / "metric.npz", "--out", run)
     ok(*train, *QUICK)
     assert wl.load(run).labels == (0, 1, 2, 3, 4)
-    other = tmp_path / "other.svm"
-    other.write_text("4 1:1 2:1\n0 1:2\n")
+    other = tmp_path / "other.csv"
+    other.write_text("a,b,label\n1,1,4\n2,0,0\n")
     assert json.loads(ok("evaluate", run, other, "--json").stdout)["examples"] == 2
-    other.write_text("4 1:1 2:1\n5 1:2\n")
-    assert "other.svm, line 2: the label '5' is none of the 5 that" in failed(
+    other.write_text("a,b,label\n1,1,4\n2,0,5\n")
+    assert "other.csv, line 3: the label '5' is none of the 5 that" in failed(
         "evaluate", run, other
     )
 

@@ -18,7 +18,6 @@ def vector_files(folder: Path) -> dict[str, list[object]]:
     """The same vectors in each form."""
     np.save(folder / "v.npy", VECTORS)
     (folder / "words.txt").write_text("\n".join(WORDS) + "\n")
-    np.savez(folder / "v.npz", vectors=VECTORS, words=np.array(WORDS))
     lines = [f"{w} {' '.join(map(str, v))}" for w, v in zip(WORDS, VECTORS, strict=True)]
     (folder / "glove.txt").write_text("\n".join(lines) + "\n")
     (folder / "word2vec.txt").write_text("\n".join(["4 2", *lines]) + "\n")
@@ -27,16 +26,13 @@ def vector_files(folder: Path) -> dict[str, list[object]]:
     return {
         "npy": ["--vectors", folder / "v.npy", "--words", folder / "words.txt"],
         "npy, words beside it": ["--vectors", folder / "v.npy"],
-        "npz": ["--vectors", folder / "v.npz"],
         "glove": ["--vectors", folder / "glove.txt"],
         "word2vec": ["--vectors", folder / "word2vec.txt"],
         "binary": ["--vectors", folder / "word2vec.bin"],
     }
 
 
-@pytest.mark.parametrize(
-    "kind", ["npy", "npy, words beside it", "npz", "glove", "word2vec", "binary"]
-)
+@pytest.mark.parametrize("kind", ["npy", "npy, words beside it", "glove", "word2vec", "binary"])
 def test_vectors(kind: str, tmp_path: Path) -> None:
     options, out = vector_files(tmp_path)[kind], tmp_path / "metric.npz"
     ok("metric", "build", *options, "--out", out, "--power", 2)

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 
 from wassloss import SparseTarget
@@ -23,61 +21,6 @@ def small(**changes: Any) -> Dataset:
         "groups": [0, 0, 1, 1, 2, 3],
     }
     return Dataset(**(fields | changes))
-
-
-@given(
-    st.integers(2, 60),
-    st.integers(0, 9),
-    st.lists(st.floats(0.05, 1), min_size=1, max_size=3),
-)
-def test_a_split_is_disjoint_deterministic_and_about_as_large_as_asked(
-    n: int, seed: int, fractions: list[float]
-) -> None:
-    data = Dataset(torch.rand(n, 1), torch.zeros(n, dtype=torch.long))
-    asked = {str(i): f / sum(fractions) for i, f in enumerate(fractions)}
-    try:
-        split = data.split(asked, seed)
-    except ValueError as error:
-        assert "empty" in str(error)  # noqa: PT017
-        return
-    rows = torch.cat(list(split.parts.values()))
-    assert sorted(rows.tolist()) == list(range(n))
-    for name, part in split.parts.items():
-        assert abs(len(part) - asked[name] * n) <= 1
-        assert torch.equal(part, data.split(asked, seed).parts[name])
-
-
-def test_another_seed_is_another_split() -> None:
-    data = Dataset(torch.rand(50, 1), torch.zeros(50, dtype=torch.long))
-    first, second = (data.split({"train": 0.5}, seed).parts["train"] for seed in (0, 1))
-    assert not torch.equal(first, second)
-
-
-def test_the_split_of_a_seed_does_not_change_between_releases() -> None:
-    data = Dataset(torch.rand(8, 1), torch.zeros(8, dtype=torch.long))
-    assert data.split({"train": 0.5}, seed=0).parts["train"].tolist() == [1, 2, 3, 6]
-
-
-def test_groups_are_not_divided() -> None:
-    groups = torch.arange(100) // 7
-    data = Dataset(torch.rand(100, 1), torch.zeros(100, dtype=torch.long), groups=groups)
-    for seed in range(5):
-        split = data.split({"train": 0.7, "test": 0.3}, seed)
-        owners = [set(groups[rows].tolist()) for rows in split.parts.values()]
-        assert not owners[0] & owners[1]
-        assert abs(len(split.parts["train"]) - 70) <= 7
-
-
-def test_a_part_can_be_divided() -> None:
-    data = small().split({"fit": 0.6, "validation": 0.4}, of="train")
-    assert sorted(data.parts) == ["fit", "test", "validation"]
-    assert data.parts["test"].tolist() == [4, 5]
-    both = torch.cat([data.parts["fit"], data.parts["validation"]])
-    assert sorted(both.tolist()) == [0, 1, 2]
-    with pytest.raises(ValueError, match="new parts, got 'test'"):
-        small().split({"test": 0.5}, of="train")
-    with pytest.raises(ValueError, match=r"one of the data's parts \(train, test\), got 'dev'"):
-        small().split({"fit": 0.5}, of="dev")
 
 
 def test_rows_take_everything_with_them() -> None:
@@ -227,14 +170,3 @@ def test_label_count_is_found() -> None:
 def test_bad_input(changes: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         small(**changes)
-
-
-@pytest.mark.parametrize("fractions", [{}, {"a": 0.0}, {"a": 0.8, "b": 0.3}, {"a": -1.0}])
-def test_bad_fractions(fractions: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="fractions must be positive and sum to at most 1"):
-        small().split(fractions)
-
-
-def test_an_empty_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="leave the part 'b' empty"):
-        small().split({"a": 0.9, "b": 0.01})

@@ -1,14 +1,16 @@
 """Round trips in every format, and files that are not what they should be."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import dump_svmlight_file
 
+from tests.data.tables import saved
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read, write
 from wassloss.data.files import feature_batches
@@ -63,7 +65,7 @@ def dense(data: Dataset) -> torch.Tensor:
 def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
     data = example(kind)
     path = tmp_path / f"data{suffix}"
-    write(data, path)
+    saved(data, path)
     again = read(path, label_names=data.label_names if suffix == ".csv" else None)
     assert torch.equal(again.features.float(), data.features)
     assert torch.equal(dense(again), dense(data))
@@ -76,7 +78,7 @@ def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("default:the column 'group'")
 def test_parts_and_groups_are_kept(suffix: str, tmp_path: Path) -> None:
     data = example("classes", parts={"train": [0, 2], "test": [5]}, groups=torch.arange(N) // 2)
-    write(data, tmp_path / f"data{suffix}")
+    saved(data, tmp_path / f"data{suffix}")
     again = read(tmp_path / f"data{suffix}")
     assert {k: v.tolist() for k, v in again.parts.items()} == {"train": [0, 2], "test": [5]}
     assert again.groups is not None
@@ -106,7 +108,7 @@ def test_without_names_the_count_survives_where_the_format_can_say(
     suffix: str, tmp_path: Path
 ) -> None:
     data = Dataset(torch.rand(3, 2), torch.tensor([0, 1, 1]), label_count=5)
-    write(data, tmp_path / f"data{suffix}")
+    saved(data, tmp_path / f"data{suffix}")
     again = read(tmp_path / f"data{suffix}")
     assert again.label_names == (("0", "1") if suffix == ".csv" else None)
     assert again.label_count == (2 if suffix == ".csv" else 5)
@@ -149,14 +151,12 @@ def in_format(suffix: str, values: list[Any], folder: Path, **options: Any) -> D
     path = folder / f"data{suffix}"
     if suffix == ".csv":
         path.write_text("x,label\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
-    elif suffix == ".svm":
-        path.write_text("".join(f"{value} 1:{i}\n" for i, value in enumerate(values)))
     else:
         pq.write_table(pa.table({"x0": np.arange(3.0), "label": values}), path)
     return read(path, **options)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".svm", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize(
     ("values", "names", "ids"),
     [
@@ -171,10 +171,6 @@ def in_format(suffix: str, values: list[Any], folder: Path, **options: Any) -> D
 def test_labels_are_the_values_that_occur(
     suffix: str, values: list[Any], names: tuple[str, ...], ids: list[int], tmp_path: Path
 ) -> None:
-    if suffix == ".svm" and values[0] == 2**60:  # scikit-learn reads floats
-        with pytest.raises(ValueError, match=r"line 1: expected labels below 2\*\*53, got 1.15"):
-            in_format(suffix, values, tmp_path)
-        return
     data = in_format(suffix, values, tmp_path)
     assert data.label_names == names
     assert data.label_count == len(names)
@@ -184,7 +180,7 @@ def test_labels_are_the_values_that_occur(
     again = in_format(suffix, [values[1]] * 3, tmp_path, label_names=data.label_names)
     assert isinstance(again.target, torch.Tensor)
     assert again.target.tolist() == [ids[1]] * 3
-    place = {".csv": "line 3", ".svm": "line 2", ".parquet": "row 1"}[suffix]
+    place = {".csv": "line 3", ".parquet": "row 1"}[suffix]
     with pytest.raises(ValueError, match=f"{place}: '77' is none of the {len(names)} labels"):
         in_format(suffix, [values[0], 77, 77], tmp_path, label_names=data.label_names)
 
@@ -207,7 +203,7 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
     with pytest.warns(DataWarning, match=r"no header: .* by position, and the last, 2, is the lab"):
         data = csv_of(tmp_path, text)
     assert data.features.tolist() == [[1.5, 2.5], [3.5, 4.5]]
-    assert (data.label_names, data.feature_names) == (("7", "8"), None)
+    assert (data.label_names, data.feature_names) == (("7", "8"), ("0", "1"))
     for column, features in (("0", [2.5, 7]), ("1", [1.5, 7]), ("-3", [2.5, 7])):
         with pytest.warns(DataWarning, match="no header"):
             assert csv_of(tmp_path, text, label_column=column).features[0].tolist() == features
@@ -227,7 +223,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
     ):
         csv_of(tmp_path, text, feature_names=("a", "c", "d"))
     for suffix in SUFFIXES:
-        write(data, tmp_path / f"data{suffix}")
+        saved(data, tmp_path / f"data{suffix}")
         again = read(tmp_path / f"data{suffix}", feature_names=("a",))
         assert again.feature_names == ("a",)
         assert again.features.tolist() == [[1], [3]]
@@ -235,8 +231,6 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
         assert only.tolist() == [[1, 2], [3, 4]]
         with pytest.raises(ValueError, match="it lacks the column 'c'"):
             read(tmp_path / f"data{suffix}", feature_names=("c",))
-    with pytest.raises(ValueError, match="feature 'part' cannot be written to CSV"):
-        write(Dataset([[1.0]], [0], feature_names=("part",)), tmp_path / "part.csv")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +254,7 @@ def test_features_are_read_by_name(tmp_path: Path) -> None:
             "x,label\n1e99,a\n",
             "line 2, column 'x': expected a finite number that fits float32, got 1e\\+99",
         ),
-        ("x,label\n1,\n", "line 2, column 'label': expected a label, got None"),
+        ("x,label\n1,\n", "line 2, column 'label': expected a label, got nothing"),
         ("x,labels\n1,a;;b\n", "line 2, column 'labels': expected a label"),
         (
             "x,labels,weights\n1,a;b,1\n",
@@ -285,50 +279,9 @@ def test_csv_labels_out_of_range(tmp_path: Path) -> None:
         csv_of(tmp_path, "x,label\n1,0\n1,1\n", label_names=("a", "b"))
     with pytest.raises(ValueError, match=r"line 2: 'dgo' .* did you mean 'dog'"):
         csv_of(tmp_path, "x,label\n1,dgo\n", label_names=("cat", "dog"))
-    with pytest.raises(ValueError, match="label 'a;b' cannot be written to CSV"):
-        write(example("tags", label_names=("a;b", "b", "c")), tmp_path / "out.csv")
     (tmp_path / "table.csv").write_bytes(b"x,label\n1,\xff\n")
     with pytest.raises(ValueError, match="not UTF-8"):
         read(tmp_path / "table.csv")
-
-
-def test_svmlight_against_scikit_learn(tmp_path: Path) -> None:
-    path = tmp_path / "data.svm"
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20, 5)).astype(np.float32) * (rng.random((20, 5)) < 0.5)
-    X[0] = 1
-    Y = rng.random((20, 4)) < 0.4
-    Y[:, 0] |= ~Y.any(1)
-    for zero_based in (True, False):
-        dump_svmlight_file(X, Y, str(path), zero_based=zero_based, multilabel=True)
-        data = read(path)
-        np.testing.assert_allclose(data.features.numpy(), X, rtol=1e-6)
-        np.testing.assert_allclose(dense(data).numpy(), Y / Y.sum(1, keepdims=True), rtol=1e-6)
-    with pytest.raises(ValueError, match=r"are only read: write .npz, .parquet or .csv instead"):
-        write(data, path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "it is empty"),
-        ("# only a remark\n", "it is empty"),
-        ("1\n", "it has no features"),
-        ("1 1:2\n0 2\n", "line 2: "),
-        ("1 1:2\n1:3\n", "line 2: expected a label before the features"),
-        ("a 1:2\n", "line 1: "),
-        ("1 1:2\n\nlow 1:2\n", "line 3: could not convert string to float: b'low'"),
-        ("1 -3:2\n", "line 1: Invalid index -3"),
-        ("1 1:1\n1 2:1 1:2\n", "line 2: Feature indices .* should be sorted and unique"),
-        ("1 1:nan\n", "features must be finite"),
-        ("1,1 1:1\n", "each label once"),
-    ],
-)
-def test_bad_svmlight(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "data.svm"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=f"data.svm cannot be read as data: .*{message}"):
-        read(path)
 
 
 def parquet_of(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Dataset:
@@ -374,7 +327,7 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
         ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers or words, got list"),
         ({"x0": [1.0], "label": [{"a": 1}]}, "column 'label' must hold numbers or strings, got st"),
         ({"x0": [1.0], "label": [np.nan]}, "row 0: labels must be finite numbers"),
-        ({"x0": [1.0], "label": [None]}, "row 0, column 'label': expected a label, got None"),
+        ({"x0": [1.0], "label": [None]}, "row 0, column 'label': expected a label, got nothing"),
         ({"x0": [1.0], "labels": [[None, "a"]]}, "row 0, column 'labels': expected a label"),
         (
             {"x0": [1.0], "labels": [[0, 1]], "weights": [[1.0]]},
@@ -432,11 +385,13 @@ def test_missing_and_unknown_files(tmp_path: Path) -> None:
             read(tmp_path / f"none{suffix}")
     with pytest.raises(ValueError, match=r"path must end in one of .npz, .parquet, .* 'a.txt'"):
         read("a.txt")
+    with pytest.raises(ValueError, match=r"path must end in .npz or .parquet, got 'a.csv'"):
+        write(example("classes"), "a.csv")
     with pytest.raises(ValueError, match="label_column is for tables"):
         read(tmp_path / "a.npz", label_column="x")
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_an_old_file_survives_a_failed_write(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -476,3 +431,18 @@ def test_columns_with_a_name_of_their_own_can_be_features(tmp_path: Path) -> Non
     assert read(path, like=found).feature_names == found.feature_names
     assert read(path, drop=("group", "part")).groups is None
     assert read(path, drop=("part",), group="group").groups is not None
+
+
+def test_a_process_may_end_as_soon_as_it_has_read_a_csv(tmp_path: Path) -> None:
+    """Threads of Arrow that freed memory of Python's aborted two of five such processes."""
+    (tmp_path / "x.csv").write_text("a,b,c,grade\n" + "1,2,3,low\n" * 500)
+    code = """
+import sys, wassloss as wl
+try:
+    wl.data.read(sys.argv[1])
+except ValueError:  # it has no column label
+    sys.exit(3)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "x.csv")]
+    some = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(4)]
+    assert [process.wait() for process in some] == [3] * 4

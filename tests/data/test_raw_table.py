@@ -58,8 +58,6 @@ def test_columns_are_found_by_name() -> None:
     with pytest.warns(DataWarning, match="go by position"):
         found = RawTable.of_numbers(None, 2).features(given)
     np.testing.assert_array_equal(found, raw.features(given))
-    with pytest.raises(ValueError, match=r"must have 2 columns of features, .* got 1"):
-        raw.features(table(a=[1.0]), named=False)
 
 
 def test_what_says_nothing_is_left_out() -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wassloss import SparseTarget
-from wassloss.data import Dataset, ParquetStream, parquet
+from wassloss.data import Dataset, ParquetStream, write
 from wassloss.data._stream_files import batch_bounds, pieces
 
 pytest.importorskip("pyarrow")
@@ -29,12 +29,20 @@ def numbered(n: int, first: int = 0, labels: int = 7) -> Dataset:
     return Dataset(torch.stack([i, -i], 1).float(), i % labels, label_count=labels)
 
 
+def in_row_groups(data: Dataset, path: Path, rows: int) -> None:
+    """A Parquet file with so many rows in each row group."""
+    import pyarrow.parquet as pq
+
+    write(data, path)
+    pq.write_table(pq.read_table(path), path, row_group_size=rows)
+
+
 @pytest.fixture
 def paths(tmp_path: Path) -> list[Path]:
     """103 rows in two files of several row groups, one of them short."""
     whole = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    parquet.write(numbered(70), whole[0], row_group_rows=16)
-    parquet.write(numbered(33, first=70), whole[1], row_group_rows=10)
+    in_row_groups(numbered(70), whole[0], 16)
+    in_row_groups(numbered(33, first=70), whole[1], 10)
     return whole
 
 
@@ -111,7 +119,7 @@ def test_order_depends_on_seed_and_epoch_alone(paths: list[Path]) -> None:
     stream = ParquetStream(paths, 8, buffer_rows=40, seed=3)
     first, second = rows_of(stream), rows_of(stream)
     assert first != second
-    assert stream.epoch == 2
+    assert stream.state_dict()["epoch"] == 2
     assert rows_of(ParquetStream(paths, 8, buffer_rows=40, seed=3)) == first
     assert rows_of(ParquetStream(paths, 8, buffer_rows=40, seed=4)) != first
 
@@ -171,7 +179,7 @@ def test_a_part_is_read_and_no_other(tmp_path: Path) -> None:
     rows = torch.arange(103)
     parts = {"train": rows[rows % 3 != 0], "test": rows[rows % 3 == 0][:-2]}
     path = tmp_path / "parts.parquet"
-    parquet.write(dataclasses.replace(numbered(103), parts=parts), path, row_group_rows=10)
+    in_row_groups(dataclasses.replace(numbered(103), parts=parts), path, 10)
     with pytest.raises(ValueError, match=r"has a column 'part': say which part to read"):
         ParquetStream(path, 8)
     for name, own in parts.items():
@@ -202,13 +210,13 @@ def test_sparse_and_dense_targets(tmp_path: Path) -> None:
     features = torch.cat([sparse.indices, torch.rand(n, 2)], 1)
     path = tmp_path / "tags.parquet"
     data = Dataset(features, SparseTarget(two, torch.full((n, 2), 0.5)), label_count=6)
-    parquet.write(data, path, row_group_rows=7)
+    in_row_groups(data, path, 7)
     for x, target in ParquetStream(path, 9, buffer_rows=20):
         assert isinstance(target, SparseTarget)
         assert torch.equal(x[:, 0].long(), target.indices[:, 0])
         assert torch.equal(target.indices[:, 0] + 3, target.indices[:, 1])
     dense = torch.rand(n, 4)
-    parquet.write(Dataset(dense.clone(), dense), path, row_group_rows=7)
+    in_row_groups(Dataset(dense.clone(), dense), path, 7)
     for x, target in ParquetStream(path, 9):
         assert isinstance(target, torch.Tensor)
         assert torch.equal(x, target)
@@ -217,7 +225,7 @@ def test_sparse_and_dense_targets(tmp_path: Path) -> None:
 def test_row_groups_of_unequal_support_are_padded(tmp_path: Path) -> None:
     weights = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
     data = Dataset(torch.rand(2, 1), SparseTarget(torch.tensor([[1, 0], [0, 2]]), weights))
-    parquet.write(data, tmp_path / "a.parquet", row_group_rows=1)
+    in_row_groups(data, tmp_path / "a.parquet", 1)
     [(_, target)] = ParquetStream(tmp_path / "a.parquet", 2, shuffle=False)
     assert isinstance(target, SparseTarget)
     assert torch.equal(target.weights, weights)
@@ -288,7 +296,7 @@ def test_a_set_larger_than_the_memory_allowed(tmp_path: Path) -> None:
     path, n, width, groups = tmp_path / "large.parquet", 1000, 512, 256
     i = torch.arange(n)
     block = Dataset(i[:, None].expand(n, width).float(), i % 7)
-    parquet.write(block, path)
+    write(block, path)
     table = pa.parquet.read_table(path)
     with pa.parquet.ParquetWriter(path, table.schema, compression="zstd") as writer:
         for _ in range(groups):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.data.places import needs
-from wassloss.data import Dataset, WordVectors, _vector_files, embed_labels, read_word_vectors
+from wassloss.data import Dataset, WordVectors, _vector_files, read_word_vectors
 from wassloss.data.downloads import folder
 from wassloss.targets import SparseTarget
 
@@ -75,16 +75,16 @@ def test_vectors_full_of_spaces(
     rng = np.random.default_rng(1)
     letters = np.array(list("abcdefgäñ語"))
     words = [f"{''.join(rng.choice(letters, rng.integers(0, 9)))}{i}" for i in range(3000)]
-    raw = rng.choice(np.frombuffer(b" \n a0", np.uint8), (3000, 4 * 13))
+    raw = rng.choice(np.frombuffer(b" \n a0\x01", np.uint8), (3000, 4 * 13))
     vectors = raw.view("<f4")
     records = (w.encode() + b" " + v.tobytes() + end for w, v in zip(words, vectors, strict=True))
     path = tmp_path / "v.bin"
     path.write_bytes(b"3000 13\n" + b"".join(records))
     monkeypatch.setattr(_vector_files, "_BLOCK", 10_000)
-    table = read_word_vectors(path, format="word2vec")
+    table = read_word_vectors(path)
     assert table.words == tuple(words)
     np.testing.assert_array_equal(table.vectors, vectors)
-    some = read_word_vectors(path, format="word2vec", words=words[::7])
+    some = read_word_vectors(path, words=words[::7])
     assert some.words == tuple(words[::7])
     np.testing.assert_array_equal(some.vectors, vectors[::7])
     models = pytest.importorskip("gensim.models")
@@ -94,19 +94,15 @@ def test_vectors_full_of_spaces(
 
 
 def test_duplicates_in_a_binary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a block and across blocks."""
+    """The first is kept, within a block and across blocks."""
     (tmp_path / "v.bin").write_bytes(BINARY.replace(b"cat ", b"the ").replace(b"new_york", b"the"))
     for block in (32, 1 << 20):
         monkeypatch.setattr(_vector_files, "_BLOCK", block)
-        table = read_word_vectors(tmp_path / "v.bin", duplicates="first")
+        table = read_word_vectors(tmp_path / "v.bin")
         assert table.words == ("the", "café", "naïve")
         np.testing.assert_array_equal(table.vectors, VECTORS[[0, 2, 4]])
         some = table.take(["naïve", "the", "café"])  # each word is found in its own row
         np.testing.assert_array_equal(some.vectors, VECTORS[[4, 0, 2]])
-        with pytest.raises(
-            ValueError, match=r"'the' comes twice \(word 0 and word 1\); duplicates='first' allows"
-        ):
-            read_word_vectors(tmp_path / "v.bin")
 
 
 def test_odd_words_in_a_binary_file(tmp_path: Path) -> None:
@@ -123,8 +119,7 @@ def test_odd_words_in_a_binary_file(tmp_path: Path) -> None:
     # Words that are read as the same one are, whatever their bytes.
     records[4] = b"\\xff " + VECTORS[4].tobytes()
     path.write_bytes(b"5 7\n" + b"".join(records))
-    with pytest.raises(ValueError, match=r"the word '\\\\xff' comes twice"):
-        read_word_vectors(path)
+    assert read_word_vectors(path).words == ("\\xff", "", "a\nb", "é")
 
 
 def test_long_words_in_a_binary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,35 +158,12 @@ def test_numpy(tmp_path: Path) -> None:
     some = read_word_vectors(tmp_path / "vectors.npy", words=["naïve"])
     assert some.words == ("naïve",)
     (tmp_path / "words.txt").write_text("a\nb\nc\nb\na\n", encoding="utf-8")
-    for words in (None, ["b"]):
-        with pytest.raises(ValueError, match=r"'b' comes twice \(row 1 and row 3\)"):
-            read_word_vectors(tmp_path / "vectors.npy", words=words)
-    table = read_word_vectors(tmp_path / "vectors.npy", duplicates="first")
+    table = read_word_vectors(tmp_path / "vectors.npy")
     assert table.words == ("a", "b", "c")
     np.testing.assert_array_equal(table.take(["c", "a"]).vectors, table.vectors[[2, 0]])
     (tmp_path / "words.txt").write_text("the\ncat\n", encoding="utf-8")
     with pytest.raises(ValueError, match="must name 5 words, got 2"):
         read_word_vectors(tmp_path / "vectors.npy")
-
-
-def test_archives(tmp_path: Path) -> None:
-    np.savez(tmp_path / "v.npz", vectors=VECTORS, words=np.array(WORDS))
-    table = read_word_vectors(tmp_path / "v.npz")
-    assert table.words == WORDS
-    np.testing.assert_array_equal(table.vectors, VECTORS)
-    (tmp_path / "names.txt").write_bytes(b"a\r\nb\r\nc\r\nd\r\ne\r\n")
-    assert read_word_vectors(tmp_path / "v.npz", names=tmp_path / "names.txt").words == tuple(
-        "abcde"
-    )
-    for arrays, message in (
-        ({"glove": VECTORS}, "it must hold vectors and words, got glove"),
-        ({"vectors": VECTORS, "words": np.arange(5)}, "words must be strings"),
-        ({"vectors": VECTORS, "words": np.array(WORDS[:4])}, "words must name 5 words, got 4"),
-        ({"vectors": VECTORS, "words": np.array(WORDS, object)}, "cannot be read as word vectors"),
-    ):
-        np.savez(tmp_path / "bad.npz", **arrays)
-        with pytest.raises(ValueError, match=message):
-            read_word_vectors(tmp_path / "bad.npz")
 
 
 def test_an_array_needs_words(tmp_path: Path) -> None:
@@ -225,7 +197,6 @@ BAD = {
     "header.vec": (b"2 3\ncat 1 2\ndog 1 2\n", "line 2 must have 3 numbers.*got 2"),
     "letters.txt": (b"cat 1 2\ndog 1 two\n", "line 2 must hold numbers after the word, got 'two'"),
     "nan.txt": (b"cat 1 2\ndog 1 nan\n", "vectors must be finite.*'dog'"),
-    "twice.txt": (b"cat 1 2\ndog 1 3\ncat 1 2\n", r"'cat' comes twice \(line 1 and line 3\)"),
     "counts.vec": (b"3 2\ncat 1 2\ndog 1 3\n", "line 1 says 3 words, but it has 2"),
     "empty.txt": (b"", "it has no vectors"),
     "word.txt": (b"cat\n", "line 1 must be a word and its numbers"),
@@ -239,7 +210,6 @@ BAD = {
         "cut short: its first line says 1 words, it has 0",
     ),
     "more.bin": (BINARY + b"more", "it goes on after the 5 words"),
-    "twice.bin": (BINARY.replace(b"cat ", b"the "), "'the' comes twice"),
 }
 
 
@@ -263,7 +233,7 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
 
 def test_first_of_duplicates(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("cat 1 2\ncat 3 4\n")
-    table = read_word_vectors(tmp_path / "g.txt", duplicates="first")
+    table = read_word_vectors(tmp_path / "g.txt")
     assert table.words == ("cat",)
     assert table.vectors.tolist() == [[1, 2]]
 
@@ -272,10 +242,6 @@ def test_bad_arguments(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("cat 1 2\n")
     with pytest.raises(TypeError, match="words must be a collection of words"):
         read_word_vectors(tmp_path / "g.txt", words="cat")
-    with pytest.raises(ValueError, match="format must be 'word2vec'"):
-        read_word_vectors(tmp_path / "g.txt", format="glove")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="duplicates must be"):
-        read_word_vectors(tmp_path / "g.txt", duplicates="last")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no vectors of the 1 words asked for"):
         read_word_vectors(tmp_path / "g.txt", words=["dog"])
     with pytest.raises(FileNotFoundError):
@@ -305,16 +271,11 @@ def test_labels_of_a_data_set() -> None:
         ),
         label_names=("cat", "qzx", "dog"),
     )
-    with pytest.raises(ValueError, match="1 of 3 have none: 'qzx'"):
-        embed_labels(tags, table)
-    found = embed_labels(tags, table, missing="drop", power=2)
+    metric = table.metric(("cat", "qzx", "dog"), missing="drop", power=2)
+    found = tags.keep_labels(metric.labels).with_metric(metric)
     assert found.label_names == ("cat", "dog")
     assert found.features.tolist() == [[0], [2]]  # the second had no other label
     assert found.metric.power == 2
-    everything = embed_labels(tags.keep_labels(["dog", "cat"]), table)
-    assert everything.label_names == ("dog", "cat")
-    with pytest.raises(ValueError, match="data must have names for its labels"):
-        embed_labels(Dataset([[0.0], [1.0]], [0, 1]), table)
 
 
 def test_bad_tables() -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import dump_svmlight_file
 
 import wassloss as wl
-from wassloss.data import Dataset, read, write
+from tests.data.tables import saved
+from wassloss.data import Dataset, read
 from wassloss.training import TrainingPlan, load_model, read_log, train
 from wassloss.training.checkpoints import load_checkpoint
 
@@ -46,12 +46,8 @@ def data_file(suffix: str) -> Callable[[Path], tuple[Path, Callable[[Path], obje
     def make(folder: Path) -> tuple[Path, Callable[[Path], object]]:
         if suffix in (".csv", ".parquet"):
             pytest.importorskip("pyarrow")
-        path, data = folder / f"data{suffix}", small()
-        if suffix == ".svm":
-            dump_svmlight_file(data.features.numpy(), np.asarray(data.target), str(path))
-        else:
-            write(data, path)
-        return path, read
+        path = folder / f"data{suffix}"
+        return saved(small(), path), read
 
     return make
 
@@ -80,11 +76,10 @@ MAKERS = {
     "data .npz": data_file(".npz"),
     "data .parquet": data_file(".parquet"),
     "data .csv": data_file(".csv"),
-    "data .svm": data_file(".svm"),
     "estimator": estimator_file,
     "checkpoint": checkpoint_file,
 }
-TEXT = {"data .csv", "data .svm"}  # without a length or a checksum
+TEXT = {"data .csv"}  # without a length or a checksum
 each_format = pytest.mark.parametrize("kind", MAKERS)
 
 

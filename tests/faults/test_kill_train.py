@@ -26,6 +26,7 @@ import pytest
 import torch
 
 import wassloss as wl
+from tests.data.tables import saved, split
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("WASSLOSS_KILLS", "100"))
@@ -224,7 +225,7 @@ def write_data(folder: Path) -> Path:
     weights = used / used.sum(1, keepdim=True)
     names = tuple(f"grade {i}" for i in range(10))
     given = wl.data.Dataset(features, wl.SparseTarget(indices, weights), label_names=names)
-    wl.data.write(given.split({"train": 0.8, "test": 0.2}), folder / "data.csv")
+    saved(split(given, {"train": 0.8, "test": 0.2}), folder / "data.csv")
     wl.ground.Ordinal(10, labels=names).save(folder / "metric.npz")
     return folder / "data.csv"
 

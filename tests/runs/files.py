@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import wassloss as wl
+from tests.data.tables import split
 from tests.training.problems import grades
 from wassloss.runs.settings import Settings
 
@@ -13,7 +14,7 @@ def data_file(folder: Path) -> Path:
     """Grades with a test part, on features that ask to be standardised; and their metric."""
     x, y = grades(100)
     data = wl.data.Dataset(3 * x + 5, y, label_names=NAMES)
-    wl.data.write(data.split({"train": 0.6, "test": 0.4}), folder / "data.npz")
+    wl.data.write(split(data, {"train": 0.6, "test": 0.4}), folder / "data.npz")
     wl.ground.Ordinal(5, labels=NAMES).save(folder / "metric.npz")
     return folder / "data.npz"
 

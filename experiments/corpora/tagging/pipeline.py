@@ -115,7 +115,7 @@ def yfcc_tags(
         counts, net, drop_categories=drop_categories, stop_words=stop_words, keep=keep
     )
     if not isinstance(vectors, WordVectors):
-        vectors = read_word_vectors(vectors, words=possible.tags, duplicates="first")
+        vectors = read_word_vectors(vectors, words=possible.tags)
     if missing == "error":
         vectors.take(possible.tags[:tags])
     chosen = most_frequent(possible, tags, vectors.missing(possible.tags))

@@ -50,7 +50,7 @@ def build(
     out: Annotated[Path, option("The file to write, .npz.", "--out", "-o")],
     vectors: Annotated[
         Path | None,
-        option("Vectors of words: word2vec, GloVe, fastText text, .npy, or .npz (vectors, words)."),
+        option("Vectors of words: word2vec, GloVe, fastText text, or .npy."),
     ] = None,
     words: Annotated[
         Path | None,
@@ -100,8 +100,7 @@ def build(
     names, size = label_list(labels), cost_scale(scale)
     made: GroundMetric
     if vectors is not None:
-        # Large files have some words twice; all who read them take the first.
-        words_read = read_word_vectors(vectors, words=names, names=words, duplicates="first")
+        words_read = read_word_vectors(vectors, words=names, names=words)
         made = words_read.metric(
             names or words_read.words, missing=missing, normalize=normalize, power=power, scale=size
         )

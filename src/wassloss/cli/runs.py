@@ -18,10 +18,11 @@ import typer
 from wassloss import runs
 from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
+from wassloss.cli._tables import name_list
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
 from wassloss.cli.compare import read_model
 from wassloss.data._arrow import import_pyarrow
-from wassloss.data.files import feature_batches
+from wassloss.data.files import columns, feature_batches
 from wassloss.data.table import Wanted
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.report import build_report, write_report
@@ -88,15 +89,23 @@ def predict(
     label_column: Annotated[
         str | None, option("A column that is no feature; by default that of the run, or label.")
     ] = None,
+    keep: Annotated[
+        str | None, option("Columns of the table to copy to the answers, such as id,name.")
+    ] = None,
     out: Annotated[
         Path | None,
         option(f"{', '.join(_FORMATS)}; by default CSV to the terminal.", "--out", "-o"),
     ] = None,
 ) -> None:
     """Predict labels with their probabilities."""
+    kept = name_list(keep)
+    if clash := sorted({"row", "labels", "probabilities"} & set(kept)):
+        raise typer.BadParameter(f"--keep must not name {clash[0]}, which the answers have.")
     if out is not None and out.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"--out must end in one of {', '.join(_FORMATS)}, got {out}.")
+    copies = columns(data, kept) if kept else {}
     k, predictions = _predicted(run, data, top, decision, part, label_column)
+    predictions = _with_columns(predictions, copies)
     if out is None:
         set_missing_characters("backslashreplace")
         sys.stdout.write(_csv(predictions, k))
@@ -146,6 +155,18 @@ def _predicted(
     return k, predictions
 
 
+def _with_columns(
+    predictions: list[dict[str, Any]], kept: dict[str, list[Any]]
+) -> list[dict[str, Any]]:
+    """Answers with values of their rows, after the rows' numbers."""
+    return [
+        {"row": answer["row"]}
+        | {name: values[answer["row"]] for name, values in kept.items()}
+        | answer
+        for answer in predictions
+    ]
+
+
 def _checked_seed(seed: int) -> int:
     try:
         return check_seed("seed", seed)
@@ -182,7 +203,7 @@ def _write(predictions: list[dict[str, Any]], k: int, path: Path) -> None:
     if path.suffix.lower() == ".csv":
         write_file(path, _csv(predictions, k).encode())
     elif path.suffix.lower() == ".jsonl":
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in predictions)
+        lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in predictions)
         write_file(path, "".join(lines).encode())
     else:
         pa = import_pyarrow()
@@ -191,11 +212,13 @@ def _write(predictions: list[dict[str, Any]], k: int, path: Path) -> None:
 
 
 def _csv(predictions: list[dict[str, Any]], k: int) -> str:
-    """A column for the row's number, then a label and its probability in turn, `k` times."""
+    """The row's number, columns that are kept, then a label and its probability, `k` times."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", *(f"{w}_{i + 1}" for i in range(k) for w in ("label", "probability"))])
+    own = [name for name in predictions[0] if name not in ("labels", "probabilities")]
+    answers = (f"{w}_{i + 1}" for i in range(k) for w in ("label", "probability"))
+    writer.writerow([*own, *answers])
     for p in predictions:
         pairs = zip(p["labels"], (f"{chance:.6g}" for chance in p["probabilities"]), strict=True)
-        writer.writerow([p["row"], *chain.from_iterable(pairs)])
+        writer.writerow([*(p[name] for name in own), *chain.from_iterable(pairs)])
     return text.getvalue()

@@ -6,7 +6,7 @@ from wassloss.data.dataset import Dataset
 from wassloss.data.downloads import get
 from wassloss.data.files import read, write
 from wassloss.data.streaming import ParquetStream
-from wassloss.data.word_vectors import WordVectors, embed_labels, read_word_vectors
+from wassloss.data.word_vectors import WordVectors, read_word_vectors
 
 __all__ = [
     "DataWarning",
@@ -16,7 +16,6 @@ __all__ = [
     "WordVectors",
     "clipart",
     "definitions",
-    "embed_labels",
     "get",
     "read",
     "read_word_vectors",

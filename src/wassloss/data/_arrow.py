@@ -70,7 +70,8 @@ def refuse(
     if bad.any():
         at = int(bad.argmax())
         where = place(at if row_of is None else int(row_of[at]))
-        got = reprlib.repr(values[at].as_py())
+        value = values[at].as_py()
+        got = "nothing" if value is None else reprlib.repr(value)
         raise ValueError(f"{where}, column {name!r}: expected {expected}, got {got}")
 
 
@@ -84,14 +85,14 @@ def nulls(values: pa.Array) -> NDArray[np.bool_]:
 
 def as_words(values: pa.Array) -> pa.Array:
     """Values of any simple type as text."""
-    pa = import_pyarrow()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    return values.cast(pa.string())
+    return values.cast(import_pyarrow().string())
 
 
 def cleaned(values: pa.Array, gaps: Sequence[str] = _GAPS) -> Any:
-    """Text without outer blanks, and null for words that stand for a gap; others as they are."""
+    """Text without outer blanks, and null for words that stand for a gap; others as they are.
+
+    Dictionaries and large strings become plain ones.
+    """
     pa = import_pyarrow()
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -105,9 +106,7 @@ def cleaned(values: pa.Array, gaps: Sequence[str] = _GAPS) -> Any:
 def as_numbers(name: str, values: pa.Array, place: Place = ROW) -> NDArray[np.float64]:
     """Numbers, booleans or words that spell numbers as floats; NaN for what is missing."""
     pa = import_pyarrow()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+    if pa.types.is_string(values.type):
         odd = [word is not None and not _spells(word) for word in values.to_pylist()]
         refuse(np.array(odd), name, "a number", values, place)
     elif not (is_number(values.type) or pa.types.is_null(values.type)):

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from wassloss._checks import check_seed
 from wassloss._precision import narrowed
 from wassloss.data.ragged import as_sparse, from_lists
 from wassloss.ground import GroundMetric
@@ -122,17 +120,9 @@ def rows_of_part(parts: Mapping[str, Tensor], name: str) -> Tensor:
     """The rows of one part, or an error that names those that there are."""
     found = parts.get(name, parts.get(part_name(name)))
     if found is None:
-        known = ", ".join(parts) or "none; split(...) makes some"
+        known = ", ".join(parts) or "none"
         raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")
     return found
-
-
-def part_column(parts: Mapping[str, Tensor], n: int, none: str | None) -> NDArray[Any]:
-    """The name of each row's part, or ``none`` for rows of no part."""
-    column = np.full(n, none, dtype=object)
-    for name, rows in parts.items():
-        column[rows.numpy()] = name
-    return column
 
 
 def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
@@ -173,29 +163,3 @@ def row_numbers(name: str, given: Any, n: int) -> Tensor:
         wrong = rows[(rows < 0) | (rows >= n)][0].item()
         raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong}")
     return rows.long()
-
-
-def draw_parts(
-    rows: Tensor, groups: Tensor | None, fractions: Mapping[str, float], seed: int
-) -> dict[str, Tensor]:
-    """Divide ``rows`` at random; the rows of a group stay together."""
-    owners = rows if groups is None else groups[rows]
-    _, group, sizes = owners.unique(return_inverse=True, return_counts=True)
-    # Sort random keys: libraries change how they draw permutations.
-    keys = np.random.default_rng(check_seed("seed", seed)).random(len(sizes))
-    order = torch.from_numpy(np.argsort(keys, kind="stable"))
-    # A group goes where its middle falls, so each part is off by at most half a group.
-    ends = sizes[order].cumsum(0)
-    middles = torch.empty(len(sizes), dtype=torch.float64)
-    middles[order] = (ends - sizes[order] / 2).double() / len(rows)
-    bounds = np.cumsum([0.0, *fractions.values()])
-    bounds[-1] += 1e-9
-    drawn = {}
-    for name, low, high in zip(fractions, bounds, bounds[1:], strict=False):
-        inside = (middles >= low) & (middles < high)
-        drawn[name] = rows[inside[group]]
-        if len(drawn[name]) == 0:
-            raise ValueError(
-                f"fractions leave the part {name!r} empty: {len(rows)} rows in {len(sizes)} groups"
-            )
-    return drawn

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from wassloss._precision import narrowed
 from wassloss.data._arrow import import_pyarrow, named_errors
 from wassloss.data.parquet import in_part, open_file, to_stream
 from wassloss.data.table import Layout, Table, Wanted
@@ -30,11 +29,7 @@ class StreamFile(NamedTuple):
     part: Any  # a filter of rows, or None
 
     def read(
-        self,
-        group: int,
-        label_count: int,
-        transform: Callable[[Tensor], Tensor] | None,
-        dtype: torch.dtype | None,
+        self, group: int, label_count: int, transform: Callable[[Tensor], Tensor] | None
     ) -> Batch:
         """The rows of a row group that belong to the part."""
         rows = self.fragment.subset(row_group_ids=[group]).to_table(
@@ -43,9 +38,7 @@ class StreamFile(NamedTuple):
         table = Table(rows, self.layout)
         features, (target, _) = table.features(table.raw()), table.target()
         read_target(target, label_count, torch.Size([len(features)]), torch.empty(0))
-        if transform is not None:
-            features = transform(features)
-        return features if dtype is None else narrowed("features", features, dtype), target
+        return features if transform is None else transform(features), target
 
 
 def open_stream_file(path: str | os.PathLike[str], part: str | None, wanted: Wanted) -> StreamFile:

@@ -1,4 +1,4 @@
-"""Files of word vectors: binary word2vec; text as GloVe, fastText and word2vec write; NumPy."""
+"""Files of word vectors: binary word2vec; text as GloVe, fastText and word2vec write; .npy."""
 
 from __future__ import annotations
 
@@ -6,63 +6,50 @@ import bz2
 import gzip
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss._files import read_npz
-
-Format = Literal["word2vec", "text", "npy", "npz"]
 _BLOCK = 1 << 20
 _LONGEST_WORD = 1 << 16
 _LONGEST_LINE = 1 << 24
 _CONTROL = set(range(32)) - set(b"\t\n\r")
 _NUMERIC = set(b"0123456789+-.eE \t\rnainfNAINF")
-_Keep = Callable[[str, int], bool]  # whether to keep the word at a place of the file
+_Keep = Callable[[str], bool]  # whether to keep the vector of a word
 
 
 def load(
-    path: str | os.PathLike[str],
-    wanted: set[str] | None,
-    format: Format | None,
-    names: str | os.PathLike[str] | None,
-    first: bool,
+    path: str | os.PathLike[str], wanted: set[str] | None, names: str | os.PathLike[str] | None
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """The words and vectors of a file; :func:`wassloss.data.read_word_vectors` says the rest."""
-    kind = format or _guess(path)
-    if kind not in get_args(Format):
-        raise ValueError(f"format must be 'word2vec', 'text', 'npy' or 'npz', got {format!r}")
-    unit = {"text": "line", "word2vec": "word"}.get(kind, "row")
-    place: dict[str, int] = {}  # of the words that are kept so far
+    kept: dict[str, None] = {}
 
-    def keep(word: str, at: int) -> bool:
-        if wanted is not None and word not in wanted:
-            return False
-        if word in place and not first:
-            raise ValueError(
-                f"the word {word!r} comes twice ({unit} {place[word]} and {unit} {at}); "
-                "duplicates='first' allows it"
-            )
-        return place.setdefault(word, at) == at
+    def keep(word: str) -> bool:
+        # Large files have some words twice; all who read them take the first.
+        new = word not in kept and (wanted is None or word in wanted)
+        if new:
+            kept[word] = None
+        return new
 
-    if unit == "row":
-        words, vectors = _read_arrays(Path(path), names, kind)
-        rows = [i for i, word in enumerate(words) if keep(word, i)]
+    if Path(path).suffix == ".npy":
+        words, vectors = _read_array(Path(path), names)
+        rows = [i for i, word in enumerate(words) if keep(word)]
         found = vectors[rows] if len(rows) < len(words) else np.array(vectors)
     elif names is not None:
-        raise ValueError("names is for .npy and .npz, but this file has words of its own")
+        raise ValueError("names is for .npy, but this file has words of its own")
     else:
+        read = _read_binary if _is_binary(path) else _read_text
         with _opened(path) as file:
-            found = (_read_text if kind == "text" else _read_binary)(file, keep)
-    if not place:
+            found = read(file, keep)
+    if not kept:
         asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
         raise ValueError(f"it has no vectors{asked}")
-    return tuple(place), found
+    return tuple(kept), found
 
 
 def _read_text(file: BufferedIOBase, keep: _Keep) -> NDArray[np.float32]:
@@ -90,7 +77,7 @@ def _read_text(file: BufferedIOBase, keep: _Keep) -> NDArray[np.float32]:
                 )
             numbers = b" ".join(fields)
         found += 1
-        if keep(word.decode("utf-8", "backslashreplace"), number):
+        if keep(word.decode("utf-8", "backslashreplace")):
             data += _parse(numbers.split(), number)
     if counts is not None and found != counts[0]:
         raise ValueError(f"line 1 says {counts[0]} words, but it has {found}")
@@ -129,47 +116,30 @@ def _read_binary(file: BufferedIOBase, keep: _Keep) -> NDArray[np.float32]:
         # The original tool ends vectors with a newline, some others do not.
         word = block[start:space].lstrip(b"\n").decode("utf-8", "backslashreplace")
         start = space + 1 + width
-        if keep(word, i):
+        if keep(word):
             data += block[space + 1 : start]
     if (block[start:] + file.read(2)).strip(b"\n"):
         raise ValueError(f"it goes on after the {count} words that its first line says")
     return np.frombuffer(data, "<f4").reshape(-1, dimensions)
 
 
-def _read_arrays(
-    path: Path, names: str | os.PathLike[str] | None, kind: str
-) -> tuple[Sequence[str], NDArray[Any]]:
-    """Words and vectors of NumPy's files."""
-    arrays: dict[str, NDArray[Any]] = {}
-    if kind == "npy":
-        names = path.with_name("words.txt") if names is None else names
-        if path.exists() and not Path(names).exists():
-            raise ValueError(
-                f"it does not say which word each row is of: put them into {names}, one a line"
-            )
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    else:
-        arrays = read_npz(path)
-        needed = {"vectors"} if names is not None else {"vectors", "words"}
-        if needed - arrays.keys():
-            raise ValueError(
-                f"it must hold {' and '.join(sorted(needed))}, got {', '.join(sorted(arrays))}"
-            )
-        vectors = arrays["vectors"]
-    if names is not None:
-        with _opened(names) as file:
-            text: str = file.read().decode("utf-8")
-        words = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    elif arrays["words"].ndim == 1 and arrays["words"].dtype.kind == "U":
-        words = arrays["words"].tolist()
-    else:
-        raise ValueError(f"words must be strings (words,), got {arrays['words'].dtype}")
+def _read_array(path: Path, names: str | os.PathLike[str] | None) -> tuple[list[str], NDArray[Any]]:
+    """The vectors of an .npy file, and their words from a file next to it."""
+    names = path.with_name("words.txt") if names is None else names
+    if path.exists() and not Path(names).exists():
+        raise ValueError(
+            f"it does not say which word each row is of: put them into {names}, one a line"
+        )
+    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    with _opened(names) as file:
+        text: str = file.read().decode("utf-8")
+    words = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise ValueError(
             f"it must hold floats (words, dimensions), got {vectors.dtype} {vectors.shape}"
         )
     if len(words) != len(vectors):
-        raise ValueError(f"{names or 'words'} must name {len(vectors)} words, got {len(words)}")
+        raise ValueError(f"{names} must name {len(vectors)} words, got {len(words)}")
     return words, vectors
 
 
@@ -190,18 +160,15 @@ def _is_number(field: bytes) -> bool:
     return True
 
 
-def _guess(path: str | os.PathLike[str]) -> Format:
-    suffix = Path(path).suffix
-    if suffix in (".npy", ".npz"):
-        return "npy" if suffix == ".npy" else "npz"
+def _is_binary(path: str | os.PathLike[str]) -> bool:
     with _opened(path) as file:
         first, _, rest = file.read(1 << 16).partition(b"\n")
     if _counts(first) is None:
-        return "text"
+        return False
     # A word and numbers after the counts are text. Binary data may begin like text, but has
     # control characters further on.
     numbers = rest.partition(b"\n")[0].partition(b" ")[2]
-    return "text" if set(numbers) <= _NUMERIC and not set(rest) & _CONTROL else "word2vec"
+    return not set(numbers) <= _NUMERIC or bool(set(rest) & _CONTROL)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def clipart() -> Dataset:
     """Load clip art and its tags: 2218 drawings to train on, 941 to test, 256 features, 206 tags.
 
     The tags of a drawing share a mass of 1. The suggested ground metric is the distance between
-    the tags' word vectors. Variants of a drawing share a group, which ``split`` keeps together.
+    the tags' word vectors. Variants of a drawing share a group.
 
     >>> import wassloss as wl
     >>> data = wl.data.clipart()

@@ -1,4 +1,4 @@
-"""Data sets as CSV, with or without a header; docs/data.md says which columns there are.
+"""Data sets read from CSV, with or without a header; docs/data.md says which columns there are.
 
 Every column is read as text, so that labels and categories stay as they are written, and converted
 if all of it are numbers. Arrow parses; Python's own ``csv``, which is stricter and counts lines,
@@ -9,27 +9,18 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from wassloss._files import replacing
 from wassloss.data._arrow import cleaned, import_pyarrow, one_line, warn, whole
-from wassloss.data._inputs import part_column
-from wassloss.data.dataset import Dataset
-from wassloss.data.ragged import as_sparse, to_lists
-from wassloss.data.table import Table, Wanted, find_layout
-from wassloss.targets import is_class_ids
+from wassloss.data.table import Table, Wanted, feature_order, find_layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATOR = ";"
-_RESERVED = {"label", "labels", "weights", "part", "group"}
 
 
 def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
@@ -37,7 +28,7 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     words, named = _read_text(path)
     if not named:
         words, wanted = _by_position(path, words, wanted)
-    layout = find_layout(words.schema, wanted, named)
+    layout = find_layout(words.schema, wanted)
     categories = set()
     if layout.raw is not None:
         pairs = zip(layout.raw.columns, layout.feature_columns, strict=True)
@@ -45,8 +36,10 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     rows = {name: whole(words[name]) for name in layout.all_columns}
     for name in layout.feature_columns:
         rows[name] = _typed(rows[name], keep=name in categories)
-    for name in ("labels",) * (layout.target_column == "labels") + ("weights",) * layout.weighted:
-        rows[name] = _lists(rows[name], name)
+    if layout.target_column == "labels":
+        rows["labels"] = _lists(rows["labels"])
+    if layout.weighted:
+        rows["weights"] = _lists(rows["weights"], numbers=True)
     if layout.group is not None:
         rows[layout.group] = _typed(rows[layout.group], keep=False, kind="int64")
 
@@ -56,66 +49,44 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     return Table(import_pyarrow().table(rows), layout, place).fields()
 
 
-def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set, all or nothing, without its metric, name and provenance.
-
-    Numbers are written in full, so that they are read back unchanged.
-    """
-    pa = import_pyarrow()
-    names = data.label_names or tuple(str(i) for i in range(data.label_count))
-    bad = next((name for name in names if _SEPARATOR in name or name != name.strip()), None)
-    if bad is not None:
-        raise ValueError(
-            f"label {bad!r} cannot be written to CSV: it has a {_SEPARATOR!r} or outer blanks"
-        )
-    features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
-    bad = next((name for name in features if name in _RESERVED or name != name.strip()), None)
-    if bad is not None:
-        raise ValueError(
-            f"feature {bad!r} cannot be written to CSV: it has outer blanks, or the name of a "
-            "column that is not a feature"
-        )
-    wide = data.features.float() if data.features.element_size() == 2 else data.features
-    columns: dict[str, Any] = dict(zip(features, wide.numpy().T, strict=True))
-    counts, labels, weights = to_lists(as_sparse(data.target, data.label_count))
-    words = [names[i] for i in labels]
-    if is_class_ids(data.target):
-        columns["label"] = words
-    else:
-        columns["labels"] = _joined(words, counts)
-        columns["weights"] = _joined([str(weight) for weight in weights], counts)
-    if data.parts:
-        columns["part"] = part_column(data.parts, len(data), "")
-    if data.groups is not None:
-        columns["group"] = data.groups.numpy()
-    with replacing(path) as temporary:
-        pa.csv.write_csv(pa.table(columns), temporary, pa.csv.WriteOptions(quoting_style="needed"))
-
-
 def _by_position(
     path: str | os.PathLike[str], words: pa.Table, wanted: Wanted
 ) -> tuple[pa.Table, Wanted]:
-    """A table without a header: its label is named, its features are numbered."""
+    """A table without a header, as one whose columns are named 0, 1, …, and ``label``.
+
+    If a model takes columns of other names, these go by position, too.
+    """
     width = words.num_columns
-    usual = wanted.usual_label or ""
-    bare = wanted.raw is not None and width == len(wanted.raw.columns)
-    if wanted.label_column is None and not wanted.labelled and (wanted.raw is None or bare):
-        position, said = -1, ""
-        names = [str(i) for i in range(width)]
-    else:
-        given = wanted.label_column or (usual if usual.removeprefix("-").isdecimal() else "-1")
-        if not given.removeprefix("-").isdecimal() or not -width <= int(given) < width:
+    trained = [] if wanted.raw is None else [column.name for column in wanted.raw.columns]
+    label = _label_position(width, len(trained), wanted)
+    names = [str(i) for i in range(width - (label is not None))]
+    if not set(trained) <= set(names):
+        if len(trained) != len(names):
             raise ValueError(
-                f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for "
-                f"the last, got {given!r}"
+                f"it must have {len(trained)} columns of features, as the model was trained on, "
+                f"got {len(names)}"
             )
-        position = int(given) % width
-        last = position == width - 1
-        said = f", and {f'the last, {position},' if last else position} is the label"
-        names = [str(i - (i > position)) for i in range(width)]
-        names[position] = "label"
+        names = trained
+    said = ""
+    if label is not None:
+        names = [*names[:label], "label", *names[label:]]
+        said = f", and {f'the last, {label},' if label == width - 1 else label} is the label"
     warn(f"{os.fspath(path)} has no header: columns go by position{said}")
     return words.rename_columns(names), wanted._replace(label_column=None, usual_label=None)
+
+
+def _label_position(width: int, trained: int, wanted: Wanted) -> int | None:
+    """Where the label is in a table without a header; None if it has features only."""
+    if wanted.label_column is None and not wanted.labelled and trained in (0, width):
+        return None
+    usual = wanted.usual_label or ""
+    given = wanted.label_column or (usual if usual.removeprefix("-").isdecimal() else "-1")
+    if not given.removeprefix("-").isdecimal() or not -width <= int(given) < width:
+        raise ValueError(
+            f"it has no header: label_column must be a position in 0..{width - 1}, or -1 for "
+            f"the last, got {given!r}"
+        )
+    return int(given) % width
 
 
 def _typed(words: pa.Array, keep: bool, kind: str = "float64") -> Any:
@@ -138,12 +109,12 @@ def _cast(words: pa.Array, kind: str) -> Any:
         return None
 
 
-def _lists(words: pa.Array, name: str) -> Any:
+def _lists(words: pa.Array, numbers: bool = False) -> Any:
     """Labels or weights, separated."""
     pa = import_pyarrow()
     lists = pa.compute.split_pattern(words, _SEPARATOR)
     inside = cleaned(lists.values, ("",))
-    if name == "weights":
+    if numbers:
         typed = _typed(inside, keep=False)
         inside = typed.cast(pa.float32()) if typed.type == pa.float64() else inside
     return pa.ListArray.from_arrays(lists.offsets, inside)
@@ -158,9 +129,13 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
     content = Path(path).read_bytes() + b"\n"  # Arrow needs one after a single line
     if b'"' in content:
         _check_rows(path, len(header))  # Arrow reads on to the end of the file after a lost quote
+    # A copy that Arrow owns: its threads may free what they read while the interpreter exits, and
+    # a thread that then waits for Python, as it must to free bytes, aborts the process.
+    copy = pa.BufferOutputStream()
+    copy.write(content)
     try:
         found = pa.csv.read_csv(
-            pa.BufferReader(content),
+            pa.BufferReader(copy.getvalue()),
             read_options=pa.csv.ReadOptions(
                 autogenerate_column_names=True,
                 block_size=min(len(content), 2**30),  # rows may be wide
@@ -182,6 +157,19 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[pa.Table, bool]:
     if not found.num_rows - named:
         raise ValueError("it has a header and no rows")
     return found.slice(int(named)).rename_columns(names), named
+
+
+def columns(path: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
+    """Some columns as they are written."""
+    words, _ = _read_text(path)
+    feature_order(words.column_names, names)
+    return words.select(names)
+
+
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """The names in the first line; none if it is data."""
+    header = _read_header(path)
+    return [] if _is_data(header) else header
 
 
 def _read_header(path: str | os.PathLike[str]) -> list[str]:
@@ -225,8 +213,3 @@ def _check_rows(path: str | os.PathLike[str], width: int) -> None:
             raise ValueError(
                 f"line {line}: expected {width} columns, as the {first} has, got {len(row)}"
             )
-
-
-def _joined(words: list[str], counts: NDArray[Any]) -> list[str]:
-    ends = np.cumsum(counts).tolist()
-    return [_SEPARATOR.join(words[end - n : end]) for n, end in zip(counts, ends, strict=True)]

@@ -14,7 +14,6 @@ from wassloss.data._inputs import (
     check_feature_names,
     check_parts,
     count_labels,
-    draw_parts,
     feature_tensor,
     group_ids,
     own_target,
@@ -55,8 +54,8 @@ class Dataset:
         parts: the rows of each part, such as ``"train"``, ``"validation"`` and ``"test"``: indices
             or a mask. Rows may belong to no part.
         metric: a suggested ground metric.
-        groups: integers `(n,)`; examples in the same group are variants of each other, and
-            :meth:`split` keeps them together.
+        groups: integers `(n,)`; examples in the same group are variants of each other, which stay
+            together when some are held out.
         name: a short name.
         provenance: source, licence, and what was left out.
         feature_names: a name for each feature, or None.
@@ -146,38 +145,6 @@ class Dataset:
         rows = rows_of_part(self.parts, name)
         return dataclasses.replace(self, parts=NO_PARTS).take(rows)
 
-    def split(
-        self, fractions: Mapping[str, float], seed: int = 0, *, of: str | None = None
-    ) -> Dataset:
-        """Draw parts at random; the same seed gives the same parts.
-
-        Args:
-            fractions: the fraction of the rows for each part; if they sum to less than 1, some rows
-                belong to no part.
-            seed: the seed of the shuffle.
-            of: the part to divide, leaving the others as they are; by default all rows.
-
-        The rows of a group stay together, so fractions are approximate if there are groups.
-
-        >>> data = Dataset(torch.rand(10, 2), torch.arange(10))
-        >>> data.split({"train": 0.6, "validation": 0.2, "test": 0.2})
-        Dataset(10 examples, 2 features, 10 labels, class ids, 6 train, 2 validation, 2 test)
-        """
-        total = sum(fractions.values())
-        if not fractions or min(fractions.values()) <= 0 or total > 1 + 1e-9:
-            raise ValueError(
-                f"fractions must be positive and sum to at most 1, got {dict(fractions)}"
-            )
-        rows, kept = torch.arange(len(self)), {}
-        if of is not None:
-            rows = rows_of_part(self.parts, of)
-            kept = {name: own for name, own in self.parts.items() if own is not rows}
-        twice = kept.keys() & fractions.keys()
-        if twice:
-            raise ValueError(f"fractions must name new parts, got {sorted(twice)[0]!r}")
-        drawn = draw_parts(rows, self.groups, fractions, seed)
-        return dataclasses.replace(self, parts={**drawn, **kept})
-
     def normalized(self) -> Dataset:
         """Divide the weights of every target by their sum."""
         target = self.target
@@ -196,7 +163,7 @@ class Dataset:
         >>> data.keep_labels(["dog", "net"]).target
         tensor([0])
         """
-        chosen = [self.label_index(label) for label in labels]
+        chosen = [find_label(label, self.label_names, self.label_count) for label in labels]
         place = torch.full((self.label_count,), -1)
         place[chosen] = torch.arange(len(chosen))
         target, rows = relabelled(self.target, place, len(chosen))
@@ -236,10 +203,6 @@ class Dataset:
         return dataclasses.replace(
             self, target=target, label_names=names, label_count=metric.size, metric=metric
         )
-
-    def label_index(self, label: str | int) -> int:
-        """The index of a label given by name or index."""
-        return find_label(label, self.label_names, self.label_count)
 
     def label_weights(self) -> Tensor:
         """The total mass of each label over all examples, float64 `(labels,)`."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from wassloss.data import csv, npz, parquet, svmlight
+from wassloss.data import csv, npz, parquet
 from wassloss.data._arrow import named_errors, warn
 from wassloss.data._inputs import KNOWN_PARTS, check_parts, feature_tensor, rows_of_part
 from wassloss.data.builtin import clipart
@@ -20,15 +20,7 @@ from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 
 BUILT_IN: dict[str | os.PathLike[str], Callable[[], Dataset]] = {"clipart": clipart}
-_FORMATS = {
-    ".npz": npz,
-    ".parquet": parquet,
-    ".pq": parquet,
-    ".csv": csv,
-    ".svm": svmlight,
-    ".svmlight": svmlight,
-    ".libsvm": svmlight,
-}
+_FORMATS = {".npz": npz, ".parquet": parquet, ".pq": parquet, ".csv": csv}
 
 
 def read(
@@ -42,7 +34,7 @@ def read(
     missing: Literal["impute", "error"] = "impute",
     like: Dataset | None = None,
 ) -> Dataset:
-    r"""Read a data set from ``.npz``, ``.parquet``, ``.csv`` or ``.svm``.
+    r"""Read a data set from ``.npz``, ``.parquet`` or ``.csv``.
 
     Of the columns of a table (CSV, Parquet), numbers and booleans are features as they are; a text
     becomes a feature for each of its values, those of few rows together; dates are refused.
@@ -56,7 +48,7 @@ def read(
         feature_names: the features to read, in this order; of a table, its columns. Files that do
             not name their features are read as they are.
         drop: columns of a table that are no features.
-        group: a column of a table whose equal rows `Dataset.split` keeps together, by default
+        group: a column of a table whose equal rows stay together (`Dataset.groups`), by default
             ``group`` if there is one.
         missing: ``"impute"`` the median for a missing number, with a feature that says so, and a
             value of its own for a missing text; or raise an ``"error"``.
@@ -136,17 +128,32 @@ def lists_labels(path: str | os.PathLike[str]) -> str | None:
         return module.lists_labels(path) if module in (npz, parquet) else None
 
 
-def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set in the format that the suffix says, all or nothing.
+def columns(source: str | os.PathLike[str], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Columns of a table, or of a folder of Parquet files, with the values of all rows."""
+    module = parquet if Path(source).is_dir() else _FORMATS.get(Path(source).suffix.lower())
+    if module not in (csv, parquet):
+        raise ValueError(
+            f"columns can be kept of tables (.csv, .parquet) only, got {os.fspath(source)}"
+        )
+    with named_errors(source):
+        found = module.columns(source, names)
+    return {name: found[name].to_pylist() for name in names}
 
-    Only ``.npz`` holds everything; docs/data.md says what ``.parquet`` and ``.csv`` leave out.
+
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """The columns of a table that have a name, in the order of the file."""
+    module = _format_of(path)
+    return module.column_names(path) if module in (csv, parquet) else []
+
+
+def write(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set as ``.npz``, which holds everything, or ``.parquet``, all or nothing.
+
+    Parquet leaves out the metric: use ``metric.save(path)``.
     """
     module = _format_of(path)
-    if module is svmlight:
-        raise ValueError(
-            "SVMlight files hold neither names nor weights, and are only read: write .npz, "
-            ".parquet or .csv instead, or use sklearn.datasets.dump_svmlight_file"
-        )
+    if module is csv:
+        raise ValueError(f"path must end in .npz or .parquet, got {os.fspath(path)!r}")
     module.write(data, path)
 
 

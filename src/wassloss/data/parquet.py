@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from wassloss._files import replacing
 from wassloss.data._arrow import import_pyarrow, is_number, named_errors, one_line
-from wassloss.data._inputs import KNOWN_PARTS, part_column, part_name
+from wassloss.data._inputs import KNOWN_PARTS, part_name
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import read_labels
 from wassloss.data.ragged import to_lists
@@ -27,6 +27,7 @@ from wassloss.data.table import (
     Layout,
     Table,
     Wanted,
+    feature_order,
     find_layout,
     is_list,
     labels_of,
@@ -82,6 +83,18 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     if rows.num_rows == 0:
         raise ValueError("it has no rows")
     return Table(rows, layout).fields()
+
+
+def columns(source: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
+    """Some columns of a file, or of the files of a folder in the order of their names."""
+    files = import_pyarrow().dataset.dataset([os.fspath(path) for path in expanded(source)])
+    feature_order(files.schema.names, names)
+    return files.to_table(columns=list(names))
+
+
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """The names of the columns."""
+    return list(import_pyarrow().parquet.read_schema(path).names)
 
 
 def lists_labels(path: str | os.PathLike[str]) -> str | None:
@@ -192,17 +205,14 @@ def _distinct(file: ds.ParquetFileFragment, column: str) -> Iterator[pa.Array]:
         yield (values.flatten() if is_list(values.type) else values).unique()
 
 
-def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | None = None) -> None:
-    """Write a data set, all or nothing, without its metric: use ``metric.save(path)``.
-
-    ``row_group_rows`` rows are read together; by default about 8 MiB of features.
-    """
+def write(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set, all or nothing, without its metric: use ``metric.save(path)``."""
     pa = import_pyarrow()
     names = ("label_names", "label_count", "feature_names", "name", "provenance")
     said = {"format": FORMAT, **{name: getattr(data, name) for name in names}}
     columns = {"features": _fixed_lists(data.features), **_target_columns(data.target)}
     if data.parts:
-        columns["part"] = pa.array(part_column(data.parts, len(data), None), pa.string())
+        columns["part"] = pa.array(_part_column(data.parts, len(data)), pa.string())
     if data.groups is not None:
         columns["group"] = pa.array(data.groups.numpy())
     table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(said)})
@@ -212,10 +222,18 @@ def write(data: Dataset, path: str | os.PathLike[str], row_group_rows: int | Non
         pa.parquet.write_table(
             table,
             temporary,
-            row_group_size=row_group_rows or max(1, _ROW_GROUP_BYTES // wide),
+            row_group_size=max(1, _ROW_GROUP_BYTES // wide),
             compression="zstd",
             use_dictionary=[name for name in ("label", "part") if name in columns],
         )
+
+
+def _part_column(parts: Mapping[str, Tensor], n: int) -> NDArray[Any]:
+    """The name of each row's part; None for rows of no part."""
+    column = np.full(n, None, dtype=object)
+    for name, rows in parts.items():
+        column[rows.numpy()] = name
+    return column
 
 
 def _fixed_lists(rows: Tensor) -> Any:

@@ -50,7 +50,6 @@ class Column:
         kind: ``"number"``, one feature and, where `gaps`, another that says what is missing; or
             ``"category"``, a feature for each of `levels`.
         fill: the number in place of a missing one; None if nothing may be missing.
-        by_position: whether its table had no names: its name is then its place.
     """
 
     name: str
@@ -58,7 +57,6 @@ class Column:
     fill: float | None = None
     gaps: bool = False
     levels: tuple[str, ...] = ()
-    by_position: bool = False
 
     @property
     def features(self) -> list[str]:
@@ -110,13 +108,11 @@ class RawTable:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(
-        cls, table: pa.Table, missing: str = "impute", place: Place = ROW, named: bool = True
-    ) -> RawTable:
+    def of(cls, table: pa.Table, missing: str = "impute", place: Place = ROW) -> RawTable:
         """Decide by the rows of a table; `missing` is ``"impute"`` or ``"error"``."""
         check_choice("missing", missing, ("impute", "error"))
         found = [
-            _decided(name, cleaned(whole(table[name])), missing, place, named)
+            _decided(name, cleaned(whole(table[name])), missing, place)
             for name in table.column_names
         ]
         columns = tuple(column for column in found if column is not None)
@@ -126,37 +122,26 @@ class RawTable:
 
     @classmethod
     def of_numbers(cls, names: Sequence[str] | None, count: int) -> RawTable:
-        """Numbers as they are, without gaps; by position if they have no names."""
+        """Numbers as they are, without gaps; named 0, 1, … if they have no names."""
         each = [str(i) for i in range(count)] if names is None else names
-        return cls(tuple(Column(name, by_position=names is None) for name in each))
-
-    @property
-    def named(self) -> bool:
-        """Whether columns are found by name."""
-        return not self.columns[0].by_position
+        return cls(tuple(Column(name) for name in each))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """In the order of :meth:`features`."""
         return tuple(name for column in self.columns for name in column.features)
 
-    def matched(self, names: Sequence[str], named: bool = True) -> list[str]:
-        """The columns of a table in the order of ours: by name, or by position if either has none.
+    def matched(self, names: Sequence[str]) -> list[str]:
+        """The columns of a table in the order of ours: by name, or by position if ours have none.
 
         Raises:
             ValueError: columns are missing.
         """
         wanted = [column.name for column in self.columns]
-        if named != self.named:
-            if len(names) != len(wanted):
-                raise ValueError(
-                    f"it must have {len(wanted)} columns of features, as the model was trained on, "
-                    f"got {len(names)}"
-                )
-            if named:
-                warn("its columns go by position, as the model was trained on ones without names")
-            return list(names)
         lacking = [name for name in wanted if name not in names]
+        if lacking and len(names) == len(wanted) and wanted == [str(i) for i in range(len(names))]:
+            warn("its columns go by position, as the model was trained on ones without names")
+            return list(names)
         if lacking:
             raise ValueError(
                 f"it lacks {listed(lacking)} that the model was trained on; it has "
@@ -164,11 +149,9 @@ class RawTable:
             )
         return wanted
 
-    def features(
-        self, table: pa.Table, place: Place = ROW, named: bool = True
-    ) -> NDArray[np.float64]:
+    def features(self, table: pa.Table, place: Place = ROW) -> NDArray[np.float64]:
         """Features `(rows, features)`; columns are found as :meth:`matched` finds them."""
-        names = self.matched(table.column_names, named)
+        names = self.matched(table.column_names)
         found = (
             replace(column, name=name).encoded(
                 cleaned(whole(table[name])), place
@@ -187,7 +170,7 @@ class RawTable:
         return cls(tuple(Column(**{**c, "levels": tuple(c["levels"])}) for c in state))
 
 
-def _decided(name: str, values: pa.Array, missing: str, place: Place, named: bool) -> Column | None:
+def _decided(name: str, values: pa.Array, missing: str, place: Place) -> Column | None:
     """What becomes of a column; None where it says nothing."""
     types, kind = import_pyarrow().types, values.type
     if types.is_null(kind):
@@ -215,10 +198,10 @@ def _decided(name: str, values: pa.Array, missing: str, place: Place, named: boo
                 "nothing about a row"
             )
         fill = None if missing == "error" else float(np.median(there))
-        return Column(name, "number", fill, some, by_position=not named)
+        return Column(name, "number", fill, some)
     levels = _levels(name, values, place)
     fill = None if missing == "error" else 0.0
-    return Column(name, "category", fill, some, levels, not named) if len(levels) > 1 else None
+    return Column(name, "category", fill, some, levels) if len(levels) > 1 else None
 
 
 def _levels(name: str, values: pa.Array, place: Place) -> tuple[str, ...]:

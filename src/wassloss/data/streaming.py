@@ -62,7 +62,6 @@ class ParquetStream:
         label_count: needed if neither the files nor ``label_names`` say it; labels are then ids.
         raw: what becomes of columns, as `Dataset.raw` says; by default they must hold numbers.
         transform: changes features once they are read, such as the means and scales of a model.
-        dtype: the precision of the features; by default that of the files.
 
     >>> import tempfile, wassloss as wl
     >>> data = wl.data.Dataset(torch.rand(10, 3), torch.arange(10))
@@ -91,7 +90,6 @@ class ParquetStream:
         feature_names: tuple[str, ...] | None = None,
         raw: RawTable | None = None,
         transform: Callable[[Tensor], Tensor] | None = None,
-        dtype: torch.dtype | None = None,
     ) -> None:
         self.batch_size = check_count("batch_size", batch_size)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
@@ -101,7 +99,7 @@ class ParquetStream:
         if prefetch < 0:
             raise ValueError(f"prefetch must be at least 0, got {prefetch}")
         self.rank, self.shuffle, self.seed = rank, shuffle, check_seed("seed", seed)
-        self.prefetch, self.part, self.transform, self.dtype = prefetch, part, transform, dtype
+        self.prefetch, self.part, self.transform = prefetch, part, transform
         wanted = Wanted(label_names, label_column, feature_names, raw=raw)
         self._files: list[StreamFile] = []
         for path in expanded(paths):
@@ -140,11 +138,6 @@ class ParquetStream:
             if self._batch == len(self):
                 self._epoch, self._batch = self._epoch + 1, 0
             yield batch
-
-    @property
-    def epoch(self) -> int:
-        """The number of finished epochs."""
-        return self._epoch
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the stream, from which ``load_state_dict`` continues."""
@@ -218,7 +211,7 @@ class ParquetStream:
             self._cached = None  # before the next one is read, not after
             file = self._files[piece.file]
             try:
-                read = file.read(piece.group, self.label_count, self.transform, self.dtype)
+                read = file.read(piece.group, self.label_count, self.transform)
                 self._cached = (key, read)
             except MemoryError:  # pyarrow's error is one too, and the file is not to blame
                 raise

@@ -7,7 +7,7 @@ columns there are. The metadata of a Parquet file may hold JSON under the key ``
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,7 +78,6 @@ class Layout:
     order: list[int] | None  # which numbers of the lists are wanted; None for all
     raw: RawTable | None  # what becomes of the columns; None if that is decided by the rows
     missing: str
-    named: bool  # whether columns have names
     target_column: str | None  # label, labels or weights; None if labels are not read
     weighted: bool  # whether labels have weights
     label_names: Names
@@ -101,14 +100,42 @@ class Layout:
         return [*self.columns, *(c for c in (self.part, self.group) if c is not None)]
 
 
-def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout:
+def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
     """Find the columns of a table; errors name those that are missing."""
-    names: list[str] = schema.names
+    names, said = schema.names, _said_by(schema)
     lists = "features" in names and is_list(schema.field("features").type)
-    usual = wanted.usual_label if wanted.usual_label in names else "label"
-    label = wanted.label_column or usual
     asked = [] if wanted.raw or lists else [*(wanted.feature_names or ()), *wanted.drop]
     feature_order(names, [*asked, *([wanted.group] if wanted.group else [])])
+    target = _target_column(schema, wanted)
+    weighted = target == "labels" and "weights" in names
+    part, group = _part_and_group(names, wanted, from_us=bool(said) or lists)
+    label_names, label_count, ids = _labels(said, wanted.label_names)
+    listed_names, order = _listed_features(said, wanted) if lists else (None, None)
+    others = {target, part, group, *wanted.drop, *(["weights"] if weighted else [])}
+    return Layout(
+        ("features",) if lists else _feature_columns(names, others, wanted),
+        listed_names,
+        lists,
+        order,
+        None if lists else wanted.raw,
+        wanted.missing,
+        target if wanted.labelled else None,
+        weighted=weighted and wanted.labelled,
+        label_names=label_names,
+        label_count=label_count,
+        ids=ids,
+        part=part,
+        group=group if wanted.labelled else None,
+        name=str(said.get("name", "")),
+        provenance=str(said.get("provenance", "")),
+    )
+
+
+def _target_column(schema: pa.Schema, wanted: Wanted) -> str | None:
+    """The column of the labels; None if there is none and none is needed."""
+    names: list[str] = schema.names
+    usual = wanted.usual_label if wanted.usual_label in names else "label"
+    label = wanted.label_column or usual
     only = wanted.label_column not in (None, "label")
     usable = (label,) if only else (label, "labels", "weights")
     target = next((name for name in usable if name in names), None)
@@ -116,68 +143,63 @@ def find_layout(schema: pa.Schema, wanted: Wanted, named: bool = True) -> Layout
         target = None
     if wanted.labelled and target is None:
         raise ValueError(_no_label(usable[:2], names))
-    said = _said_by(schema)
-    own, count = said.get("label_names"), int(said.get("label_count", 0))
-    label_names = agreed_names(wanted.label_names, own)
-    counted = count > 0 and (label_names is None or len(label_names) == count)
-    if count and not counted and numbers(label_names or ()) is None:
-        raise ValueError(
-            f"label_names must name the {count} labels that the file counts, or some of them "
-            f"by number, got {len(label_names or ())} names"
-        )
-    weighted = target == "labels" and "weights" in names
-    own_features = (
-        [c.name for c in wanted.raw.columns] if wanted.raw else wanted.feature_names or ()
-    )
-    free = [name for name in names if name not in [*own_features, *wanted.drop]]
-    part = "part" if "part" in free else None
+    return target
+
+
+def _part_and_group(
+    names: Sequence[str], wanted: Wanted, from_us: bool
+) -> tuple[str | None, str | None]:
+    """The columns of parts and groups, unless they are features."""
+    features = [c.name for c in wanted.raw.columns] if wanted.raw else wanted.feature_names or ()
+    free = [name for name in names if name not in [*features, *wanted.drop]]
     group = wanted.group or ("group" if "group" in free else None)
-    if group and not (wanted.group or wanted.raw or said or lists) and wanted.labelled:
+    if group and not (wanted.group or wanted.raw or from_us) and wanted.labelled:
         warn(
             "the column 'group' says which rows stay together, and is not a feature: ask for that "
             "with group (--group group), or rename it"
         )
-    others = {target, part, group, *wanted.drop, *(["weights"] if weighted else [])}
-    order, raw, listed_names = None, None, None
-    if lists:
-        columns: list[str] = ["features"]
-        if said.get("feature_names") is not None:
-            listed_names = tuple(said["feature_names"])
-            if wanted.feature_names is not None:
-                order = feature_order(listed_names, wanted.feature_names)
-                listed_names = tuple(wanted.feature_names)
-    else:
-        # Pandas writes its index as a column of that name.
-        columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
-        raw = wanted.raw
-        if raw is not None:
-            matched = raw.matched(columns, named)
-            extra = [name for name in columns if name not in matched]
-            if extra:
-                warn(f"ignoring {listed(extra)}, which the model was not trained on")
-            columns = matched
-        elif wanted.feature_names is not None:
-            columns = [n for n in wanted.feature_names if n not in others]
-        if not columns:
-            raise ValueError(f"it lacks a column of features; it has {shown(names, 10)}")
-    return Layout(
-        tuple(columns),
-        listed_names,
-        lists,
-        order,
-        raw,
-        wanted.missing,
-        named,
-        target if wanted.labelled else None,
-        weighted=weighted and wanted.labelled,
-        label_names=label_names,
-        label_count=len(label_names) if label_names else count,
-        ids=own is not None or counted,
-        part=part,
-        group=group if wanted.labelled else None,
-        name=str(said.get("name", "")),
-        provenance=str(said.get("provenance", "")),
-    )
+    return "part" if "part" in free else None, group
+
+
+def _labels(said: Mapping[str, Any], given: Names) -> tuple[Names, int, bool]:
+    """Names and number of the labels, as far as they are known, and whether integers are ids."""
+    own, count = said.get("label_names"), int(said.get("label_count", 0))
+    names = agreed_names(given, own)
+    counted = count > 0 and (names is None or len(names) == count)
+    if count and not counted and numbers(names or ()) is None:
+        raise ValueError(
+            f"label_names must name the {count} labels that the file counts, or some of them "
+            f"by number, got {len(names or ())} names"
+        )
+    return names, len(names) if names else count, own is not None or counted
+
+
+def _listed_features(said: Mapping[str, Any], wanted: Wanted) -> tuple[Names, list[int] | None]:
+    """The names of features in lists, and which of them are wanted; None for all."""
+    if said.get("feature_names") is None:
+        return None, None
+    if wanted.feature_names is None:
+        return tuple(said["feature_names"]), None
+    return wanted.feature_names, feature_order(said["feature_names"], wanted.feature_names)
+
+
+def _feature_columns(
+    names: Sequence[str], others: Collection[str | None], wanted: Wanted
+) -> tuple[str, ...]:
+    """The columns that become features, in the order in which a model takes them."""
+    # Pandas writes its index as a column of that name.
+    columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
+    if wanted.raw is not None:
+        matched = wanted.raw.matched(columns)
+        extra = [name for name in columns if name not in matched]
+        if extra:
+            warn(f"ignoring {listed(extra)}, which the model was not trained on")
+        columns = matched
+    elif wanted.feature_names is not None:
+        columns = [n for n in wanted.feature_names if n not in others]
+    if not columns:
+        raise ValueError(f"it lacks a column of features; it has {shown(names, 10)}")
+    return tuple(columns)
 
 
 def _said_by(schema: pa.Schema) -> dict[str, Any]:
@@ -230,30 +252,34 @@ class Table(NamedTuple):
             target, names = self.target()
             count = 0 if names else layout.label_count
             found = {"target": target, "label_names": names, "label_count": count}
-        parts: dict[str, list[int]] = {}
-        if layout.part is not None:
-            for row, text in enumerate(as_words(whole(self.rows[layout.part])).to_pylist()):
-                if name := part_name(text or ""):
-                    parts.setdefault(name, []).append(row)
-        if layout.group is not None:
-            column = self._column(layout.group, "a group")
-            values = column if is_number(column.type) else as_words(column)
-            own = values.to_numpy(zero_copy_only=False)
-            whole_numbers = own.dtype.kind in "iu"
-            ids = own.copy() if whole_numbers else np.unique(own, return_inverse=True)[1]
-            found["groups"] = ids
         raw = self.raw()
-        names = layout.feature_names
-        if raw is not None and raw.named and layout.named:
-            names = raw.feature_names
         return found | {
             "features": self.features(raw),
-            "parts": {name: torch.tensor(rows) for name, rows in parts.items()},
+            "parts": {} if layout.part is None else self._parts(layout.part),
+            "groups": None if layout.group is None else self._groups(layout.group),
             "name": layout.name,
             "provenance": layout.provenance,
-            "feature_names": names,
+            "feature_names": layout.feature_names if raw is None else raw.feature_names,
             "raw": raw,
         }
+
+    def _parts(self, column: str) -> dict[str, list[int]]:
+        """The rows of each part, by name."""
+        parts: dict[str, list[int]] = {}
+        words = as_words(cleaned(whole(self.rows[column]), ("",)))
+        for row, text in enumerate(words.to_pylist()):
+            if name := part_name(text or ""):
+                parts.setdefault(name, []).append(row)
+        return parts
+
+    def _groups(self, column: str) -> NDArray[Any]:
+        """An integer for each row, the same for rows of a group."""
+        values = self._column(column, "a group")
+        values = values if is_number(values.type) else as_words(values)
+        own = values.to_numpy(zero_copy_only=False)
+        integers = own.dtype.kind in "iu"
+        ids: NDArray[Any] = own.copy() if integers else np.unique(own, return_inverse=True)[1]
+        return ids
 
     def raw(self) -> RawTable | None:
         """What becomes of the columns, decided by these rows unless it is known."""
@@ -261,7 +287,7 @@ class Table(NamedTuple):
         if layout.raw is not None or layout.lists:
             return layout.raw
         own = self.rows.select(layout.feature_columns)
-        return RawTable.of(own, layout.missing, self.place, layout.named)
+        return RawTable.of(own, layout.missing, self.place)
 
     def features(self, raw: RawTable | None) -> Tensor:
         """Finite floats `(n, features)`: this is where columns become features."""
@@ -270,7 +296,7 @@ class Table(NamedTuple):
             numbers = self._rectangle("features")
             return torch.from_numpy(numbers if layout.order is None else numbers[:, layout.order])
         own = self.rows.select(layout.feature_columns)
-        return torch.from_numpy(raw.features(own, self.place, layout.named))
+        return torch.from_numpy(raw.features(own, self.place))
 
     def target(self) -> tuple[Target, Names]:
         """Targets, and the names of the labels if there are any."""

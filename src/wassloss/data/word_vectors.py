@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
 from wassloss.data._arrow import one_line
-from wassloss.data._vector_files import Format, load
-from wassloss.data.dataset import Dataset
+from wassloss.data._vector_files import load
 from wassloss.data.labels import shown
 from wassloss.ground import Embedding
 
@@ -120,24 +119,18 @@ def read_word_vectors(
     path: str | os.PathLike[str],
     *,
     words: Collection[str] | None = None,
-    format: Format | None = None,
     names: str | os.PathLike[str] | None = None,
-    duplicates: Literal["error", "first"] = "error",
 ) -> WordVectors:
-    r"""Read word vectors: word2vec (binary or text), GloVe, fastText text, or NumPy.
+    r"""Read word vectors: word2vec (binary or text), GloVe, fastText text, or ``.npy``.
 
     Files may be compressed with gzip or bzip2. They are streamed: memory holds the vectors that are
-    kept and a small block of the file.
+    kept and a small block of the file. Of a word that comes twice, the first vector is kept.
 
     Args:
         path: the file.
         words: the words to keep; by default all.
-        format: ``"word2vec"`` (binary), ``"text"`` (with or without a first line of counts),
-            ``"npy"`` or ``"npz"`` (arrays ``vectors`` and ``words``); by default found from the
-            file itself.
-        names: the file with the words of a NumPy file, one per line; by default the archive's own,
-            or ``words.txt`` next to a ``.npy``.
-        duplicates: ``"error"``, or ``"first"`` to keep the first vector of each word.
+        names: the file with the words of a ``.npy``, one per line; by default ``words.txt`` next
+            to it.
 
     Raises:
         ValueError: one line that names the file and, if there is one, the line.
@@ -152,37 +145,8 @@ def read_word_vectors(
     """
     if isinstance(words, str):
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
-    check_choice("duplicates", duplicates, ("error", "first"))
-    wanted = None if words is None else set(words)
     try:
-        return WordVectors(*load(path, wanted, format, names, first=duplicates == "first"))
+        return WordVectors(*load(path, None if words is None else set(words), names))
     except ValueError as error:
         what = f"{os.fspath(path)} cannot be read as word vectors"
         raise ValueError(f"{what}: {one_line(error)}") from error
-
-
-def embed_labels(
-    data: Dataset, vectors: WordVectors, *, missing: Missing = "error", **options: Any
-) -> Dataset:
-    """Use the distances between the labels' word vectors as the ground metric of a data set.
-
-    Args:
-        data: a data set whose labels have names.
-        vectors: the vectors of the labels.
-        missing: what to do with labels that have no vector: ``"error"`` names them, ``"drop"``
-            leaves them out, and with them the examples that have no other label;
-            ``data.normalized()`` then gives their mass to the labels that remain.
-        options: ``power``, ``scale`` and others of :class:`wassloss.ground.Embedding`.
-
-    >>> import numpy as np
-    >>> pets = Dataset([[0.0], [1.0]], [0, 1], label_names=("cat", "qzx"))
-    >>> table = WordVectors(("dog", "cat"), np.eye(2, dtype=np.float32))
-    >>> embed_labels(pets, table, missing="drop")
-    Dataset(1 example, 1 feature, 1 label, class ids)
-    """
-    if data.label_names is None:
-        raise ValueError("data must have names for its labels to find vectors of, got none")
-    metric = vectors.metric(data.label_names, missing=missing, **options)
-    if metric.size < data.label_count:
-        data = data.keep_labels(metric.labels or ())
-    return data.with_metric(metric)
