@@ -27,7 +27,7 @@ from wassloss.ground._cost import (
     overflow,
 )
 from wassloss.ground._inputs import Numbers, check_labels, find_label, label_indices
-from wassloss.ground.inspection import AxiomReport, axiom_report
+from wassloss.ground.axioms import AxiomReport, axiom_report
 
 if TYPE_CHECKING:
     from typing_extensions import Self
