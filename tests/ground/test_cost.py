@@ -45,10 +45,6 @@ def test_entries_are_from_prediction_to_target(metric: Cost) -> None:
     torch.testing.assert_close(metric.cost_rows(3), M[3])
     first, second = torch.tensor([[0, 2], [1, 1]]), torch.tensor([1, 2])
     torch.testing.assert_close(metric.cost_between(first, second), M[first, second])
-    torch.testing.assert_close(metric.distance_between(first, second), C[first, second])
-    groups = torch.tensor([[0, 4, 2], [6, 6, 1]])
-    among = torch.stack([M[np.ix_(group, group)] for group in groups.numpy()])
-    torch.testing.assert_close(metric.costs_among(groups), among)
 
 
 def test_a_table_is_by_target() -> None:

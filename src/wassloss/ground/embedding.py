@@ -85,7 +85,7 @@ class Embedding(GroundMetric):
         if HAS_TRITON and self._vectors.is_cuda and not torch.compiler.is_compiling():
             vectors = self._wide_vectors()
             if vectors.dtype == torch.float32 and not vectors.requires_grad:
-                costs = _fused_costs(vectors[indices], vectors, self._power, self._scale)
+                costs = _fused_costs(vectors[indices], vectors, self.power, self.scale)
                 return costs.to(self.dtype)
         return super()._cost_columns(indices)
 

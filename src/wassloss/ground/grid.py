@@ -74,11 +74,11 @@ class Grid(GroundMetric):
         >>> Grid((2, 3)).axis_costs() is None
         True
         """
-        if self._power != {"euclidean": 2, "manhattan": 1}[self.norm]:
+        if self.power != {"euclidean": 2, "manhattan": 1}[self.norm]:
             return None
         steps = [(i.unsqueeze(1) - i).abs() for i in map(torch.arange, self.shape)]
         return tuple(
-            cost_of(apart.to(width) * width, self._power, self._scale)
+            cost_of(apart.to(width) * width, self.power, self.scale)
             for apart, width in zip(steps, self.spacing, strict=True)
         )
 
