@@ -210,6 +210,16 @@ def check_fits(name: str, value: float, dtype: torch.dtype) -> None:
         )
 
 
+def check_divisor(name: str, value: float, dtype: torch.dtype) -> None:
+    """A strength that costs are divided by: neither it nor its inverse overflows."""
+    check_fits(name, value, dtype)
+    if 0 < value < 1 / torch.finfo(dtype).max:
+        raise ValueError(
+            f"{name} must be a number that {dtype} can divide by, got {value:g}; use float64, or "
+            "divide the costs by their median (scale='median')"
+        )
+
+
 def check_flag(name: str, value: object) -> bool:
     """True or False, and nothing that merely resembles either."""
     if not isinstance(value, bool | np.bool_):

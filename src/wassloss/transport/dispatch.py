@@ -14,7 +14,6 @@ from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.closed_forms import CLOSED_FORMS, Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton, NewtonCPU, NewtonGPU
-from wassloss.transport.precision import strengths_need_double
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
@@ -57,14 +56,6 @@ def solve_problem(
             f"solver must fit the problem, got {solver} for {problem.objective} on "
             f"{problem.metric!r}"
         )
-    epsilon, gamma, dtype = problem.objective.epsilon, problem.objective.gamma, problem.dtype
-    _checks.check_fits("epsilon", epsilon, dtype)
-    for strength in gamma:
-        _checks.check_fits("gamma", strength, dtype)
-    if strengths_need_double((epsilon, *gamma), dtype):
-        start = None if start is None else start.double()
-        wide = solve_problem(problem.to(torch.float64), solver, start, unsolved)
-        return replace(wide.to(problem), wide=wide)
     if not problem.batch:
         value = problem.log_h.sum(1)
         plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])

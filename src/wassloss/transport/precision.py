@@ -66,12 +66,6 @@ def can_widen(x: Tensor) -> bool:
     return x.dtype != torch.float64 and x.device.type != "mps"
 
 
-def strengths_need_double(strengths: tuple[float, ...], dtype: torch.dtype) -> bool:
-    """Whether dividing by a strength (`epsilon`, `gamma`) overflows in single precision."""
-    smallest = 1 / torch.finfo(dtype).max
-    return dtype == torch.float32 and any(0 < strength < smallest for strength in strengths)
-
-
 def products_fit_single(reach: float, epsilon: float, tol: float) -> bool:
     """Whether products in single precision have the range and the digits for a problem.
 
