@@ -15,6 +15,7 @@ from torch import Tensor
 
 from wassloss._checks import check_count, check_strength
 from wassloss._files import write_npz
+from wassloss._precision import at_least_single
 from wassloss.ground import storage
 from wassloss.ground._cost import (
     MetricKeywords,
@@ -408,8 +409,7 @@ class GroundMetric(ABC):
             columns = [self._distance_columns(block) for block in blocks(chosen, self._size)]
             apart = torch.cat(columns)[every != chosen[:, None]]
         # Some devices lack a median in half precision; float32 holds its values exactly.
-        wide = torch.promote_types(self.dtype, torch.float32)
-        return apart.to(wide).median().to(self.dtype)
+        return at_least_single(apart).median().to(self.dtype)
 
     def _resolved(self, scale: float | Literal["max", "median"]) -> float:
         if not isinstance(scale, str):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_choice, check_count
+from wassloss._precision import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, float_tensor, int_array
 from wassloss.ground.base import GroundMetric
@@ -105,7 +106,7 @@ class Grid(GroundMetric):
     def _length(self, steps: Iterable[Tensor]) -> Tensor:
         """The norm of so many cells along each axis, which broadcast."""
         # Half precision cannot hold a squared index; the sum is taken in float32 at least.
-        wide = self.spacing.to(torch.promote_types(self.dtype, torch.float32))
+        wide = at_least_single(self.spacing)
         parts = [step * width for step, width in zip(steps, wide, strict=True)]
         if self.norm == "euclidean":
             parts = [part.square() for part in parts]

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.closed_forms import CLOSED_FORMS, Nearest
+from wassloss.transport.closed_forms import (
+    LineArea,
+    LineQuantiles,
+    Nearest,
+    OneHot,
+    TreeFlow,
+    ZeroOne,
+)
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton, NewtonCPU, NewtonGPU
 from wassloss.transport.problem import Problem
@@ -22,7 +29,8 @@ from wassloss.transport.solver import SolveOptions, Solver
 # In the order in which they are asked: the paper's where its iterations are asked for, closed
 # forms, then the cheapest that converges.
 SOLVERS: list[type[Solver]] = [
-    Nearest, AlgorithmOne, *CLOSED_FORMS, NetworkSimplex, NewtonGPU, NewtonCPU, Newton, Sinkhorn,
+    Nearest, AlgorithmOne, OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow, NetworkSimplex,
+    NewtonGPU, NewtonCPU, Newton, Sinkhorn,
 ]  # fmt: skip
 
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
@@ -65,7 +73,7 @@ def solve_problem(
         if solver.traceable:
             return _checked(solver.solve(problem, start), unsolved)
         run = _solve_in_pieces
-        if torch.compiler.is_compiling():
+        if _checks.is_traced():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
             run = torch.compiler.disable(run)
         return run(problem, solver, start, unsolved)
@@ -93,7 +101,7 @@ def _solve_in_pieces(
 
 def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
     """The same solution, if the dtype can hold it: masses times costs may overflow."""
-    if torch.compiler.is_compiling():
+    if _checks.is_traced():
         return solution
     if not _checks.can_read_values():
         return _accounted_for(solution, unsolved)

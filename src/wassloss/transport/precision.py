@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -64,6 +65,14 @@ def rounding_error(reach: float, epsilon: float, dtype: torch.dtype) -> float:
 def can_widen(x: Tensor) -> bool:
     """Whether there is a wider dtype to go to: not from float64, and not on mps."""
     return x.dtype != torch.float64 and x.device.type != "mps"
+
+
+def needs_double(x: Tensor, reach: Callable[[], float], epsilon: float, tol: float) -> bool:
+    """Whether rounding alone would keep the error above `tol` in the dtype of `x`.
+
+    `reach` is only asked for where there is a wider dtype: a GPU would have to be waited for.
+    """
+    return can_widen(x) and rounding_error(reach(), epsilon, x.dtype) > tol
 
 
 def products_fit_single(reach: float, epsilon: float, tol: float) -> bool:
