@@ -58,9 +58,8 @@ for repetition in range(6):
     X_new, y_new = draw(rng, means, 40)
     for name, make in models.items():
         guess = make().fit(X, y).predict(X_new)
-        steps = (
-            metric.distance_between(guess, y_new).numpy().astype(int) // 2
-        )  # up the tree, and down
+        up_and_down = metric.cost_between(guess, y_new).numpy()  # edges of the tree
+        steps = up_and_down.astype(int) // 2
         shares[name][repetition] = np.bincount(steps, minlength=4) / len(steps)
 
 # %%

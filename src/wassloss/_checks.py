@@ -24,9 +24,14 @@ from torch import Tensor
 P = ParamSpec("P")
 
 
+def is_traced() -> bool:
+    """Whether `torch.compile` or `torch.export` traces: there are shapes, but no values yet."""
+    return torch.compiler.is_compiling()
+
+
 def can_read_values() -> bool:
     """Whether the host may read values: not while tracing, nor while a CUDA graph is captured."""
-    if torch.compiler.is_compiling():
+    if is_traced():
         return False
     return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
@@ -83,7 +88,7 @@ def traceable(
         traced = getattr(torch.ops.wassloss, name).default
 
         def checked(*args: P.args, **kwargs: P.kwargs) -> Tensor | None:
-            if torch.compiler.is_compiling():
+            if is_traced():
                 marks: Tensor = traced(*args, **kwargs)
                 return marks
             return look(*args, **kwargs)
@@ -207,6 +212,16 @@ def check_fits(name: str, value: float, dtype: torch.dtype) -> None:
         raise ValueError(
             f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or divide "
             "the costs by their median (scale='median')"
+        )
+
+
+def check_divisor(name: str, value: float, dtype: torch.dtype) -> None:
+    """A strength that costs are divided by: neither it nor its inverse overflows."""
+    check_fits(name, value, dtype)
+    if 0 < value < 1 / torch.finfo(dtype).max:
+        raise ValueError(
+            f"{name} must be a number that {dtype} can divide by, got {value:g}; use float64, or "
+            "divide the costs by their median (scale='median')"
         )
 
 

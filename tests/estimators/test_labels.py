@@ -172,7 +172,7 @@ def test_distances_of_large_values_are_exact(classes: Any) -> None:
         for i, j in zip(first, second, strict=True):
             expected = abs(int(classes[j]) - int(classes[i]))
             own, other = labels.places[i], labels.places[j]
-            assert float(labels.metric.distance_between(own, other)) == float(expected)
+            assert float(labels.metric.cost_between(own, other)) == float(expected)
         np.testing.assert_array_equal(
             labels.places_of(classes[[2, 0, 1]]), labels.places[[2, 0, 1]]
         )
@@ -244,7 +244,7 @@ def test_ordinal_is_asked_for_and_takes_the_values() -> None:
     with pytest.raises(ValueError, match='metric="ordinal" takes numbers as classes'):
         fitted("ordinal", NAMES)
     in_order = fitted("ordinal", NAMES, classes=["low", "middle", "high"])
-    assert in_order.metric_.distance_between(0, 2) == 2
+    assert in_order.metric_.cost_between(0, 2) == 2
 
 
 def test_columns_keep_their_order() -> None:

@@ -46,6 +46,7 @@ TOO_MUCH = (
     "metric must have finite costs",
     "must have a cost of transport that",
     "must be a number that torch.float32 can hold",
+    "must be a number that torch.float32 can divide by",
 )
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from wassloss.ground import Cost, Matrix, Ordinal, load
-from wassloss.ground.inspection import inspect
 from wassloss.ground.matrix import as_ground_metric
 
 K = 7
@@ -46,10 +45,6 @@ def test_entries_are_from_prediction_to_target(metric: Cost) -> None:
     torch.testing.assert_close(metric.cost_rows(3), M[3])
     first, second = torch.tensor([[0, 2], [1, 1]]), torch.tensor([1, 2])
     torch.testing.assert_close(metric.cost_between(first, second), M[first, second])
-    torch.testing.assert_close(metric.distance_between(first, second), C[first, second])
-    groups = torch.tensor([[0, 4, 2], [6, 6, 1]])
-    among = torch.stack([M[np.ix_(group, group)] for group in groups.numpy()])
-    torch.testing.assert_close(metric.costs_among(groups), among)
 
 
 def test_a_table_is_by_target() -> None:
@@ -122,14 +117,6 @@ def test_axioms_are_reported_in_the_right_direction() -> None:
     assert report.worst_triple == (0, 1, 2)
     assert "d(0, 2) exceeds d(0, 1) + d(1, 2) by 7" in str(report)
     assert Cost(1 - torch.eye(3)).check_axioms().ok
-
-
-def test_inspection_leaves_the_diagonal_out() -> None:
-    costs = some_costs() + 100 * torch.eye(K, dtype=torch.float64)
-    look = inspect(Cost(costs))
-    assert look.distances.max() < 2
-    off_diagonal = costs.masked_fill(torch.eye(K, dtype=torch.bool), np.inf)
-    np.testing.assert_allclose(look.nearest, off_diagonal.amin(0).numpy())
 
 
 def test_columns_trace_as_one_graph(metric: Cost) -> None:

@@ -62,6 +62,4 @@ def test_pairs_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", 12)
     metric = FACTORIES["graph"]()
     first, second = torch.randint(6, (2, 50))
-    torch.testing.assert_close(
-        metric.distance_between(first, second), metric.distance()[first, second]
-    )
+    torch.testing.assert_close(metric.cost_between(first, second), metric.cost()[first, second])

@@ -15,7 +15,7 @@ from tests.oracles import INF, convex
 from wassloss.ground import Grid, GroundMetric
 from wassloss.transport import Newton, Problem, Sinkhorn, kernel_sums
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.conditions import Conditions
+from wassloss.transport.conditions import Conditions, conclude
 from wassloss.transport.kernel_sums import (
     AxisLogSums,
     BlockLogSums,
@@ -282,16 +282,17 @@ def steep_problem(
 def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, spread, monkeypatch):
     problem = steep_problem(gamma, regularizer, spread)
     whole = Conditions.of(problem, kernel_sums_of(problem))
-    expected = Sinkhorn()._iterate(problem, whole, None, 1e-11, 100_000)
+    iterated = Sinkhorn()._iterate(whole, None, 1e-11, 100_000)
+    expected = conclude(problem, whole, *iterated, 1e-11)
     assert expected.converged.all()
     if not spread:
         torch.testing.assert_close(expected.value, Newton(1e-12).solve(problem).value)
     used: list[bool] = []
     iterate = Sinkhorn._iterate
 
-    def recording(self, problem, conditions, *rest):
+    def recording(self, conditions, *rest):
         used.append(getattr(conditions.sums, "cut", False))
-        return iterate(self, problem, conditions, *rest)
+        return iterate(self, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)
     found = Sinkhorn(1e-11, max_iterations=100_000).solve(problem)
@@ -326,9 +327,9 @@ def test_a_problem_that_runs_out_of_iterations_is_not_run_again(monkeypatch):
     used: list[bool] = []
     iterate = Sinkhorn._iterate
 
-    def recording(self, problem, conditions, *rest):
+    def recording(self, conditions, *rest):
         used.append(getattr(conditions.sums, "cut", False))
-        return iterate(self, problem, conditions, *rest)
+        return iterate(self, conditions, *rest)
 
     monkeypatch.setattr(Sinkhorn, "_iterate", recording)
     stopped = Sinkhorn(1e-12, max_iterations=3).solve(problem)

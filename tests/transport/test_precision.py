@@ -31,9 +31,3 @@ def test_the_smallest_mass_is_a_normal_number_that_no_sum_feels(dtype: torch.dty
     assert smallest > torch.finfo(dtype).tiny
     assert 1 + smallest == 1
     assert smallest.log().item() == pytest.approx(precision.lowest_log_mass(dtype))
-
-
-def test_only_strengths_that_overflow_in_single_precision_need_double() -> None:
-    assert precision.strengths_need_double((1e-40, math.inf), F32)
-    assert not precision.strengths_need_double((1e-40, math.inf), F64)
-    assert not precision.strengths_need_double((0.0, 1e-30), F32)  # 0 is exact

@@ -209,8 +209,9 @@ def test_the_order_of_a_targets_labels_does_not_matter(metric, support):
 @each_metric
 def test_costs_among_a_few_labels(metric, monkeypatch):
     labels = torch.randint(30, (2, 4, 3))
-    expected = metric.cost()[labels.unsqueeze(3), labels.unsqueeze(2)]
-    torch.testing.assert_close(metric.costs_among(labels), expected)
+    pairs = labels.unsqueeze(3), labels.unsqueeze(2)
+    expected = metric.cost()[pairs]
+    torch.testing.assert_close(metric.cost_between(*pairs), expected)
     monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", 100)
-    torch.testing.assert_close(metric.costs_among(labels), expected)
-    assert metric.costs_among(labels[:0]).shape == (0, 4, 3, 3)
+    torch.testing.assert_close(metric.cost_between(*pairs), expected)
+    assert metric.cost_between(*(part[:0] for part in pairs)).shape == (0, 4, 3, 3)

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from wassloss.cli._metric_figures import inspect
+from wassloss.cli._metric_files import read_names, table_from_file, tree_from_file
 from wassloss.cli._terminal import option, say
 from wassloss.data import clipart, read_word_vectors
 from wassloss.ground import Cost, GroundMetric, Matrix, Ordinal, load
-from wassloss.ground.inspection import inspect
-from wassloss.ground.sources import read_names, table_from_file, tree_from_file
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from wassloss._checks import check_count, check_strength
 from wassloss._files import write_npz
+from wassloss._precision import at_least_single
 from wassloss.ground import storage
 from wassloss.ground._cost import (
     MetricKeywords,
@@ -27,7 +28,7 @@ from wassloss.ground._cost import (
     overflow,
 )
 from wassloss.ground._inputs import Numbers, check_labels, find_label, label_indices
-from wassloss.ground.inspection import AxiomReport, axiom_report
+from wassloss.ground.axioms import AxiomReport, axiom_report
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -67,9 +68,11 @@ class GroundMetric(ABC):
     _LEARNED: ClassVar[str | None] = None  # the attribute that may require a gradient
     is_distance: ClassVar[bool] = True
     """Whether costs are symmetric, and 0 from a label to itself."""
-    _known_costs: Tensor | None = None  # (K, K), see known_costs
-    _recast_costs: Tensor | None = None  # the same in another dtype
-    _largest_known_cost: float | None = None
+    known_costs: Tensor | None = None
+    """All costs if ``tabulated``, shape (K, K): row j is ``cost_columns(j)``."""
+    largest_known_cost: float | None = None
+    """The largest of ``known_costs``, if ``tabulated``."""
+    _recast_costs: Tensor | None = None  # known_costs in another dtype
 
     def __init_subclass__(cls) -> None:
         if cls.__module__.startswith("wassloss.ground.") and "_FIELDS" in vars(cls):
@@ -158,8 +161,8 @@ class GroundMetric(ABC):
 
     def unchecked_cost_columns(self, indices: Tensor) -> Tensor:
         """``cost_columns`` for int64 indices that are known to be in range and on this device."""
-        if self._known_costs is not None:
-            return self._known_costs[indices]
+        if self.known_costs is not None:
+            return self.known_costs[indices]
         columns = self._cost_columns(indices.reshape(-1))
         return columns.reshape(*indices.shape, self._size)
 
@@ -170,44 +173,23 @@ class GroundMetric(ABC):
         """
         return self.cost_columns(indices)
 
-    def distance_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
-        """Distances of chosen pairs of labels, for when whole columns are more than is needed.
+    def cost_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
+        """Costs of chosen pairs of labels, for when whole columns are more than is needed.
 
         Args:
             first: where from, integers of any shape, each in 0..K-1.
             second: where to, of a shape that broadcasts against that of ``first``.
 
         >>> from wassloss.ground import Ordinal
-        >>> Ordinal(4).distance_between([0, 1], [3, 3])
-        tensor([3., 2.])
-        """
-        one, other = self._pairs(first, second)
-        return self._distances_between(one.reshape(-1), other.reshape(-1)).reshape(one.shape)
-
-    def cost_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
-        """Costs of chosen pairs of labels; shapes as in ``distance_between``.
-
-        >>> from wassloss.ground import Ordinal
         >>> Ordinal(4, power=2).cost_between([[0], [1]], [2, 3])
         tensor([[4., 9.],
                 [1., 4.]])
         """
-        return self._costs_of_pairs(*self._pairs(first, second))
-
-    def costs_among(self, indices: Numbers) -> Tensor:
-        """Costs among a few labels, shape ``(..., n, n)`` for indices of shape ``(..., n)``.
-
-        Entry ``[..., a, b]`` is the cost from label ``indices[..., a]`` to ``indices[..., b]``.
-
-        >>> from wassloss.ground import Ordinal
-        >>> Ordinal(9).costs_among([0, 5, 8])
-        tensor([[0., 5., 8.],
-                [5., 0., 3.],
-                [8., 3., 0.]])
-        """
-        checked = label_indices(indices, self._size, self.device)
-        pairs = torch.broadcast_tensors(checked.unsqueeze(-1), checked.unsqueeze(-2))
-        return self._costs_of_pairs(*pairs)
+        one, other = self._pairs(first, second)
+        if self.known_costs is not None:
+            return self.known_costs[other, one]
+        flat = self._distances_between(one.reshape(-1), other.reshape(-1))
+        return cost_of(flat, self._power, self._scale).reshape(one.shape)
 
     def distance(self) -> Tensor:
         """All distances, shape (K, K): entry ``[i, j]`` is that from label i to label j."""
@@ -318,24 +300,14 @@ class GroundMetric(ABC):
             raise overflow(costs.dtype, self._power, self._scale, float(self._max_distance()))
         return self._with_table(costs, largest)
 
-    @property
-    def known_costs(self) -> Tensor | None:
-        """All costs if ``tabulated``, shape (K, K): row j is ``cost_columns(j)``."""
-        return self._known_costs
-
     def known_costs_in(self, dtype: torch.dtype) -> Tensor | None:
         """``known_costs`` in another floating dtype, converted once."""
-        costs = self._known_costs
+        costs = self.known_costs
         if costs is None or costs.dtype == dtype:
             return costs
         if self._recast_costs is None or self._recast_costs.dtype != dtype:
             self._recast_costs = costs.to(dtype)
         return self._recast_costs
-
-    @property
-    def largest_known_cost(self) -> float | None:
-        """The largest of ``known_costs``, if ``tabulated``."""
-        return self._largest_known_cost
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -348,7 +320,9 @@ class GroundMetric(ABC):
         other = copy.copy(self)
         other._recast_costs = None
         for name, value in vars(other).items():
-            if isinstance(value, Tensor):
+            if isinstance(value, GroundMetric):
+                setattr(other, name, value.to(device, dtype))
+            elif isinstance(value, Tensor):
                 kind = dtype if value.is_floating_point() else None
                 moved = value.to(device=device, dtype=kind)
                 if not torch.isfinite(moved).all():
@@ -367,7 +341,7 @@ class GroundMetric(ABC):
 
     def _with_table(self, costs: Tensor | None, largest: float | None) -> Self:
         other = copy.copy(self)
-        other._known_costs, other._recast_costs, other._largest_known_cost = costs, None, largest
+        other.known_costs, other._recast_costs, other.largest_known_cost = costs, None, largest
         return other
 
     @abstractmethod
@@ -388,12 +362,6 @@ class GroundMetric(ABC):
             found[own] = self._distance_columns(block)[place[own] - start, first[own]]
             start += len(block)
         return found
-
-    def _costs_of_pairs(self, first: Tensor, second: Tensor) -> Tensor:
-        if self._known_costs is not None:
-            return self._known_costs[second, first]
-        flat = self._distances_between(first.reshape(-1), second.reshape(-1))
-        return cost_of(flat, self._power, self._scale).reshape(first.shape)
 
     def _pairs(self, first: int | Numbers, second: int | Numbers) -> tuple[Tensor, Tensor]:
         one = label_indices(first, self._size, self.device)
@@ -441,8 +409,7 @@ class GroundMetric(ABC):
             columns = [self._distance_columns(block) for block in blocks(chosen, self._size)]
             apart = torch.cat(columns)[every != chosen[:, None]]
         # Some devices lack a median in half precision; float32 holds its values exactly.
-        wide = torch.promote_types(self.dtype, torch.float32)
-        return apart.to(wide).median().to(self.dtype)
+        return at_least_single(apart).median().to(self.dtype)
 
     def _resolved(self, scale: float | Literal["max", "median"]) -> float:
         if not isinstance(scale, str):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss._precision import at_least_single
 from wassloss.ground._cost import MetricKeywords, blocks, fill_by_labels
 from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground.base import GroundMetric
@@ -77,24 +78,20 @@ class Embedding(GroundMetric):
         return _unit_rows(self._vectors) if self._normalize_on_use else self._vectors
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
-        vectors = self._wide_vectors()
+        vectors = at_least_single(self.vectors)
         found = by_differences if vectors.requires_grad else distances
         return found(vectors[indices], vectors).to(self.dtype)  # (n, K)
 
     def _cost_columns(self, indices: Tensor) -> Tensor:
-        if HAS_TRITON and self._vectors.is_cuda and not torch.compiler.is_compiling():
-            vectors = self._wide_vectors()
+        if HAS_TRITON and self._vectors.is_cuda and not _checks.is_traced():
+            vectors = at_least_single(self.vectors)
             if vectors.dtype == torch.float32 and not vectors.requires_grad:
-                costs = _fused_costs(vectors[indices], vectors, self._power, self._scale)
+                costs = _fused_costs(vectors[indices], vectors, self.power, self.scale)
                 return costs.to(self.dtype)
         return super()._cost_columns(indices)
 
-    def _wide_vectors(self) -> Tensor:
-        """The vectors in single precision at least."""
-        return self.vectors.to(torch.promote_types(self.dtype, torch.float32))
-
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
-        vectors = self._wide_vectors()
+        vectors = at_least_single(self.vectors)
         pairs = torch.stack([first, second], dim=1)
         gaps = [
             torch.linalg.vector_norm(vectors[p[:, 0]] - vectors[p[:, 1]], dim=1)
@@ -111,7 +108,7 @@ class Embedding(GroundMetric):
 
 
 def _unit_rows(rows: Tensor) -> Tensor:
-    wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    wide = at_least_single(rows)
     # Divided by the largest entry first, or squares of large or tiny ones leave the float range.
     wide = wide / wide.detach().abs().amax(dim=1, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(wide, dim=1, keepdim=True)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_choice, check_count
+from wassloss._precision import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, float_tensor, int_array
 from wassloss.ground.base import GroundMetric
@@ -74,11 +75,11 @@ class Grid(GroundMetric):
         >>> Grid((2, 3)).axis_costs() is None
         True
         """
-        if self._power != {"euclidean": 2, "manhattan": 1}[self.norm]:
+        if self.power != {"euclidean": 2, "manhattan": 1}[self.norm]:
             return None
         steps = [(i.unsqueeze(1) - i).abs() for i in map(torch.arange, self.shape)]
         return tuple(
-            cost_of(apart.to(width) * width, self._power, self._scale)
+            cost_of(apart.to(width) * width, self.power, self.scale)
             for apart, width in zip(steps, self.spacing, strict=True)
         )
 
@@ -105,7 +106,7 @@ class Grid(GroundMetric):
     def _length(self, steps: Iterable[Tensor]) -> Tensor:
         """The norm of so many cells along each axis, which broadcast."""
         # Half precision cannot hold a squared index; the sum is taken in float32 at least.
-        wide = self.spacing.to(torch.promote_types(self.dtype, torch.float32))
+        wide = at_least_single(self.spacing)
         parts = [step * width for step, width in zip(steps, wide, strict=True)]
         if self.norm == "euclidean":
             parts = [part.square() for part in parts]

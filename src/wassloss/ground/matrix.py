@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._precision import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices
 from wassloss.ground.base import GroundMetric
@@ -110,7 +111,7 @@ class Matrix(_Table):
             return
         super()._check(given, exact)
         # In single precision at least, where squares of the largest ratio, 1, and of √eps fit.
-        wide = given.to(torch.promote_types(given.dtype, torch.float32))
+        wide = at_least_single(given)
         ratio = wide / wide.abs().max()
         unit = _rounding_unit(given, exact)
         linear = min(math.sqrt(unit), _LARGEST_ERROR)

@@ -69,9 +69,7 @@ class Ordinal(GroundMetric):
         """The same metric on another device or in another floating dtype; itself if neither."""
         other = super().to(device, dtype)
         if other.dtype != self.dtype:
-            before, after = self.positions.detach(), other.positions.detach()
-            if len(after.unique()) < len(before.unique()):
-                raise ValueError(f"dtype {dtype} is too narrow: positions of {self!r} coincide")
+            _check_apart(self.positions, other.positions)
         return other
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
@@ -93,10 +91,10 @@ class Ordinal(GroundMetric):
 
 
 def _check_apart(given: Numbers, kept: Tensor) -> None:
-    """Refuse different integers that are one number in the dtype they are kept in."""
-    wide = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
-    if len(np.unique(wide)) > len(kept.unique()):
+    """Refuse different positions that are one number in the dtype they are kept in."""
+    apart = given.unique() if isinstance(given, Tensor) else np.unique(np.asarray(given))
+    if len(apart) > len(kept.unique()):
         raise ValueError(
-            f"positions must stay apart in {kept.dtype}, but some of {wide.min()} to {wide.max()} "
+            f"positions must stay apart in {kept.dtype}, but some of {apart[0]} to {apart[-1]} "
             "coincide there: subtract the smallest, or pass float64"
         )

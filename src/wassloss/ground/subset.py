@@ -83,22 +83,13 @@ class Subset(GroundMetric):
         self.places[self.indices] = torch.arange(len(chosen), device=metric.device)
         super().__init__(count, like=metric._anchor, **keywords)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Self:
-        """The same metric on another device or in another floating dtype; itself if neither."""
-        other = super().to(device, dtype)
-        if other is not self:
-            other.metric = self.metric.to(device, dtype)
-        return other
-
     def costs_by_place(self, indices: Tensor) -> Tensor:
         """Costs to chosen labels from each label of the subset and, last, from any other label.
 
         All that ``cost_columns`` holds, except that a label costs 0 to itself, in shape
         ``(len(indices), n + 1)``: row by row, ``costs_by_place(indices)[:, places]``.
         """
-        return cost_of(self._distances_by_place(indices), self._power, self._scale)
+        return cost_of(self._distances_by_place(indices), self.power, self.scale)
 
     def _distances_by_place(self, indices: Tensor) -> Tensor:
         place, count = self.places[indices], self.metric.size

@@ -80,7 +80,8 @@ def _target_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> T
     masses = weights.detach()
     if weights.requires_grad:
         masses = masses.clamp(min=smallest_mass(dtype))  # see problem_of
-    costs = metric.costs_among(target.indices).to(dtype)
+    labels = target.indices
+    costs = metric.cost_between(labels.unsqueeze(2), labels.unsqueeze(1)).to(dtype)
     own = torch.arange(weights.shape[1], device=weights.device).unsqueeze(0)
     problem = Problem.from_log(
         masses.log(), masses, own, metric, spec.objective, block=costs.detach()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -151,9 +151,7 @@ class TreeFlow(ClosedForm):
         return problem.objective.exact and isinstance(metric, Tree) and metric.power == 1
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        tree = problem.metric
-        if not isinstance(tree, Tree):
-            raise TypeError(f"metric must be Tree for a problem in a tree, got {tree!r}")
+        tree = cast(Tree, problem.metric)
         length = tree.edge_length.to(problem.dtype) / tree.scale  # (nodes,)
         surplus = length.new_zeros(problem.batch, len(length))
         surplus.index_add_(1, tree.label_position, problem.log_h.exp() - problem.dense_target())
@@ -174,9 +172,7 @@ def _between_labels(problem: Problem, value: Tensor, f: Tensor) -> Solution:
 
 
 def _positions(problem: Problem) -> Tensor:
-    if not isinstance(problem.metric, Ordinal):
-        raise TypeError(f"metric must be Ordinal for a problem on a line, got {problem.metric!r}")
-    places = problem.metric.positions.detach()
+    places = cast(Ordinal, problem.metric).positions.detach()
     # Relative to the first, in the metric's precision: the problem's may not resolve large ones.
     return (places - places.min()).to(problem.log_h.dtype)
 
@@ -240,7 +236,3 @@ def nearest_plan(problem: Problem) -> Tensor:
 def _costs_of_present(problem: Problem) -> Tensor:
     absent = (problem.log_y == -torch.inf).unsqueeze(2)
     return problem.cost().masked_fill(absent, torch.inf)
-
-
-# In the order in which they are asked.
-CLOSED_FORMS: list[type[Solver]] = [OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow]

@@ -11,10 +11,16 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.closed_forms import CLOSED_FORMS, Nearest
+from wassloss.transport.closed_forms import (
+    LineArea,
+    LineQuantiles,
+    Nearest,
+    OneHot,
+    TreeFlow,
+    ZeroOne,
+)
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton, NewtonCPU, NewtonGPU
-from wassloss.transport.precision import strengths_need_double
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
@@ -23,7 +29,8 @@ from wassloss.transport.solver import SolveOptions, Solver
 # In the order in which they are asked: the paper's where its iterations are asked for, closed
 # forms, then the cheapest that converges.
 SOLVERS: list[type[Solver]] = [
-    Nearest, AlgorithmOne, *CLOSED_FORMS, NetworkSimplex, NewtonGPU, NewtonCPU, Newton, Sinkhorn,
+    Nearest, AlgorithmOne, OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow, NetworkSimplex,
+    NewtonGPU, NewtonCPU, Newton, Sinkhorn,
 ]  # fmt: skip
 
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
@@ -57,14 +64,6 @@ def solve_problem(
             f"solver must fit the problem, got {solver} for {problem.objective} on "
             f"{problem.metric!r}"
         )
-    epsilon, gamma, dtype = problem.objective.epsilon, problem.objective.gamma, problem.dtype
-    _checks.check_fits("epsilon", epsilon, dtype)
-    for strength in gamma:
-        _checks.check_fits("gamma", strength, dtype)
-    if strengths_need_double((epsilon, *gamma), dtype):
-        start = None if start is None else start.double()
-        wide = solve_problem(problem.to(torch.float64), solver, start, unsolved)
-        return replace(wide.to(problem), wide=wide)
     if not problem.batch:
         value = problem.log_h.sum(1)
         plan = value.new_zeros(0, problem.log_y.shape[1], problem.log_h.shape[1])
@@ -74,7 +73,7 @@ def solve_problem(
         if solver.traceable:
             return _checked(solver.solve(problem, start), unsolved)
         run = _solve_in_pieces
-        if torch.compiler.is_compiling():
+        if _checks.is_traced():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
             run = torch.compiler.disable(run)
         return run(problem, solver, start, unsolved)
@@ -102,7 +101,7 @@ def _solve_in_pieces(
 
 def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
     """The same solution, if the dtype can hold it: masses times costs may overflow."""
-    if torch.compiler.is_compiling():
+    if _checks.is_traced():
         return solution
     if not _checks.can_read_values():
         return _accounted_for(solution, unsolved)

@@ -39,6 +39,7 @@ LARGEST_TEMPORARY = 2**24
 
 Buffer = Tensor | None  # to be overwritten, if given
 Sums = TypeVar("Sums", bound="KernelSums")
+Shared = TypeVar("Shared", bound="SharedKernelSums")
 
 
 class KernelSums(ABC):
@@ -56,7 +57,17 @@ class KernelSums(ABC):
 
 
 @dataclass(frozen=True)
-class Products(KernelSums):
+class SharedKernelSums(KernelSums):
+    """Sums with one kernel for all examples, which differ in their support alone."""
+
+    support: Tensor | None  # (batch, support); None where it is all labels, in order
+
+    def __getitem__(self: Shared, rows: Tensor) -> Shared:
+        return self if self.support is None else replace(self, support=self.support[rows])
+
+
+@dataclass(frozen=True)
+class Products(SharedKernelSums):
     """Products with one kernel for all examples, or with one per axis of a grid.
 
     The kernel is `exp(−M/ε)`, `(support, labels)`; `(labels, labels)` where `support` is given; or
@@ -65,7 +76,6 @@ class Products(KernelSums):
 
     kernels: tuple[Tensor, ...]
     plain: bool  # whether exponentials may be taken without looking for the largest
-    support: Tensor | None = None  # (batch, support); None where it is all labels, in order
     cut: bool = False  # whether the kernel is cut off, so that `neglected` has to be looked at
 
     @property
@@ -117,16 +127,12 @@ class Products(KernelSums):
             worst.append((largest - sums.amin(1)).exp())
         return worst[0] + worst[1]
 
-    def __getitem__(self, rows: Tensor) -> Products:
-        return self if self.support is None else replace(self, support=self.support[rows])
-
 
 @dataclass(frozen=True)
-class AxisLogSums(KernelSums):
+class AxisLogSums(SharedKernelSums):
     """Along one axis of a grid after the other."""
 
     exponents: tuple[Tensor, ...]  # −M_a/ε (cells, cells) of each axis, where the cost is Σ_a M_a
-    support: Tensor | None = None  # (batch, support); None where it is all labels, in order
 
     def log_sum(
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
@@ -156,9 +162,6 @@ class AxisLogSums(KernelSums):
                 parts.append((terms - shift).exp_().sum(2).log_() + shift.squeeze(2))
             x, before = torch.cat(parts), before * cells
         return x.reshape(shape)
-
-    def __getitem__(self, rows: Tensor) -> AxisLogSums:
-        return self if self.support is None else replace(self, support=self.support[rows])
 
 
 @dataclass(frozen=True)
@@ -218,15 +221,13 @@ def kernel_sums_of(
         tables, support = (costs.of_labels(labels),), costs.support
     exponent = costs.largest / epsilon
     if cut or exponent <= LARGEST_EXPONENT[dtype]:
-        exponents, lowest = (
-            (x.double() / -epsilon for x in tables),
-            -LARGEST_EXPONENT[torch.float64],
-        )
+        exponents = (x.double() / -epsilon for x in tables)
+        lowest = -LARGEST_EXPONENT[torch.float64]
         kernels = tuple(x.exp().masked_fill_(x < lowest, 0).to(dtype) for x in exponents)
         plain = exponent + problem.largest_shift() / epsilon <= LARGEST_PLAIN_EXPONENT[dtype]
-        return Products(kernels, plain, support, cut)
+        return Products(support, kernels, plain, cut)
     if costs.axes is not None:
-        return AxisLogSums(tuple(x.to(problem.dtype) / -epsilon for x in costs.axes), support)
+        return AxisLogSums(support, tuple(x.to(problem.dtype) / -epsilon for x in costs.axes))
     return BlockLogSums(costs.gathered(), epsilon)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -66,10 +67,12 @@ def can_widen(x: Tensor) -> bool:
     return x.dtype != torch.float64 and x.device.type != "mps"
 
 
-def strengths_need_double(strengths: tuple[float, ...], dtype: torch.dtype) -> bool:
-    """Whether dividing by a strength (`epsilon`, `gamma`) overflows in single precision."""
-    smallest = 1 / torch.finfo(dtype).max
-    return dtype == torch.float32 and any(0 < strength < smallest for strength in strengths)
+def needs_double(x: Tensor, reach: Callable[[], float], epsilon: float, tol: float) -> bool:
+    """Whether rounding alone would keep the error above `tol` in the dtype of `x`.
+
+    `reach` is only asked for where there is a wider dtype: a GPU would have to be waited for.
+    """
+    return can_widen(x) and rounding_error(reach(), epsilon, x.dtype) > tol
 
 
 def products_fit_single(reach: float, epsilon: float, tol: float) -> bool:

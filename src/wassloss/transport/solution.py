@@ -82,8 +82,6 @@ class Solution:
     exact_plan: Plan | None = None
     # f and g in the wider dtype they were found in: a plan feels what they lose by rounding.
     finest: tuple[Tensor, Tensor] | None = None
-    # All of it in a wider dtype, where this one cannot divide by epsilon or gamma.
-    wide: Solution | None = None
 
     @classmethod
     def exact(
@@ -122,8 +120,6 @@ class Solution:
 
     def gradient(self, side: int = 0) -> Tensor:
         """Derivative of the value in the prediction (side 0) or the target's weights (side 1)."""
-        if self.wide is not None:
-            return self.wide.gradient(side).to(self.f.dtype)
         if side == 1 and self.problem.objective.free_target:
             return self._gradient_in_free_target()
         log_mass, potential, other = self._side(side)
@@ -132,8 +128,6 @@ class Solution:
 
     def log_gradient(self) -> Tensor:
         """Derivative of the value in the log of the prediction, `(batch, labels)`."""
-        if self.wide is not None:
-            return self.wide.log_gradient().to(self.f.dtype)
         log_mass, potential, other = self._side(0)
         return self.problem.objective.log_gradient(log_mass, potential, other, 0)
 

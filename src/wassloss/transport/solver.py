@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.objective import Objective
-from wassloss.transport.precision import can_widen, default_tolerance, rounding_error
+from wassloss.transport.precision import can_widen, default_tolerance, needs_double
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -153,11 +153,10 @@ class IterativeSolver(Solver):
     def answer(self, problem: Problem, start: Tensor | None) -> Solution:
         tol = default_tolerance(problem.dtype) if self.tol is None else self.tol
         solver, given = replace(self, tol=tol), self.with_costs(problem)
-        widens, epsilon = can_widen(problem.log_h), problem.objective.epsilon
-        rounding = rounding_error(given.reach(), epsilon, problem.dtype) if widens else 0.0
-        if rounding <= solver.tolerance(given):
+        log_h, epsilon, needed = problem.log_h, problem.objective.epsilon, solver.tolerance(given)
+        if not needs_double(log_h, given.reach, epsilon, needed):
             solution = solver.solve(given, start)
-            if not (widens and _left_the_range(solution)):
+            if not (can_widen(log_h) and _left_the_range(solution)):
                 return solution.to(problem)
         wide = problem.to(torch.float64)  # and its costs as the metric has them
         return solver.solve(self.with_costs(wide), start).to(problem)

@@ -14,6 +14,7 @@ from copy import copy
 import torch
 from torch import Tensor
 
+from wassloss import _checks
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import Products
 from wassloss.transport.precision import LEAST_LOG_MASS
@@ -240,7 +241,7 @@ def repeated(steps: LogIterations, count: int) -> Callable[[], None]:
     def step() -> None:
         steps.step(count)
 
-    if steps.error.device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+    if steps.error.device.type != "cuda" or not _checks.can_read_values():
         return step
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(steps.error.device)
     stream.wait_stream(torch.cuda.current_stream(steps.error.device))

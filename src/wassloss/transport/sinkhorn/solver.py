@@ -98,22 +98,20 @@ class ProductSolver(IterativeSolver):
             if isinstance(cut, Products):
                 conditions = Conditions.of(problem, cut)
                 with suppress(CutTooShortError):
-                    found = self._iterate(problem, conditions, start, tol, budget)
+                    iterated = self._iterate(conditions, start, tol, budget)
+                    found = conclude(problem, conditions, *iterated, tol)
                     bound = cut.neglected(conditions.log_u(found.f), conditions.log_v(found.g))
                     error = found.error + bound
                     if ((bound <= 0.1 * tol) & ((error <= tol) == found.converged)).all():
                         return replace(found, error=error)
-        return self._iterate(problem, Conditions.of(problem, sums), start, tol, budget)
+        conditions = Conditions.of(problem, sums)
+        return conclude(problem, conditions, *self._iterate(conditions, start, tol, budget), tol)
 
     @abstractmethod
     def _iterate(
-        self,
-        problem: Problem,
-        conditions: Conditions,
-        start: Tensor | None,
-        tol: float,
-        budget: int,
-    ) -> Solution: ...
+        self, conditions: Conditions, start: Tensor | None, tol: float, budget: int
+    ) -> tuple[Tensor, Tensor]:
+        """The target's potentials, and the iterations each example took."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +124,8 @@ class Sinkhorn(ProductSolver):
     """
 
     def _iterate(
-        self,
-        problem: Problem,
-        conditions: Conditions,
-        start: Tensor | None,
-        tol: float,
-        budget: int,
-    ) -> Solution:
+        self, conditions: Conditions, start: Tensor | None, tol: float, budget: int
+    ) -> tuple[Tensor, Tensor]:
         g = conditions.initial_potential(start)
         pace, found = PACE.get(g.device.type, PACE["cpu"]), ConvergedExamples(g)
         iteration, replay = 0, None
@@ -149,7 +142,7 @@ class Sinkhorn(ProductSolver):
             iteration += stride
             found.look(steps, iteration, tol, last=iteration == budget)
             if found.share == 1 or iteration == budget:
-                return conclude(problem, conditions, *found.of_all(), tol)
+                return found.of_all()
             if isinstance(steps, ScalingIterations) and iteration >= pace.opening:
                 steps = steps.onward()
             if isinstance(steps, LogIterations):
@@ -225,14 +218,9 @@ class Symmetric(ProductSolver):
         return square and problem.objective.balanced and not problem.objective.exact
 
     def _iterate(
-        self,
-        problem: Problem,
-        conditions: Conditions,
-        start: Tensor | None,
-        tol: float,
-        budget: int,
-    ) -> Solution:
-        """Solve; the target's masses are taken to be the prediction's, label by label."""
+        self, conditions: Conditions, start: Tensor | None, tol: float, budget: int
+    ) -> tuple[Tensor, Tensor]:
+        # The target's masses are taken to be the prediction's, label by label.
         log_h, mass = conditions.log_h, conditions.log_h.exp()
         total, least = mass.sum(1), LEAST_LOG_SCALING[log_h.dtype]
         log_u = 0.5 * log_h
@@ -248,4 +236,4 @@ class Symmetric(ProductSolver):
                     break
             log_u = (0.5 * (log_u + log_h - sums)).clamp_(min=least)
             sums = conditions.sums.log_sum(log_u, over_labels=False)
-        return conclude(problem, conditions, conditions.potential(log_u), n_iterations, tol)
+        return conditions.potential(log_u), n_iterations

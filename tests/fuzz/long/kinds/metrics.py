@@ -43,11 +43,6 @@ def metrics(rng: Generator) -> Tally:
     checks: dict[str, tuple[Array, Array, Array | float]] = {
         "distances": (as_array(metric.distance()), distance, far),
         "distance columns": (as_array(metric.distance_columns(one)), distance.T[one], far),
-        "distances between": (
-            as_array(metric.distance_between(one, other)),
-            distance[one, other],
-            far,
-        ),
         "costs": (full, cost, np.where(sure, dear, 1.0)),
         "largest cost": (
             np.array(metric.max_cost()),
@@ -56,7 +51,6 @@ def metrics(rng: Generator) -> Tally:
         ),
         "cost columns": (as_array(metric.cost_columns(one)), full.T[one], near),
         "costs between": (as_array(metric.cost_between(one, other)), full[one, other], near),
-        "costs among": (as_array(metric.costs_among(one)), full[np.ix_(one, one)], near),
         "tabulated": (as_array(kept.cost_columns(one)), full.T[one], near),
     }
     for what, (found, expected, allowed) in checks.items():

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._files import read_npz
+from wassloss.ground import Cost, Matrix, Tree
 from wassloss.ground._cost import CostKeywords
-from wassloss.ground.matrix import Cost, Matrix
-from wassloss.ground.tree import Tree
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,12 +35,8 @@ def tree_from_file(
     """A taxonomy from a CSV file with columns ``name``, ``parent`` and perhaps ``length``.
 
     A node whose parent is empty is a root; if there are several, they share one above them. Parents
-    need no line of their own.
-
-    Args:
-        path: the file.
-        labels: which nodes are labels, in which order; by default the leaves, in the file's order.
-        **cost: ``power`` and ``scale``.
+    need no line of their own. ``labels`` says which nodes are labels, in which order; by default
+    the leaves, in the file's order.
     """
     file = os.fspath(path)
     header, rows = _csv(path)
@@ -80,13 +75,8 @@ def table_from_file(
 
     A .npz file holds ``distance`` or ``cost``, and perhaps ``labels``. A CSV file has the labels in
     its first line, then a line of numbers for each label, which may begin with the label's name. Of
-    costs, a line is for what was predicted, a column for the truth.
-
-    Args:
-        kind: what to build.
-        path: the file.
-        labels: which labels, in which order, if the file names its own; else their names.
-        **cost: ``power`` and ``scale``.
+    costs, a line is for what was predicted, a column for the truth. ``labels`` says which labels,
+    in which order, if the file names its own, and else what they are called.
     """
     where, own = Path(path), None
     if where.suffix == ".npy":
