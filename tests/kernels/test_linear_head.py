@@ -72,11 +72,11 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from wassloss.kernels.triton.linear_head import _tile, gradient_kernel, sums_kernel
+from wassloss.kernels.triton.linear_head import gradient_kernel, sums_kernel, tile
 
 def compile(kernel, kind, **more):
     costs = dict(KIND=kind, POWER=1, FEATURES=32, ALIGNED=4, PRECISION="tf32", CAPPED=True)
-    rows, columns, warps = _tile(kind)
+    rows, columns, warps = tile(kind)
     names, constants = kernel.arg_names, costs | dict(ROWS=rows, COLUMNS=columns) | more
     types = dict.fromkeys(names, "fp32") | dict.fromkeys(["tokens", "words", "width"], "i32")
     types |= dict.fromkeys(["found", "own", "own_squares", "squares", "terms"], "*fp32")
