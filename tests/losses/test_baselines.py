@@ -337,8 +337,8 @@ def test_a_label_that_is_ruled_out_costs_nothing_unless_it_is_true() -> None:
             r"logits must have shape \(batch, 3, …\)",
         ),
         (
-            lambda: WassersteinDiceLoss(PIXELS)(torch.zeros(1, 3, 2), torch.zeros(1, 2)),
-            r"target must be class ids of shape \(1, 2\), got torch.float32",
+            lambda: WassersteinDiceLoss(PIXELS)(torch.zeros(1, 3, 2), torch.tensor([0])),
+            r"target must be class ids of shape \(1, 2\), got integers of shape \(1,\)",
         ),
         (
             lambda: WassersteinDiceLoss(PIXELS)(torch.zeros(1, 3, 2), torch.tensor([[0, 3]])),
@@ -349,6 +349,11 @@ def test_a_label_that_is_ruled_out_costs_nothing_unless_it_is_true() -> None:
 def test_bad_input_is_named(make, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_pixels_have_class_ids_only() -> None:
+    with pytest.raises(TypeError, match=r"target must be integer class ids, got torch.float32"):
+        WassersteinDiceLoss(PIXELS)(torch.zeros(1, 3, 2), torch.zeros(1, 2))
 
 
 def test_half_precision_and_autocast_compute_in_single_precision() -> None:
