@@ -28,7 +28,7 @@ import wassloss as wl
 FEATURES = 4096
 WORDS = (32_000, 128_256)
 TOKENS = (1024, 2048, 4096, 8192, 16_384)
-CHECKED = (1024, 16_384)  # tokens of the runs that errors are taken from
+CHECKED = (1024, 4096, 16_384)  # tokens of the runs that errors are taken from
 REPEATS = 9
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 

@@ -21,8 +21,7 @@ from experiments.lab.sparse import as_sparse
 from wassloss import SparseTarget
 from wassloss.data import Dataset, clipart, read_word_vectors
 from wassloss.ground import Embedding, GroundMetric
-from wassloss.losses.baselines import NearestCostRegression
-from wassloss.scores import top_k_cost
+from wassloss.scores import NearestCostRegression, top_k_cost
 
 VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
 SPLIT_SEED = 0

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from experiments.lab.labelled import LabelledSet
 from experiments.lab.many import train_many
+from experiments.lab.weighted_sum import WeightedSum
 from wassloss import SparseTarget
 from wassloss.ground import GroundMetric
 from wassloss.losses import NearestWassersteinLoss, RelaxedWassersteinLoss, WassersteinLoss
@@ -25,7 +26,6 @@ from wassloss.losses.baselines import (
     KLLoss,
     PerExampleLoss,
     SquaredEMDLoss,
-    WeightedSum,
 )
 from wassloss.models import LinearSoftmax
 from wassloss.scores import accuracy, ranking_auc, top_k_cost

@@ -34,18 +34,18 @@ NAMES = {
     """,
     "wassloss.losses.baselines": """
         CORALLoss CORNLoss CumulativeJensenShannonLoss ExpectedCostLoss
-        HierarchicalCrossEntropyLoss KLLoss NearestCostRegression PerExampleLoss PoissonLoss
-        QuadraticFormLoss SoftLabelLoss SquaredEMDLoss WassersteinDiceLoss WeightedKappaLoss
-        WeightedSum
+        HierarchicalCrossEntropyLoss KLLoss PerExampleLoss PoissonLoss QuadraticFormLoss
+        SoftLabelLoss SquaredEMDLoss WassersteinDiceLoss WeightedKappaLoss
     """,
     "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",
     "wassloss.runs": "Settings TrainedRun fit load",
     "wassloss.scores": """
-        accuracy average_mae brier_score canberra chebyshev clark cosine distance_at_k
-        expected_calibration_error intersection kl_divergence least_cost_label least_cost_labels
-        maximum_mae mean_absolute_error mean_wasserstein mistake_severity negative_log_likelihood
-        off_by_one_accuracy paired_difference precision_at_k quadratic_weighted_kappa
-        ranked_probability_score ranking_auc recall_at_k top_k_cost top_labels
+        NearestCostRegression accuracy average_mae brier_score canberra chebyshev clark cosine
+        distance_at_k expected_calibration_error intersection kl_divergence least_cost_label
+        least_cost_labels maximum_mae mean_absolute_error mean_wasserstein mistake_severity
+        negative_log_likelihood off_by_one_accuracy paired_difference precision_at_k
+        quadratic_weighted_kappa ranked_probability_score ranking_auc recall_at_k top_k_cost
+        top_labels
     """,
     "wassloss.scores.accumulators": "Accumulator RankingAUC",
     "wassloss.training": """

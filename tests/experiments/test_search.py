@@ -22,8 +22,7 @@ from experiments.lab.labelled import RIDGES, load_labelled
 from experiments.lab.search import Candidate, choose, difference, front
 from experiments.lab.trials import Scores, Trial, train_model, train_trials
 from tests.experiments.tiny import SETTINGS
-from wassloss.losses.baselines import NearestCostRegression
-from wassloss.scores import top_k_cost
+from wassloss.scores import NearestCostRegression, top_k_cost
 
 
 def candidate(cost: float, auc: float) -> Candidate:

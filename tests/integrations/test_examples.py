@@ -67,6 +67,13 @@ def test_numbers_with_trainer(example, tmp_path: Path) -> None:
     assert after < 0.2 * before
 
 
+def test_a_head_without_logits_with_trainer(example, tmp_path: Path) -> None:
+    before, after = example("head_trainer", "transformers", "accelerate").main(
+        str(tmp_path), epochs=20
+    )
+    assert after < 0.2 * before
+
+
 def test_numbers_with_trl(example, tmp_path: Path) -> None:
     before, after = example("numbers_trl", "trl").main(str(tmp_path), epochs=20)
     assert after < 0.2 * before

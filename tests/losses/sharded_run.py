@@ -3,6 +3,7 @@
 import torch
 import torch.distributed as dist
 import torch.distributed.fsdp
+import torch.distributed.tensor
 
 import wassloss as wl
 from tests.losses.test_linear_head import (
@@ -67,11 +68,38 @@ def half_of_the_words() -> None:
         raise SystemExit("a whole weight was taken for a part")
 
 
+def rows_of_a_distributed_weight() -> None:
+    """Tensor parallelism keeps the weight as a DTensor, of which each process passes its part."""
+    hidden, weight, bias, target = problem()
+    metric = metrics()["line"]
+    loss = composed(metric, hidden, weight, bias, target)
+    expected = with_gradients(loss, [hidden, weight, bias])
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    rows, places = (
+        dist.tensor.distribute_tensor(x.detach(), mesh, [dist.tensor.Shard(0)]).requires_grad_()
+        for x in (weight, bias)
+    )
+    loss_fn = wl.LinearWassersteinLoss(metric, process_group=mesh.get_group())
+    try:
+        loss_fn(hidden, rows, target)
+    except TypeError as error:
+        if "pass weight.to_local() and process_group=mesh.get_group()" not in str(error):
+            raise
+    else:
+        raise SystemExit("a DTensor was taken for a plain tensor")
+    value = loss_fn(hidden, rows.to_local(), target, places.to_local())
+    value.backward()
+    found = [value.detach(), hidden.grad, rows.grad.full_tensor(), places.grad.full_tensor()]
+    torch.testing.assert_close(found, expected)
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group("gloo")
     half_of_the_words()
+    if hasattr(dist, "tensor"):  # public since torch 2.5
+        rows_of_a_distributed_weight()
     if hasattr(torch.distributed.fsdp, "fully_shard"):
         whole_words_sharded_parameters()
     dist.destroy_process_group()

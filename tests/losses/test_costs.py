@@ -15,7 +15,8 @@ from tests.losses.test_gradients import ANY, check_gradient, measures, within_ma
 from tests.oracles import INF, algorithm_one, convex, linear_program
 from wassloss.ground import Cost
 from wassloss.kernels import launch
-from wassloss.losses.baselines import ExpectedCostLoss, NearestCostRegression
+from wassloss.losses.baselines import ExpectedCostLoss
+from wassloss.scores import NearestCostRegression
 from wassloss.transport import Newton, Sinkhorn
 from wassloss.transport.closed_forms import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 import wassloss as wl
 from tests.generators import random_metric
-from wassloss.losses import head_chunks
+from wassloss.losses import head_chunks, modules
 
 TOKENS, FEATURES, WORDS = 11, 6, 37
 F32, F64 = torch.float32, torch.float64
@@ -119,6 +121,44 @@ def test_chunks_of_any_size():
         results.append(with_gradients(loss, given[:3]))
     torch.testing.assert_close(results[1], results[0])
     torch.testing.assert_close(results[2], results[0])
+
+
+class LargestStorage(TorchDispatchMode):
+    """Notes the most bytes that any result of an operation has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        tensors = [x for x in tree_leaves(found) if isinstance(x, Tensor)]
+        self.bytes = max([self.bytes, *[x.untyped_storage().nbytes() for x in tensors]])
+        return found
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("name", ["line", "vectors", "subset"])
+def test_logits_of_all_tokens_never_exist(name, reduction, monkeypatch):
+    monkeypatch.setattr(modules, "LARGEST_TABLE", 0)  # costs on demand
+    tokens, words = 1500, 500
+    metric = {
+        "line": lambda: wl.ground.Ordinal(words),
+        "vectors": lambda: wl.ground.Embedding(torch.randn(words, 300)),
+        "subset": lambda: wl.ground.Subset(wl.ground.Ordinal(9), range(9), words, far=9.0),
+    }[name]()
+    inputs = [torch.randn(n, 8, requires_grad=True) for n in (tokens, words)]
+    target = torch.randint(words, (tokens,))
+    loss_fn = wl.LinearWassersteinLoss(metric, reduction=reduction, chunk_bytes=50 * words * 28)
+    with LargestStorage() as largest:
+        value = loss_fn(*inputs, target)
+        value.sum().backward()
+    assert largest.bytes < tokens * words * 4 / 2
+    expected = composed(metric, *inputs, None, target, reduction=reduction)
+    torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-4)
+    found = [x.grad for x in inputs]
+    gradients = torch.autograd.grad(expected.sum(), inputs)
+    torch.testing.assert_close(found, list(gradients), rtol=1e-3, atol=1e-4)
 
 
 def test_cross_entropy_is_a_special_case():

@@ -1,6 +1,8 @@
 """Which tokens are numbers, in the spellings of real tokenizers."""
 
 import math
+import re
+from typing import Any
 
 import pytest
 import torch
@@ -55,16 +57,42 @@ def test_tokens_may_be_bytes() -> None:
     assert found.values.tolist() == [7, 12]
 
 
-def test_digits_only_leave_out_what_has_more_than_a_digit() -> None:
-    vocabulary = {t: i for i, t in enumerate(["1", "Ġ2", "12", "-3", ".4", "<0x35>", "a"])}
-    assert number_tokens(vocabulary, digits_only=True).values.tolist() == [1, 2, 5]
-
-
 def test_a_tokenizer_and_its_values_are_the_same() -> None:
     by_text = number_tokens(Tokenizer("a", "10", "b", "Ġ3"))
     by_value = number_tokens(torch.tensor([math.nan, 10.0, math.nan, 3.0]))
     assert by_text.ids.tolist() == by_value.ids.tolist() == [1, 3]
     assert by_text.values.tolist() == by_value.values.tolist() == [10, 3]
+
+
+CORPUS = [f"{a} + {b} = {a + b}, or -{b}.{a:02} of 0.5" for a in range(100) for b in range(9)]
+
+
+def trained(kind: str) -> Any:
+    """A tokenizer as the library `tokenizers` trains it on the corpus."""
+    library = pytest.importorskip("tokenizers")
+    words, unknown = library.pre_tokenizers, {"special_tokens": ["?"]}
+    model, before, keywords = {
+        "Bpe": (library.models.BPE(), words.ByteLevel(add_prefix_space=False), {}),
+        "WordPiece": (library.models.WordPiece(unk_token="?"), words.Whitespace(), unknown),
+        "Unigram": (library.models.Unigram(), words.Metaspace(), {**unknown, "unk_token": "?"}),
+    }[kind]
+    tokenizer, trainer = library.Tokenizer(model), getattr(library.trainers, f"{kind}Trainer")
+    tokenizer.pre_tokenizer = before
+    tokenizer.train_from_iterator(CORPUS, trainer(vocab_size=300, show_progress=False, **keywords))
+    return tokenizer
+
+
+@pytest.mark.parametrize("kind", ["Bpe", "WordPiece", "Unigram"])
+def test_numbers_of_trained_tokenizers(kind: str) -> None:
+    tokenizer = trained(kind)
+    found = number_tokens(tokenizer)
+    values = dict(zip(found.ids.tolist(), found.values.tolist(), strict=True))
+    texts = {i: token.lstrip("Ġ▁#") for token, i in tokenizer.get_vocab().items()}
+    numbers = {i: float(text) for i, text in texts.items() if re.search("[0-9]", text)}
+    assert values == pytest.approx(numbers)
+    assert {7.0, 42.0} <= set(values.values())
+    ids = tokenizer.encode("7 + 42 = 49, or").ids
+    assert "".join(texts[i] for i in ids if i in values) == "74249"
 
 
 TOKENS = ("banana", *map(str, range(10)), ".", "Ġ7", "-4", "23", "456", "1.25")

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from experiments.lab.networks.tasks import Kind, Target, Task
 from experiments.lab.sparse import as_dense
+from experiments.lab.weighted_sum import WeightedSum
 from wassloss.ground import Tree
 from wassloss.losses import NearestWassersteinLoss, WassersteinLoss
 from wassloss.losses.baselines import (
@@ -22,7 +23,6 @@ from wassloss.losses.baselines import (
     HierarchicalCrossEntropyLoss,
     KLLoss,
     SquaredEMDLoss,
-    WeightedSum,
 )
 
 Strengths = Mapping[str, float]

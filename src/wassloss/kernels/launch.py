@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ MOST_UNROLLED = 12
 # few examples that multiprocessors have room for them.
 MOST_LABELS_OF_A_WARP, MOST_LABELS_OF_EIGHT_WARPS = 4096, 32768
 MOST_EXAMPLES_OF_MANY_WARPS = 256
+LARGEST_TILE = 2048  # labels that a program of the closed form holds at a time
 
 
 def numba_available() -> bool:
@@ -43,11 +45,6 @@ def as_array(x: Tensor) -> Any:
     return x.detach().contiguous().numpy()
 
 
-def padded_support(size: int) -> int:
-    """The support that tiles have room for: a power of two."""
-    return max(2, 1 << (size - 1).bit_length())
-
-
 def shape_of_program(
     batch: int, labels: int, support: int, dtype: torch.dtype
 ) -> tuple[int, int, bool]:
@@ -63,3 +60,19 @@ def shape_of_program(
     # Several labels per thread hide latencies, as long as their sums leave registers for them.
     labels_per_thread = 4 if single and support <= 8 else 1
     return 32 * warps * labels_per_thread, warps, True
+
+
+def solver_constants(
+    cost: Tensor, strides: tuple[int, ...], support: int, batch: int, dtype: torch.dtype
+) -> dict[str, Any]:
+    """What kernels that solve are compiled for; the first of the strides is that of the labels."""
+    tile, warps, unrolled = shape_of_program(batch, strides[0], support, dtype)
+    return {
+        "N": support,
+        "S": max(2, 1 << (support - 1).bit_length()),  # tiles have room for a power of two
+        "TILE": tile,
+        "ALIGNED": math.gcd(*strides, 16 // cost.element_size()),  # numbers loaded at once
+        "UNROLLED": unrolled,
+        "num_warps": warps,
+        "enable_fp_fusion": True,
+    }

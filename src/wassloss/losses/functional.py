@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -122,10 +123,10 @@ class PerExample(NamedTuple):
 
     values: Tensor  # (batch,); 0 where an example does not count
     shape: torch.Size  # what they are returned as: the logits' shape without labels
-    target: SparseTarget | ReadTarget  # what they were computed from
-    counts: Tensor | None  # (batch,), which examples count; None where all do
+    counts: Tensor | None = None  # (batch,), which examples count; None where all do
     # Where autograd does not know the gradient yet: `x`, and that of each value in its row of `x`.
     slope: tuple[Tensor, Tensor] | None = None
+    target: SparseTarget | ReadTarget | None = None  # for class weights
 
     def differentiable(self) -> Tensor:
         """`values` with their gradient, in their shape."""
@@ -135,11 +136,40 @@ class PerExample(NamedTuple):
         # Even a view that changes nothing takes part in the backward pass.
         return values if values.shape == self.shape else values.reshape(self.shape)
 
-    def reduced(self, mean: bool) -> Tensor:
-        """The mean or sum of the differentiable values, all counted equally."""
+    def reduced(self, reduction: str, share: Tensor | None = None) -> Tensor:
+        """Differentiable values, multiplied by shares of their shape, or their mean or sum.
+
+        The mean is weighted, as in `CrossEntropyLoss`. Values that do not count are 0.
+        """
+        if reduction == "none":
+            values = self.differentiable()
+            return values if share is None else share * values
+        if share is None and (reduction == "sum" or self.counts is None):
+            return self._mean_or_sum(reduction == "mean")
+        total = (share * self.differentiable()).sum() if share is not None else self._mean_or_sum()
+        return quotient(total, self.total_share(share)) if reduction == "mean" else total
+
+    def total_share(self, share: Tensor | None) -> Tensor:
+        """The sum of the shares of the examples that count."""
+        counts = None if self.counts is None else self.counts.reshape(self.shape)
+        if share is None:
+            every = self.values.new_full((), len(self.values))
+            return every if counts is None else counts.sum()
+        return share.sum() if counts is None else (share * counts).sum()
+
+    def _mean_or_sum(self, mean: bool = False) -> Tensor:
         if self.slope is None:
             return self.values.mean() if mean else self.values.sum()
         return reduced_with_fused_gradient(self.values, *self.slope, mean)
+
+
+def quotient(total: Tensor, share: Tensor) -> Tensor:
+    """`total / share`: NaN where nothing counts, as in `CrossEntropyLoss`, but without a gradient.
+
+    One batch of ignored labels would otherwise turn every weight of a model into NaN.
+    """
+    some = share != 0
+    return torch.where(some, total / torch.where(some, share, 1), math.nan)
 
 
 def loss_of_logits(
@@ -174,23 +204,16 @@ def loss_of_logits(
         value = value + spec.kl_weight * divergence(_softened(sparse, spec), log_h)
     elif spec.kl_weight:
         value = value + spec.kl_weight * divergence_at(sparse, log_h)
-    return PerExample(_ignoring(value, counts), shape, sparse, counts)
+    return PerExample(_ignoring(value, counts), shape, counts, target=sparse)
 
 
 def _with_softened_kl(
     found: PerExample, rows: Tensor, target: ReadTarget, spec: LossSpec
 ) -> PerExample:
     """Add KL on softened labels to what a compiled pass found without it."""
-    indices, weights = target
-    if weights is None:
-        indices = indices.clamp(0, spec.metric.size - 1).unsqueeze(1)
-        read = SparseTarget(indices, torch.ones_like(indices, dtype=rows.dtype))
-    else:
-        read = SparseTarget(indices.masked_fill(weights == 0, 0), weights.to(rows.dtype))
-        read = read.normalized() if spec.normalize_target else read
-    if found.counts is not None:
-        rows = rows.masked_fill(~found.counts.unsqueeze(1), 0.0)
-    kl = _ignoring(divergence(_softened(read, spec), rows.log_softmax(1)), found.counts)
+    rows, read, counts = _checked("logits", rows, target, spec)
+    read = read.normalized() if spec.normalize_target else read
+    kl = _ignoring(divergence(_softened(read, spec), rows.log_softmax(1)), counts)
     values = found._replace(shape=found.values.shape).differentiable() + spec.kl_weight * kl
     return found._replace(values=values, slope=None)
 
@@ -214,7 +237,7 @@ def _from_fused(
         slope = rows, fused.gradient
     some_ignored = worst == IGNORED and target.weights is None
     counts = fused.status != IGNORED if some_ignored else None
-    return PerExample(fused.value, shape, target, counts, slope)
+    return PerExample(fused.value, shape, counts, slope, target)
 
 
 def relaxed_loss(
@@ -229,7 +252,7 @@ def relaxed_loss(
     if spec.kl_weight:
         excess = rows.exp().sum(1) - read.weights.sum(1)
         value = value + spec.kl_weight * (divergence_at(read, rows) + excess)
-    return PerExample(_ignoring(value, counts), shape, read, counts)
+    return PerExample(_ignoring(value, counts), shape, counts, target=read)
 
 
 def _read_masses(h: Tensor, y: Target, spec: LossSpec) -> tuple[Tensor, SparseTarget]:

@@ -267,45 +267,55 @@ class TritonKernels(_Kernels):
         return spec.objective.balanced and not spec.objective.exact
 
     def class_ids(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
-        from wassloss.kernels.triton.loss import loss_of_class_ids
+        from wassloss.kernels.triton.loss import class_id_kernel
 
-        return FusedResult(
-            *loss_of_class_ids(
-                *(batch.logits, batch.indices, cost),
-                tabulated=tabulated,
-                epsilon=self.entropy_of_one_label(),
-                ignore_index=self.spec.ignore_index,
-                **self._shared(batch),
+        x, spec, (count, labels) = batch.logits, self.spec, batch.logits.shape
+        tile = min(launch.LARGEST_TILE, max(32, 1 << (labels - 1).bit_length()))
+        found, tally = self._room(x)
+        with torch.cuda.device_of(x):
+            class_id_kernel[(count,)](
+                *(cost, batch.indices, x, *found[:3], tally),
+                *(labels, cost.stride(0), spec.ignore_index),
+                *(self.entropy_of_one_label(), self._kl_weight(), lowest_log_mass(x.dtype)),
+                TILE=tile,
+                TABLE=tabulated,
+                TALLY=tally is not found.status,
+                num_warps=4 if tile <= 1024 else 8,
             )
-        )
+        return found
 
     def sparse(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
-        from wassloss.kernels.triton.loss import loss_of_sparse
+        from wassloss.kernels.triton.loss import sparse_kernel
 
-        spec = self.spec
-        return FusedResult(
-            *loss_of_sparse(
-                *(batch.logits, batch.indices, cast(Tensor, batch.weights), cost),
-                tabulated=tabulated,
-                epsilon=spec.objective.epsilon,
-                product=spec.objective.regularizer is Regularizer.PRODUCT,
-                tol=batch.tol,
-                budget=self.budget(),
-                fixed=spec.options.scaling_iterations is not None,
-                least=smallest_mass(batch.logits.dtype),
-                normalize=spec.normalize_target,
-                mass_tolerance=batch.mass_tolerance,
-                **self._shared(batch),
+        x, spec, (count, labels) = batch.logits, self.spec, batch.logits.shape
+        support, row = batch.indices.shape[1], cost.stride(0)
+        strides = labels, row, 0 if tabulated else support * row
+        found, tally = self._room(x)
+        with torch.cuda.device_of(x):
+            sparse_kernel[(count,)](
+                *(cost, batch.indices, batch.weights, x, *found[:3], tally),
+                *(*strides, self.budget(), spec.objective.epsilon, batch.tol),
+                *(self._kl_weight(), lowest_log_mass(x.dtype), smallest_mass(x.dtype)),
+                batch.mass_tolerance,
+                TABLE=tabulated,
+                PRODUCT=spec.objective.regularizer is Regularizer.PRODUCT,
+                TALLY=tally is not found.status,
+                NORMALIZE=spec.normalize_target,
+                FIXED=spec.options.scaling_iterations is not None,
+                **launch.solver_constants(cost, strides, support, count, x.dtype),
             )
-        )
+        return found
 
-    def _shared(self, batch: Batch) -> dict[str, Any]:
-        return {
-            # KL on softened labels is added by `losses.functional`.
-            "kl_weight": 0.0 if self.spec.softening else self.spec.kl_weight,
-            "lowest": lowest_log_mass(batch.logits.dtype),
-            "unsolved": None if _checks.can_read_values() else self.unsolved,
-        }
+    def _kl_weight(self) -> float:
+        """KL on softened labels is added by `losses.functional`."""
+        return 0.0 if self.spec.softening else self.spec.kl_weight
+
+    def _room(self, x: Tensor) -> tuple[FusedResult, Tensor]:
+        """Room for the results, and the count to add to: the status stands for one not used."""
+        status = x.new_empty(len(x), dtype=torch.uint8)
+        found = FusedResult(x.new_empty(len(x)), torch.empty_like(x), status)
+        unused = self.unsolved is None or _checks.can_read_values()
+        return found, status if unused else cast(Tensor, self.unsolved)
 
 
 @cache

@@ -16,6 +16,7 @@ With one true label κ the loss, and its gradient in a logit, are closed forms:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -289,29 +290,57 @@ class _TritonPasses(_Passes):
         norms = self.others is not None and self.kind == "vectors"
         self.squares = torch.linalg.vector_norm(self.others, dim=1).square() if norms else None
         self.bytes_per_logit = hidden.element_size() + (4 if self.kind == "rows" else 0)
+        self.rows, self.columns, self.warps = linear_head.tile(self.kind)
 
     def sums(self, logits: Tensor, ids: Tensor) -> Tensor:
-        found: Tensor = self.kernels.sums(*self._given(logits, ids))
+        tokens, words = logits.shape
+        tiles = self.kernels.TILES
+        parts = max(1, -(-words // (tiles * self.columns)))  # one of nothing, without words
+        found = logits.new_empty(4, parts, tokens, dtype=torch.float32)
+        with torch.cuda.device_of(logits):
+            self.kernels.sums_kernel[(-(-tokens // self.rows), parts)](
+                *(logits, ids - self.words.start, found, tokens, words, self.head.softcap),
+                **self._constants(logits, ids),
+                TILES=tiles,
+            )
         return found
 
     def to_gradient(self, logits: Tensor, ids: Tensor, terms: Tensor) -> None:
-        spec, lowest = self.head.spec, lowest_log_mass(terms.dtype)
-        strengths = spec.transport_weight, self.head.entropy, spec.kl_weight
-        self.kernels.gradient_(*self._given(logits, ids), terms, *strengths, lowest)
+        (tokens, words), spec = logits.shape, self.head.spec
+        grid = -(-tokens // self.rows), max(1, -(-words // self.columns))
+        with torch.cuda.device_of(logits):
+            self.kernels.gradient_kernel[grid](
+                *(logits, ids - self.words.start, terms, tokens, words, self.head.softcap),
+                *(spec.transport_weight, self.head.entropy, spec.kl_weight),
+                lowest_log_mass(terms.dtype),
+                **self._constants(logits, ids),
+            )
 
-    def _given(self, logits: Tensor, ids: Tensor) -> tuple[Any, ...]:
-        own = self.own(ids).float()
+    def _constants(self, logits: Tensor, ids: Tensor) -> dict[str, Any]:
+        """What both kernels are given of costs and tiles."""
+        power, own = self.head.spec.metric.power, self.own(ids).float()
         own = own[:, self.words] if self.kind == "rows" else own
-        costs = {
-            "kind": self.kind,
+        width = own.stride(0)
+        unused = logits  # something must be passed
+        return {
             "own": own,
-            "others": self.others,
-            "own_squares": None if self.squares is None else own.square().sum(1),
-            "squares": self.squares,
-            "power": self.head.spec.metric.power,
-            "scale": self.head.spec.metric.scale,
+            "others": unused if self.others is None else self.others,
+            "own_squares": unused if self.squares is None else own.square().sum(1),
+            "squares": unused if self.squares is None else self.squares,
+            "width": width,
+            "power": power,
+            "per_scale": 1 / self.head.spec.metric.scale,
+            "ROWS": self.rows,
+            "COLUMNS": self.columns,
+            "CAPPED": self.head.softcap > 0,
+            "KIND": self.kind,
+            "POWER": int(power) if power in (1, 2) else -1,
+            "FEATURES": self.kernels.FEATURES,
+            "ALIGNED": math.gcd(width, 4),  # floats that are loaded at once
+            # Half-precision logits have fewer digits than tf32.
+            "PRECISION": "tf32x3" if logits.dtype == torch.float32 else "tf32",
+            "num_warps": self.warps,
         }
-        return logits, ids - self.words.start, costs, self.head.softcap
 
 
 def _cost_source(metric: GroundMetric) -> tuple[str, Callable[[Tensor], Tensor], Tensor | None]:

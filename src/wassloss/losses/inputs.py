@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_device, check_weights, first_row, to_floats, traceable
+from wassloss.targets import Target, is_class_ids
 
 
 def _invalid_logits(x: Tensor, name: str) -> Tensor:
@@ -44,6 +45,13 @@ def check_log_masses(log_h: Tensor, name: str) -> None:
             f"{name} must be the log of a mass that {log_h.dtype} can hold, got "
             f"{log_h[row].max().item():g} in example {row}"
         )
+
+
+def check_class_ids(target: Target, advice: str = "") -> None:
+    """Only the kind of a target; values are checked when it is read."""
+    if not is_class_ids(target):
+        got = getattr(target, "dtype", type(target).__name__)
+        raise TypeError(f"target must be integer class ids, got {got}{advice}")
 
 
 def mass_tolerance(*given: torch.dtype) -> float:

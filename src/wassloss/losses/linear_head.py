@@ -15,12 +15,13 @@ from wassloss._checks import check_count, check_device, check_number
 from wassloss.ground import GroundMetric
 from wassloss.losses.functional import PerExample
 from wassloss.losses.head_chunks import Head, LinearHead, numbered, wide_dtype
-from wassloss.losses.modules import EPSILON, KL_WEIGHT, _total_share, _TransportLoss
+from wassloss.losses.inputs import check_class_ids
+from wassloss.losses.modules import EPSILON, KL_WEIGHT, TransportLoss, arguments
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import is_class_ids, read_form
+from wassloss.targets import read_form
 
 
-class LinearWassersteinLoss(_TransportLoss):
+class LinearWassersteinLoss(TransportLoss):
     r"""`WassersteinLoss` on top of a linear layer, without ever storing all logits.
 
     `loss_fn(hidden, weight, target, bias)` is `WassersteinLoss(metric)(hidden @ weight.T + bias,
@@ -85,20 +86,14 @@ class LinearWassersteinLoss(_TransportLoss):
         chunk_bytes: int | None = None,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
+        shared = arguments(locals(), but=("softcap", "chunk_bytes", "process_group"))
         cap = 0.0 if softcap is None else check_number("softcap", softcap)
         if softcap is not None and not 0 < cap < math.inf:
             raise ValueError(f"softcap must be None or a positive number, got {softcap}")
         if chunk_bytes is not None:
             chunk_bytes = check_count("chunk_bytes", chunk_bytes)
         self._parts = cap, process_group, chunk_bytes
-        super().__init__(
-            *(metric, weight, reduction, own_units),
-            epsilon=epsilon,
-            regularizer=regularizer,
-            kl_weight=kl_weight,
-            transport_weight=transport_weight,
-            ignore_index=ignore_index,
-        )
+        super().__init__(**shared)
         if self.metric.requires_grad:
             raise ValueError(
                 "metric must not require grad, because no gradient flows to it here: pass a "
@@ -135,7 +130,7 @@ class LinearWassersteinLoss(_TransportLoss):
         ids, counts = read.checked(self.metric.size, wide, self.ignore_index)
         # Their values do not matter yet: how much each token counts does.
         ones = torch.ones(len(rows), dtype=wide, device=hidden.device)
-        losses = PerExample(ones, hidden.shape[:-1], ids, counts)
+        losses = PerExample(ones, hidden.shape[:-1], counts, target=ids)
         share = self._share(losses, sample_weight)
         grad = torch.is_grad_enabled()
         needs = [grad and x is not None and x.requires_grad for x in (hidden, weight, bias)]
@@ -143,22 +138,23 @@ class LinearWassersteinLoss(_TransportLoss):
         if self.reduction == "none" or (share is not None and share.requires_grad):
             values = LinearHead.apply(*given, None) * ids.weights.squeeze(1)
             values = values if counts is None else torch.where(counts, values, 0.0)
-            return self._reduce(losses._replace(values=values), sample_weight)
+            return losses._replace(values=values).reduced(self.reduction, share)
         scale = ids.weights.squeeze(1)  # 1, or NaN for an invalid id
         scale = scale if share is None else scale * share.flatten()
         scale = scale if counts is None else torch.where(counts, scale, 0.0)
-        total: Tensor
-        if self.reduction == "sum":
-            total = LinearHead.apply(*given, scale)
-            return total
-        weighed = share is not None or counts is not None
-        whole = _total_share(losses, share) if weighed else scale.new_full((), len(rows))
+        whole = losses.total_share(share) if self.reduction == "mean" else scale.new_ones(())
         # Divided first: half precision may not hold the gradient of a sum.
         total = LinearHead.apply(*given, scale / torch.where(whole != 0, whole, 1))
         return torch.where(whole != 0, total, math.nan)
 
     def _check(self, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None) -> None:
         for name, x in (("hidden", hidden), ("weight", weight), ("bias", bias)):
+            if hasattr(x, "to_local"):
+                raise TypeError(
+                    f"{name} must be a plain tensor, got a DTensor: where processes share tokens, "
+                    f"pass {name}.to_local() and process_group=mesh.get_group(); under FSDP, call "
+                    "the loss in the forward of the module that owns the weight"
+                )
             absent = x is None and name == "bias"
             if not absent and not (isinstance(x, Tensor) and x.is_floating_point()):
                 kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
@@ -169,11 +165,7 @@ class LinearWassersteinLoss(_TransportLoss):
                 )
             if x is not None:
                 check_device(name, x, self.metric.device)
-        if not is_class_ids(target):
-            got = getattr(target, "dtype", type(target).__name__)
-            raise TypeError(
-                f"target must be integer class ids, got {got}; WassersteinLoss takes other targets"
-            )
+        check_class_ids(target, "; WassersteinLoss takes other targets")
         first, last = self._head.words()
         expected = (last - first, hidden.shape[-1] if hidden.dim() else 0)
         if not hidden.dim() or weight.shape != expected:

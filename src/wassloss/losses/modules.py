@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice, check_flag, check_strength
+from wassloss._checks import check_choice, check_flag
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import Target
+from wassloss.targets import ReadTarget, SparseTarget, Target
 from wassloss.transport import Solver
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -27,7 +27,23 @@ KL_WEIGHT = 0.5
 LARGEST_TABLE = 2048  # labels up to which all costs are computed once and kept
 
 
-class _TransportLoss(nn.Module):
+class MetricModule(nn.Module):
+    """A metric, and what `_FOLLOWING` names, that follow a module from device to device.
+
+    They keep their own precision, which buffers would not.
+    """
+
+    metric: GroundMetric
+    _FOLLOWING: ClassVar[tuple[str, ...]] = ("metric",)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        device = fn(torch.empty(0, device=self.metric.device)).device
+        for name in self._FOLLOWING:
+            setattr(self, name, getattr(self, name).to(device=device))
+        return super()._apply(fn, recurse)
+
+
+class TransportLoss(MetricModule):
     """What the losses share: a metric that moves with the module, weights, and a reduction.
 
     Attributes:
@@ -73,6 +89,10 @@ class _TransportLoss(nn.Module):
         """The ground metric, on the module's device."""
         return self.spec.metric
 
+    @metric.setter
+    def metric(self, metric: GroundMetric) -> None:
+        self.spec = replace(self.spec, metric=metric)
+
     @property
     def kl_weight(self) -> float:
         """The paper's α; it may be changed during training."""
@@ -80,18 +100,12 @@ class _TransportLoss(nn.Module):
 
     @kl_weight.setter
     def kl_weight(self, value: float) -> None:
-        self.spec = replace(self.spec, kl_weight=check_strength("kl_weight", value))
+        self.spec = replace(self.spec, kl_weight=value)
 
     @property
     def ignore_index(self) -> int:
         """The class id of examples that do not count."""
         return self.spec.ignore_index
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        # The metric follows the module from device to device, but keeps its own precision.
-        device = fn(torch.empty(0, device=self.metric.device)).device
-        self.spec = replace(self.spec, metric=self.metric.to(device=device))
-        return super()._apply(fn, recurse)
 
     def extra_repr(self) -> str:
         objective, options = self.spec.objective, self.spec.options
@@ -109,17 +123,7 @@ class _TransportLoss(nn.Module):
         )
 
     def _reduce(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor:
-        """Weigh the examples and reduce them; the mean is weighted, as in `CrossEntropyLoss`."""
-        share, mean = self._share(losses, sample_weight), self.reduction == "mean"
-        counted_equally = share is None and not (mean and losses.counts is not None)
-        if counted_equally and self.reduction != "none":
-            return losses.reduced(mean)
-        values = losses.differentiable()  # those that do not count are 0
-        if share is not None:
-            values = share * values
-        if self.reduction == "none":
-            return values
-        return quotient(values.sum(), _total_share(losses, share)) if mean else values.sum()
+        return losses.reduced(self.reduction, self._share(losses, sample_weight))
 
     def _share(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor | None:
         """What each example's loss is multiplied by; None where that is 1 for all."""
@@ -135,26 +139,15 @@ class _TransportLoss(nn.Module):
         return share
 
 
-def _total_share(losses: PerExample, share: Tensor | None) -> Tensor:
-    """The sum of the shares of the examples that count."""
-    if losses.counts is None:
-        return cast(Tensor, share).sum()  # without either, nothing is weighed
-    counts = losses.counts.reshape(losses.shape)
-    return counts.sum() if share is None else (share * counts).sum()
-
-
-def quotient(total: Tensor, share: Tensor) -> Tensor:
-    """`total / share`: NaN where nothing counts, as in `CrossEntropyLoss`, but without a gradient.
-
-    One batch of ignored labels would otherwise turn every weight of a model into NaN.
-    """
-    some = share != 0
-    return torch.where(some, total / torch.where(some, share, 1), math.nan)
+def arguments(names: dict[str, Any], but: Sequence[str] = ()) -> dict[str, Any]:
+    """The arguments of a constructor, to hand on: its `locals()` before it has any others."""
+    return {name: x for name, x in names.items() if name not in ("self", "__class__", *but)}
 
 
 def _weight_of_classes(weight: Tensor, losses: PerExample) -> Tensor:
     """How much each example counts for the classes it has, `(batch,)`."""
-    indices, mass = losses.target.indices, losses.target.weights
+    target = cast(SparseTarget | ReadTarget, losses.target)
+    indices, mass = target.indices, target.weights
     # Neither padding nor class ids out of range count.
     of_label = weight[indices.clamp(0, len(weight) - 1)]
     if mass is None:
@@ -164,7 +157,7 @@ def _weight_of_classes(weight: Tensor, losses: PerExample) -> Tensor:
     return (of_label * mass).sum(-1) / mass.sum(-1)
 
 
-class WassersteinLoss(_TransportLoss):
+class WassersteinLoss(TransportLoss):
     r"""`W(softmax(logits), target) + kl_weight · KL`: swap it in for `CrossEntropyLoss`.
 
     Costs are measured in units of the median cost between two different labels, so that the
@@ -225,21 +218,7 @@ class WassersteinLoss(_TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        super().__init__(
-            *(metric, weight, reduction, own_units),
-            epsilon=epsilon,
-            regularizer=regularizer,
-            debiased=debiased,
-            kl_weight=kl_weight,
-            softening=softening,
-            transport_weight=transport_weight,
-            normalize_target=normalize_target,
-            ignore_index=ignore_index,
-            tol=tol,
-            max_iterations=max_iterations,
-            scaling_iterations=scaling_iterations,
-            solver=solver,
-        )
+        super().__init__(**arguments(locals()))
 
     @classmethod
     def as_in_paper(
@@ -270,7 +249,7 @@ class WassersteinLoss(_TransportLoss):
         )
 
 
-class NearestWassersteinLoss(_TransportLoss):
+class NearestWassersteinLoss(TransportLoss):
     r"""Mass travels to the nearest true labels: what a proposal costs that only has to be near one.
 
     The Wasserstein loss of several true labels asks for mass near *each* of them. Here the target's
@@ -320,20 +299,11 @@ class NearestWassersteinLoss(_TransportLoss):
         reduction: str = "mean",
         own_units: bool = False,
     ) -> None:
-        super().__init__(
-            *(metric, weight, reduction, own_units),
-            epsilon=epsilon,
-            gamma=(math.inf, 0.0),
-            regularizer=regularizer,
-            kl_weight=kl_weight,
-            softening=softening,
-            transport_weight=transport_weight,
-            normalize_target=True,
-            ignore_index=ignore_index,
-        )
+        given = arguments(locals())
+        super().__init__(gamma=(math.inf, 0.0), normalize_target=True, **given)
 
 
-class RelaxedWassersteinLoss(_TransportLoss):
+class RelaxedWassersteinLoss(TransportLoss):
     """Relaxed transport between unnormalised measures: mass may be made and destroyed, at a price.
 
     Args:
@@ -376,18 +346,7 @@ class RelaxedWassersteinLoss(_TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        super().__init__(
-            *(metric, weight, reduction, own_units),
-            epsilon=epsilon,
-            gamma=gamma,
-            regularizer=regularizer,
-            kl_weight=kl_weight,
-            ignore_index=ignore_index,
-            tol=tol,
-            max_iterations=max_iterations,
-            scaling_iterations=scaling_iterations,
-            solver=solver,
-        )
+        super().__init__(**arguments(locals()))
 
     def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
         return self._reduce(relaxed_loss(log_h, target, self.spec, self.unsolved), sample_weight)

@@ -7,25 +7,26 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wassloss import _checks
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.losses.autograd import check_reverse_mode
 from wassloss.losses.functional import PerExample, at_least_single
-from wassloss.losses.modules import LARGEST_TABLE, REDUCTIONS, quotient
+from wassloss.losses.inputs import check_class_ids
+from wassloss.losses.modules import LARGEST_TABLE, REDUCTIONS, MetricModule
 from wassloss.losses.spec import check_ignore_index
 from wassloss.losses.vocabulary import Tokenizer, number_tokens, places, read_vocabulary
-from wassloss.targets import is_class_ids, read_target
+from wassloss.targets import read_target
 from wassloss.transport.dispatch import largest_block
 
 TERMS = ("wasserstein", "squared_error")
 PLACES = ("absolute", "relative")
 LARGEST_POWER = 30  # of ten by which a place counts; single precision ends at 38
-IN_CACHE = 2**20  # logits that a CPU turns into their gradient before it reads on
+IN_CACHE = 2**18  # logits that a CPU turns into their gradient before it reads on
 
 
-class NumberTokenLoss(nn.Module):
+class NumberTokenLoss(MetricModule):
     r"""Cross-entropy, plus how far off a number is where the true token is one.
 
     Cross-entropy charges a 7 for an 8 as much as a "banana". Where the label is a number token of
@@ -45,7 +46,6 @@ class NumberTokenLoss(nn.Module):
         number_weight: of the second term.
         metric: from values `(numbers,)` to a ground metric, such as
             ``lambda v: Ordinal(v.sign() * v.abs().log1p())`` for relative differences.
-        digits_only: count only tokens of a single digit.
         places: None counts every token as it stands. ``"absolute"`` multiplies its cost by what it
             counts in its number, 100 for the first digit of 314; ``"relative"`` divides that by
             the place of the number's first digit: 1, 0.1 and 0.01. Digits that follow one another
@@ -79,6 +79,7 @@ class NumberTokenLoss(nn.Module):
     tensor([ 9.3357, 11.3335])
     """
 
+    _FOLLOWING = ("metric", "values")
     ids: Tensor
     _number: Tensor
     _written: Tensor | None
@@ -89,7 +90,6 @@ class NumberTokenLoss(nn.Module):
         *,
         number_weight: float = 1.0,
         metric: Callable[[Tensor], GroundMetric] = Ordinal,
-        digits_only: bool = False,
         places: str | None = None,
         term: str = "wasserstein",
         word_cost: float | None = None,
@@ -100,7 +100,7 @@ class NumberTokenLoss(nn.Module):
         reduction: str = "mean",
     ) -> None:
         super().__init__()
-        found = number_tokens(tokenizer, _checks.check_flag("digits_only", digits_only))
+        found = number_tokens(tokenizer)
         self.number_weight = _checks.check_strength("number_weight", number_weight)
         _checks.check_choice("term", term, TERMS)
         _checks.check_choice("reduction", reduction, REDUCTIONS)
@@ -155,12 +155,7 @@ class NumberTokenLoss(nn.Module):
         return cls(tokenizer, number_weight=number_weight, **{**paper, **keywords})
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        losses = self._per_token(logits, target)
-        if self.reduction == "none":
-            return losses.differentiable()
-        if self.reduction == "mean" and losses.counts is not None:
-            return quotient(losses.reduced(False), losses.counts.sum())
-        return losses.reduced(self.reduction == "mean")
+        return self._per_token(logits, target).reduced(self.reduction)
 
     def extra_repr(self) -> str:
         shown = {"places": self.places, "word_cost": self.word_cost}
@@ -169,12 +164,6 @@ class NumberTokenLoss(nn.Module):
             f"{self.metric!r}, number_weight={self.number_weight:g}, term={self.term!r}, "
             f"reduction={self.reduction!r}{extra}"
         )
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        # Numbers follow the module from device to device, but keep their precision.
-        device = fn(torch.empty(0, device=self.metric.device)).device
-        self.metric, self.values = self.metric.to(device=device), self.values.to(device)
-        return super()._apply(fn, recurse)
 
     def _per_token(self, logits: Tensor, target: Tensor) -> PerExample:
         rows, shape = self._shaped(logits, target)
@@ -188,12 +177,11 @@ class NumberTokenLoss(nn.Module):
         compute = _composed if traced else _with_gradient
         value, slope = compute(self, rows, _Labels(labels, number, scale, counts))
         valid = read.weights.squeeze(1).to(value.dtype)  # 1, or NaN for a label out of range
-        return PerExample(value * valid, shape, read, counts, slope)
+        return PerExample(value * valid, shape, counts, slope)
 
     def _shaped(self, logits: Tensor, target: Tensor) -> tuple[Tensor, torch.Size]:
         """Logits as `(labels, vocabulary)`, and the target's shape."""
-        if not is_class_ids(target):
-            raise TypeError(f"target must be a dense tensor of token ids, got {target!r:.60}")
+        check_class_ids(target)
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else ()
         label_dim = -1 if shape[:-1] == target.shape else 1
         if label_dim == 1 and (shape[:1] + shape[2:] != target.shape or len(shape) < 2):

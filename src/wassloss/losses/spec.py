@@ -56,6 +56,25 @@ class LossSpec:
     normalize_target: bool = False
     ignore_index: int = -100
 
+    def __post_init__(self) -> None:
+        self.options.check_objective(self.objective)
+        debiased = check_flag("debiased", self.debiased)
+        if debiased and not self.objective.balanced:
+            raise ValueError(
+                f"gamma must be infinite where debiased=True, got gamma={self.objective.gamma}: "
+                "the divergence compares measures of equal mass"
+            )
+        if debiased and not self.metric.is_distance:
+            # It would not be 0 for equal measures, nor the same both ways.
+            raise ValueError(
+                f"debiased must be False for {self.metric!r}: the divergence subtracts what each "
+                "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
+                "itself; if these costs are one, use Matrix"
+            )
+        for name in ("kl_weight", "softening", "transport_weight"):
+            object.__setattr__(self, name, check_strength(name, getattr(self, name)))
+        object.__setattr__(self, "ignore_index", check_ignore_index(self.ignore_index))
+
     @classmethod
     def checked(
         cls,
@@ -64,51 +83,16 @@ class LossSpec:
         epsilon: float,
         gamma: float | Iterable[float] = math.inf,
         regularizer: str = "plan",
-        debiased: bool = False,
-        kl_weight: float = 0.0,
-        softening: float = 0.0,
-        transport_weight: float = 1.0,
-        normalize_target: bool = False,
-        ignore_index: SupportsIndex = -100,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
+        **others: Any,
     ) -> LossSpec:
         """The settings from keywords as users write them; a wrong one is refused by name."""
-        metric = as_ground_metric(metric)
-        objective = _objective(epsilon, gamma, regularizer)
-        options = SolveOptions(
-            tol=tol,
-            max_iterations=max_iterations,
-            scaling_iterations=scaling_iterations,
-            solver=solver,
-        )
-        options.check_objective(objective)
-        debiased = check_flag("debiased", debiased)
-        if debiased and not objective.balanced:
-            raise ValueError(
-                f"gamma must be infinite where debiased=True, got gamma={objective.gamma}: the "
-                "divergence compares measures of equal mass"
-            )
-        if debiased and not metric.is_distance:
-            # It would not be 0 for equal measures, nor the same both ways.
-            raise ValueError(
-                f"debiased must be False for {metric!r}: the divergence subtracts what each "
-                "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
-                "itself; if these costs are one, use Matrix"
-            )
-        return cls(
-            metric,
-            objective,
-            options,
-            debiased,
-            check_strength("kl_weight", kl_weight),
-            check_strength("softening", softening),
-            check_strength("transport_weight", transport_weight),
-            bool(normalize_target),
-            check_ignore_index(ignore_index),
-        )
+        metric, objective = as_ground_metric(metric), _objective(epsilon, gamma, regularizer)
+        options = SolveOptions(tol, max_iterations, scaling_iterations, solver)
+        return cls(metric, objective, options, **others)
 
 
 def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:

@@ -49,7 +49,7 @@ def read_vocabulary(tokenizer: Tokenizer) -> Mapping[Any, int]:
     return vocabulary
 
 
-def number_tokens(tokenizer: Tokenizer | Tensor, digits_only: bool = False) -> NumberTokens:
+def number_tokens(tokenizer: Tokenizer | Tensor) -> NumberTokens:
     """The numbers of a tokenizer, or of values `(vocabulary,)` that are NaN for words."""
     if isinstance(tokenizer, Tensor):
         return _from_values(tokenizer)
@@ -69,7 +69,7 @@ def number_tokens(tokenizer: Tokenizer | Tensor, digits_only: bool = False) -> N
         if number < 0:
             raise ValueError(f"tokenizer must have ids of at least 0, got {given} for {token!r}")
         written[number] = (digits, len(part), bool(point), bool(space or sign))
-        if digits and not (digits_only and (digits > 1 or sign or point)):
+        if digits:
             values[number] = float(f"{sign}{whole}{point}{part}".replace("−", "-"))
     if not values:
         raise ValueError(

@@ -50,8 +50,10 @@ from wassloss.scores.ordinal import (
     ranked_probability_score,
 )
 from wassloss.scores.ranking import accuracy, precision_at_k, ranking_auc, recall_at_k
+from wassloss.scores.regression import NearestCostRegression
 
 __all__ = [
+    "NearestCostRegression",
     "accuracy",
     "average_mae",
     "brier_score",

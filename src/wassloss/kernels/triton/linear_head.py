@@ -8,9 +8,6 @@ program for a few tiles. Vectors are multiplied on tensor cores.
 # Triton compiles these functions itself, from a Python without types.
 # mypy: ignore-errors
 
-import math
-
-import torch
 import triton
 import triton.language as tl
 
@@ -21,71 +18,9 @@ TILES = 8  # of words, that one program of the sums passes over
 LOWEST = tl.constexpr(-1e30)  # a maximum that every logit exceeds, but not infinite
 
 
-def sums(logits, target, costs, softcap):
-    """`(4, parts, tokens)`: maximum, `Σ e^(z - max)`, the same times `z - max`, and times costs.
-
-    Args:
-        logits: `(tokens, words)`, contiguous.
-        target: each token's word among these, `(tokens,)`; any other number if it is not.
-        costs: a dictionary of `kind`, `own`, `others`, `own_squares`, `squares`, `power`, `scale`.
-        softcap: `z` is `softcap · tanh(logits / softcap)`; 0 for the logits themselves.
-    """
-    tokens, words = logits.shape
-    rows, columns, warps = _tile(costs["kind"])
-    parts = max(1, triton.cdiv(words, TILES * columns))  # one of nothing, if there are no words
-    found = logits.new_empty(4, parts, tokens, dtype=torch.float32)
-    with torch.cuda.device_of(logits):
-        sums_kernel[(triton.cdiv(tokens, rows), parts)](
-            logits, target, found, tokens, words, softcap, **_cost_arguments(costs, logits),
-            ROWS=rows, COLUMNS=columns, TILES=TILES, CAPPED=softcap > 0, num_warps=warps,
-        )  # fmt: skip
-    return found
-
-
-def gradient_(logits, target, costs, softcap, terms, transport, entropy, kl_weight, lowest):
-    """Write the gradient over the logits.
-
-    Args:
-        logits: as in `sums`, and so are the next three.
-        target: each token's word.
-        costs: how to find them.
-        softcap: of the logits.
-        terms: `(3, tokens)`: log of the total, what slopes are centred by, factor of the gradient.
-        transport: what costs are multiplied by.
-        entropy: what the log of a probability is multiplied by.
-        kl_weight: the paper's α.
-        lowest: what the log of a probability is raised to.
-    """
-    tokens, words = logits.shape
-    rows, columns, warps = _tile(costs["kind"])
-    with torch.cuda.device_of(logits):
-        gradient_kernel[(triton.cdiv(tokens, rows), max(1, triton.cdiv(words, columns)))](
-            logits, target, terms, tokens, words, softcap, transport, entropy, kl_weight, lowest,
-            **_cost_arguments(costs, logits),
-            ROWS=rows, COLUMNS=columns, CAPPED=softcap > 0, num_warps=warps,
-        )  # fmt: skip
-
-
-def _tile(kind):
+def tile(kind):
     """Tokens and words in a tile, and warps: a warp's width of words unless there is a product."""
     return (64, 128, 4) if kind == "vectors" else (8, 256, 8)
-
-
-def _cost_arguments(costs, logits):
-    power, names = costs["power"], ("own", "others", "own_squares", "squares")
-    return {
-        # Where there is none, something must be passed that is not used.
-        **{name: logits if costs[name] is None else costs[name] for name in names},
-        "width": costs["own"].stride(0),
-        "power": power,
-        "per_scale": 1 / costs["scale"],
-        "KIND": costs["kind"],
-        "POWER": int(power) if power in (1, 2) else -1,
-        "FEATURES": FEATURES,
-        "ALIGNED": math.gcd(costs["own"].stride(0), 4),  # floats that are loaded at once
-        # Half-precision logits have fewer digits than tf32.
-        "PRECISION": "tf32x3" if logits.dtype == torch.float32 else "tf32",
-    }
 
 
 @triton.jit

@@ -9,12 +9,10 @@ example is written next to its loss, so that the host does not have to wait for 
 
 import math
 
-import torch
 import triton
 import triton.language as tl
 
 from wassloss.kernels import status as codes
-from wassloss.kernels.launch import padded_support, shape_of_program
 from wassloss.kernels.triton.algorithm_one import iterate
 from wassloss.kernels.triton.newton import FIRST_EXPONENT, ascend, survey
 from wassloss.kernels.triton.newton_passes import LN_2, LOG2_E, at_labels
@@ -24,115 +22,6 @@ IGNORED = tl.constexpr(codes.IGNORED)
 UNCONVERGED = tl.constexpr(codes.UNCONVERGED)
 INVALID = tl.constexpr(codes.INVALID)
 INF = tl.constexpr(math.inf)
-
-
-LARGEST_TILE = 2048  # labels that a program of the closed form holds at a time
-
-
-def loss_of_class_ids(
-    logits, ids, cost, *, tabulated, epsilon, kl_weight, lowest, ignore_index, unsolved
-):
-    """Value, gradient and status of one label per example, `ids (batch,)`.
-
-    Args:
-        logits: `(batch, labels)`.
-        ids: the labels, int64.
-        cost: rows of costs to all labels: of every label if `tabulated`, else of each example's.
-        tabulated: see `cost`.
-        epsilon: what the entropy of the plan is charged.
-        kl_weight: the paper's α.
-        lowest: what the log of a mass is raised to.
-        ignore_index: the id of examples that do not count.
-        unsolved: a count to which invalid examples are added, or None.
-    """
-    result, (batch, labels) = _new_result(logits), logits.shape
-    tile = min(LARGEST_TILE, max(32, 1 << (labels - 1).bit_length()))
-    with torch.cuda.device_of(logits):
-        class_id_kernel[(batch,)](
-            cost,
-            ids,
-            logits,
-            *result,
-            result[2] if unsolved is None else unsolved,  # not used, but something must be passed
-            labels,
-            cost.stride(0),
-            ignore_index,
-            epsilon,
-            kl_weight,
-            lowest,
-            TILE=tile,
-            TABLE=tabulated,
-            TALLY=unsolved is not None,
-            num_warps=4 if tile <= 1024 else 8,
-        )
-    return result
-
-
-def loss_of_sparse(
-    logits, indices, weights, cost, *, tabulated, epsilon, product, tol, budget, fixed, kl_weight,
-    lowest, least, normalize, mass_tolerance, unsolved,
-):  # fmt: skip
-    """Value, gradient and status of a few labels per example, both `(batch, support)`.
-
-    Args:
-        logits: `(batch, labels)`.
-        indices: the labels, int64; any where the weight is 0.
-        weights: in the dtype of the logits.
-        cost: rows of costs to all labels: of every label if `tabulated`, else of each target's.
-        tabulated: see `cost`.
-        epsilon: the entropic strength.
-        product: whether the regulariser is ``"product"``.
-        tol: marginal error to solve to.
-        budget: iterations after which to stop.
-        fixed: whether to run just so many of Algorithm 1.
-        kl_weight: the paper's α.
-        lowest: what the log of a mass is raised to.
-        least: that mass.
-        normalize: whether to divide each target by its sum.
-        mass_tolerance: if not, how far that sum may be from 1.
-        unsolved: a count to which invalid and unconverged examples are added, or None.
-    """
-    result, (batch, labels) = _new_result(logits), logits.shape
-    size, row = indices.shape[1], cost.stride(0)
-    tile, num_warps, unrolled = shape_of_program(batch, labels, size, logits.dtype)
-    strides = labels, row, 0 if tabulated else size * row
-    with torch.cuda.device_of(logits):
-        sparse_kernel[(batch,)](
-            cost,
-            indices,
-            weights,
-            logits,
-            *result,
-            result[2] if unsolved is None else unsolved,  # not used, but something must be passed
-            *strides,
-            budget,
-            epsilon,
-            tol,
-            kl_weight,
-            lowest,
-            least,
-            mass_tolerance,
-            N=size,
-            S=padded_support(size),
-            TILE=tile,
-            ALIGNED=math.gcd(*strides, 16 // cost.element_size()),
-            UNROLLED=unrolled,
-            TABLE=tabulated,
-            PRODUCT=product,
-            TALLY=unsolved is not None,
-            NORMALIZE=normalize,
-            FIXED=fixed,
-            num_warps=num_warps,
-            enable_fp_fusion=True,
-        )
-    return result
-
-
-def _new_result(logits):
-    """Room for value, gradient and status."""
-    batch = logits.shape[0]
-    status = logits.new_empty(batch, dtype=torch.uint8)
-    return logits.new_empty(batch), torch.empty_like(logits), status
 
 
 @triton.jit

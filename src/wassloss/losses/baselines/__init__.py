@@ -8,13 +8,11 @@ ExpectedCostLoss              the cost of a label drawn from the prediction: the
 QuadraticFormLoss             QFD² of distributions
 WeightedKappaLoss             one minus the weighted kappa of a batch
 PoissonLoss                   KL of masses of any total: what counts are usually trained with
-WeightedSum                   several losses, weighed and added
 SquaredEMDLoss                ordered labels: squared differences of cumulative masses
 CumulativeJensenShannonLoss   ordered labels: CJS of distributions
 CORALLoss, CORNLoss           ordered labels: a binary question for each threshold
 HierarchicalCrossEntropyLoss  taxonomies: HXE
 WassersteinDiceLoss           segmentation: the generalised Wasserstein Dice
-NearestCostRegression         no loss: a ridge regression of the cost, to subtract from scores
 ============================  ====================================================================
 
 The losses take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of
@@ -35,7 +33,6 @@ from wassloss.losses.baselines.general import (
     QuadraticFormLoss,
     SoftLabelLoss,
     WeightedKappaLoss,
-    WeightedSum,
 )
 from wassloss.losses.baselines.ordinal import (
     CORALLoss,
@@ -44,7 +41,6 @@ from wassloss.losses.baselines.ordinal import (
     SquaredEMDLoss,
 )
 from wassloss.losses.baselines.per_example import PerExampleLoss
-from wassloss.losses.baselines.regression import NearestCostRegression
 from wassloss.losses.baselines.segmentation import WassersteinDiceLoss
 from wassloss.losses.baselines.taxonomy import HierarchicalCrossEntropyLoss
 
@@ -55,7 +51,6 @@ __all__ = [
     "ExpectedCostLoss",
     "HierarchicalCrossEntropyLoss",
     "KLLoss",
-    "NearestCostRegression",
     "PerExampleLoss",
     "PoissonLoss",
     "QuadraticFormLoss",
@@ -63,5 +58,4 @@ __all__ = [
     "SquaredEMDLoss",
     "WassersteinDiceLoss",
     "WeightedKappaLoss",
-    "WeightedSum",
 ]

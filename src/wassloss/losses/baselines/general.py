@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from wassloss._checks import check_number, check_strength
+from wassloss._checks import check_strength
 from wassloss.losses.baselines.per_example import (
     AnyMetric,
     PerExampleLoss,
@@ -86,40 +84,6 @@ class PoissonLoss(PerExampleLoss):
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = masses(target, self.labels, logits)
         return divergence_at(y, logits) - y.weights.sum(1) + logits.exp().sum(1)
-
-
-class WeightedSum(PerExampleLoss):
-    """A sum of losses.
-
-    Args:
-        losses: modules that have a `reduction`, which is taken over.
-        weights: one for each.
-        reduction: of the sum.
-
-    >>> import wassloss as wl
-    >>> grades = wl.ground.Ordinal(5)
-    >>> parts = [wl.WassersteinLoss(grades), KLLoss(5)]
-    >>> loss_fn = WeightedSum(parts, [1.0, 0.1])
-    """
-
-    def __init__(
-        self, losses: Sequence[nn.Module], weights: Sequence[float], *, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
-        if len(losses) != len(weights) or not losses:
-            raise ValueError(
-                f"weights must be one for each loss, got {len(weights)} for {len(losses)}"
-            )
-        for loss in losses:
-            if not hasattr(loss, "reduction"):
-                raise TypeError(f"losses must have a reduction, got {type(loss).__name__}")
-            loss.reduction = "none"  # type: ignore[assignment]
-        self.losses = nn.ModuleList(losses)
-        self.weights = [check_number("weights", weight) for weight in weights]
-
-    def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        parts = zip(self.losses, self.weights, strict=True)
-        return torch.stack([weight * loss(logits, target) for loss, weight in parts]).sum(0)
 
 
 class SoftLabelLoss(WassersteinLoss):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from wassloss._checks import check_choice, check_count
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
-from wassloss.losses.functional import at_least_single
+from wassloss.losses.functional import PerExample, at_least_single
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 
@@ -35,9 +35,7 @@ class PerExampleLoss(nn.Module):
     def forward(self, logits: Tensor, target: Target) -> Tensor:
         with torch.autocast(logits.device.type, enabled=False):
             values = self.per_example(at_least_single(logits), target)
-        if self.reduction == "none":
-            return values
-        return values.mean() if self.reduction == "mean" else values.sum()
+        return PerExample(values, values.shape).reduced(self.reduction)
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         """Losses `(batch,)`."""

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from wassloss._checks import check_strength
 from wassloss.losses.baselines.per_example import AnyMetric, PerExampleLoss, cost_table
+from wassloss.losses.inputs import check_class_ids
+from wassloss.targets import read_target
 
 
 class WassersteinDiceLoss(PerExampleLoss):
@@ -52,22 +54,14 @@ class WassersteinDiceLoss(PerExampleLoss):
         self.register_buffer("distance", cost / largest, persistent=False)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
-        ids = self._checked(logits, target).flatten(1)  # (batch, pixels)
-        h = logits.flatten(2).softmax(1)  # (batch, labels, pixels)
-        to_each = self.distance.to(h.dtype) @ h  # row j: the cost to label j
-        error = to_each.gather(1, ids.unsqueeze(1)).squeeze(1)  # (batch, pixels)
-        hits = 2 * ((ids != self.background) * (1 - error)).sum(1)
-        return 1 - (hits + self.smooth) / (hits + error.sum(1) + self.smooth)
-
-    def _checked(self, logits: Tensor, target: Tensor) -> Tensor:
         shape = tuple(logits.shape)
         if len(shape) < 3 or shape[1] != self.labels:
             raise ValueError(f"logits must have shape (batch, {self.labels}, …), got {shape}")
-        if target.is_floating_point() or target.shape != (shape[0], *shape[2:]):
-            raise ValueError(
-                f"target must be class ids of shape {(shape[0], *shape[2:])}, got "
-                f"{target.dtype} of shape {tuple(target.shape)}"
-            )
-        if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < self.labels:
-            raise ValueError(f"target must hold class ids in 0..{self.labels - 1}")
-        return target.long()
+        check_class_ids(target)
+        read, _ = read_target(target, self.labels, torch.Size((shape[0], *shape[2:])), logits)
+        ids, valid = (x.reshape(shape[0], -1) for x in (read.indices, read.weights))  # by pixel
+        h = logits.flatten(2).softmax(1)  # (batch, labels, pixels)
+        to_each = self.distance.to(h.dtype) @ h  # row j: the cost to label j
+        error = valid * to_each.gather(1, ids.unsqueeze(1)).squeeze(1)  # (batch, pixels)
+        hits = 2 * ((ids != self.background) * (1 - error)).sum(1)
+        return 1 - (hits + self.smooth) / (hits + error.sum(1) + self.smooth)

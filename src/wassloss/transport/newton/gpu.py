@@ -15,12 +15,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.kernels.launch import (
-    LARGEST_SUPPORT,
-    padded_support,
-    shape_of_program,
-    triton_available,
-)
+from wassloss.kernels.launch import LARGEST_SUPPORT, solver_constants, triton_available
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
@@ -67,7 +62,6 @@ def launch(
     cost = cost if cost.stride(-1) == 1 else cost.contiguous()
     own_block = table is None and not costs.shared
     strides = labels, cost.stride(-2), cost.stride(0) if own_block else 0
-    tile, num_warps, unrolled = shape_of_program(batch, labels, size, log_h.dtype)
     f, g = torch.empty_like(log_h), torch.empty_like(log_y)
     value, error = log_h.new_empty(batch), log_h.new_empty(batch)
     n_iterations = log_h.new_empty(batch, dtype=torch.long)
@@ -85,17 +79,11 @@ def launch(
             *objective.gamma,
             objective.price_of_unequal_masses,
             tol,
-            N=size,
-            S=padded_support(size),
-            TILE=tile,
-            ALIGNED=math.gcd(*strides, 16 // cost.element_size()),
-            UNROLLED=unrolled,
             TABLE=table is not None,
             WARM=start is not None,
             PRODUCT=objective.regularizer is Regularizer.PRODUCT,
             RELAXED_A=not math.isinf(objective.gamma[0]),
             RELAXED_B=not math.isinf(objective.gamma[1]),
-            num_warps=num_warps,
-            enable_fp_fusion=True,
+            **solver_constants(cost, strides, size, batch, log_h.dtype),
         )
     return written
