@@ -47,7 +47,7 @@ NAMES = {
         off_by_one_accuracy paired_difference precision_at_k quadratic_weighted_kappa
         ranked_probability_score ranking_auc recall_at_k top_k_cost top_labels
     """,
-    "wassloss.scores.accumulators": "Accumulator RankingAUC",
+    "wassloss.scores.accumulators": "Accumulator",
     "wassloss.training": """
         CheckpointError DirectoryInUseError DivergedError TrainingPlan load_checkpoint load_model
         read_log train train_full_batch
