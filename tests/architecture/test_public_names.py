@@ -49,8 +49,8 @@ NAMES = {
     """,
     "wassloss.scores.accumulators": "Accumulator",
     "wassloss.training": """
-        CheckpointError DirectoryInUseError DivergedError TrainingPlan load_checkpoint load_model
-        read_log train train_full_batch
+        CheckpointError CheckpointWarning DirectoryInUseError DivergedError TrainingPlan
+        load_checkpoint load_model read_log train train_full_batch
     """,
     "wassloss.transport": """
         ConvergenceWarning Newton Problem Sinkhorn Solution SolveOptions Solver Status
