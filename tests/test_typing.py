@@ -13,7 +13,7 @@ import pytest
 import wassloss as wl
 from wassloss import losses, scores
 from wassloss.losses import baselines, spec
-from wassloss.scores._inputs import Mean
+from wassloss.scores import cost
 
 MODULES: list[ModuleType] = [wl, losses, baselines, scores]
 if importlib.util.find_spec("torchmetrics") is not None:
@@ -44,8 +44,8 @@ def typed_keywords(function: Callable[..., Any]) -> set[str] | None:
     unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(rest[0].annotation))
     if unpacked is None:
         return None
-    keywords = Mean if unpacked[1] == "Mean" else getattr(spec, unpacked[1])
-    return names | set(get_type_hints(keywords))
+    keywords = getattr(spec, unpacked[1], None) or vars(cost)[unpacked[1]]
+    return names | set(keywords.__annotations__)
 
 
 def documented_keywords(function: Callable[..., Any]) -> set[str]:

@@ -47,10 +47,10 @@ NAMES = {
         quadratic_weighted_kappa ranked_probability_score ranking_auc recall_at_k top_k_cost
         top_labels
     """,
-    "wassloss.scores.accumulators": "Accumulator RankingAUC",
+    "wassloss.scores.accumulators": "Accumulator",
     "wassloss.training": """
-        CheckpointError DirectoryInUseError DivergedError TrainingPlan load_checkpoint load_model
-        read_log train train_full_batch
+        CheckpointError CheckpointWarning DirectoryInUseError DivergedError TrainingPlan
+        load_checkpoint load_model read_log train train_full_batch
     """,
     "wassloss.transport": """
         ConvergenceWarning Newton Problem Sinkhorn Solution SolveOptions Solver Status

@@ -13,6 +13,7 @@ import wassloss as wl
 from wassloss.estimators import comparison
 from wassloss.estimators.splitting import held_out
 from wassloss.scores import by_kind
+from wassloss.scores._score import score
 
 
 def grades(n: int = 300, seed: int = 0, noise: float = 0.7) -> tuple[Any, Any]:
@@ -83,10 +84,11 @@ def test_scores_are_those_of_a_model_that_never_saw_the_rows(
 
 
 def test_a_score_that_is_added_to_the_table_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def near(answers: Any, target: Any, metric: Any) -> Any:
-        return (metric.distance()[answers.argmax(1), target] <= 2).double()
+    @score(larger_is_better=True)
+    def near(scores: Any, target: Any, metric: Any) -> Any:
+        return (metric.distance()[scores.argmax(1), target] <= 2).double()
 
-    new = by_kind.Shown(True, "at most two off", (by_kind.ORDERED,), near, answers=True)
+    new = by_kind.Shown("at most two off", near, (by_kind.ORDERED,))
     monkeypatch.setitem(by_kind.SCORES, "off_by_two", new)
     ordered = wl.compare(X[:60], Y[:60], "ordinal")
     assert {"off by one", "kappa", "off by two"} <= set(ordered.table()[0])

@@ -123,6 +123,17 @@ def test_it_has_what_its_best_estimator_has() -> None:
     np.testing.assert_array_equal(fitted.decision_function(frame), best.decision_function(frame))
 
 
+def test_it_is_a_classifier_but_for_what_it_chooses() -> None:
+    model = wl.WassersteinClassifierCV("ordinal", softening=0.1, **FEW)
+    assert isinstance(model, wl.WassersteinClassifier)
+    assert not hasattr(model, "partial_fit")
+    own = set(model.get_params()) - set(wl.WassersteinClassifier().get_params())
+    lost = set(wl.WassersteinClassifier().get_params()) - set(model.get_params())
+    assert own == {"alphas", "kl_weights", "epsilons", "powers", "cv", "scoring", "n_jobs"}
+    assert lost == {"alpha", "kl_weight", "epsilon", "power"}
+    assert model.fit(X, Y).best_estimator_.softening == 0.1
+
+
 def test_linear_parameters_are_of_the_given_features() -> None:
     raw = 10 * X + 5
     fitted = wl.WassersteinClassifier("ordinal").fit(raw, Y)

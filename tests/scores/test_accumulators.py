@@ -4,7 +4,7 @@ import builtins
 import copy
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ accumulators = pytest.importorskip("wassloss.scores.accumulators", reason="needs
 torchmetrics = pytest.importorskip("torchmetrics")
 
 Pair = tuple[Callable[[], Any], Callable[..., Tensor]]
-POOLED: Mapping[str, Any] = {"per": "pooled"}
 
 
 def pair(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Pair:
@@ -33,7 +32,6 @@ def pair(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Pair
 
 def pairs() -> dict[str, Pair]:
     """Each accumulating score, and the function that it is over all batches."""
-    a = accumulators
     return {
         "top_k_cost": pair(scores.top_k_cost, METRIC, 2),
         "top_k_cost, several": pair(scores.top_k_cost, METRIC, [1, 3], charge="cost"),
@@ -49,15 +47,7 @@ def pairs() -> dict[str, Pair]:
         "maximum_mae": pair(scores.maximum_mae),
         "quadratic_weighted_kappa": pair(scores.quadratic_weighted_kappa),
         "expected_calibration_error": pair(scores.expected_calibration_error, bins=4),
-        "RankingAUC": (a.RankingAUC, scores.ranking_auc),
-        "RankingAUC, label": (
-            lambda: a.RankingAUC("label"),
-            lambda x, y, **kw: scores.ranking_auc(x, y, per="label", **kw),
-        ),
-        "RankingAUC, pooled": (
-            lambda: a.RankingAUC("pooled"),
-            lambda x, y, **kw: scores.ranking_auc(x, y, per="pooled", **kw),
-        ),
+        "ranking_auc": pair(scores.ranking_auc),
     }
 
 
@@ -126,9 +116,10 @@ def test_arguments_are_those_of_the_function() -> None:
     torch.testing.assert_close(score.compute(), scores.top_k_cost(x, y, METRIC, 2))
     with pytest.raises(TypeError, match="unexpected keyword argument 'powr'"):
         accumulators.Accumulator(scores.precision_at_k, powr=1)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'reduction'"):
-        accumulators.Accumulator(scores.precision_at_k, reduction="none")
-    for function in (scores.ranking_auc, scores.top_labels, max):
+    for function in (scores.precision_at_k, scores.mean_wasserstein):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'reduction'"):
+            accumulators.Accumulator(function, reduction="none")
+    for function in (scores.top_labels, max):
         with pytest.raises(ValueError, match="function must be a score"):
             accumulators.Accumulator(function)
 
@@ -154,7 +145,7 @@ def test_in_a_collection_with_others() -> None:
         {
             "one": accumulators.Accumulator(scores.top_k_cost, METRIC, 1),
             "three": accumulators.Accumulator(scores.top_k_cost, METRIC, 3),
-            "auc": accumulators.RankingAUC(),
+            "auc": accumulators.Accumulator(scores.ranking_auc),
             "right": accumulators.Accumulator(scores.precision_at_k),
         }
     )
@@ -188,18 +179,25 @@ def test_scores_that_begin_alike_stay_apart_in_a_collection() -> None:
     }
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_examples_without_an_auc_are_left_out() -> None:
     x, y = torch.rand(4, 3), torch.tensor([[1, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
-    for per, count in (("example", 2), ("label", 0), ("pooled", 0)):
-        score = accumulators.RankingAUC(per)
-        for rows in torch.arange(4).chunk(2):
-            score.update(x[rows], y[rows])
-        torch.testing.assert_close(score.compute(), scores.ranking_auc(x, y, per=per))
-        assert score.left_out == count
-    single = accumulators.RankingAUC("label")
-    single.update(x[:1], y[:1])
-    assert single.compute().isnan()
-    assert single.left_out == 3
+    score = accumulators.Accumulator(scores.ranking_auc)
+    score.update(x[2:], y[2:])
+    assert score.compute().isnan()
+    score.update(x[:2], y[:2])
+    torch.testing.assert_close(score.compute(), scores.ranking_auc(x, y))
+
+
+@pytest.mark.parametrize(("per", "average"), [("label", "macro"), ("pooled", "micro")])
+def test_other_aucs_are_those_of_torchmetrics(per: str, average: str) -> None:
+    with pytest.raises(ValueError, match=rf"per must be 'example' .*average='{average}'"):
+        accumulators.Accumulator(scores.ranking_auc, per=per)
+    x, y, _ = data()
+    theirs = torchmetrics.classification.MultilabelAUROC(K, average=average)
+    for rows in torch.arange(23).chunk(3):
+        theirs.update(x[rows], y[rows].int())
+    expected = scores.ranking_auc(x, y, per=per)
+    torch.testing.assert_close(theirs.compute().double(), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +224,6 @@ def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
             ValueError,
             "k must be at least 1",
         ),
-        (lambda: accumulators.RankingAUC("macro"), ValueError, "per must be"),
         (
             lambda: accumulators.Accumulator(scores.distance_at_k, METRIC, charge="x"),
             ValueError,

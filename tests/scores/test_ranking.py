@@ -75,7 +75,7 @@ def test_what_has_no_auc_is_left_out_and_can_be_counted() -> None:
 
 @pytest.mark.parametrize("per", ["example", "label", "pooled"])
 def test_no_mean_of_nothing(per: str) -> None:
-    with pytest.raises(ValueError, match=f"target must leave some {per} AUC defined.* 2 examples"):
+    with pytest.raises(ValueError, match="with a score to take a mean, got 2 examples"):
         ranking_auc(np.zeros((2, 3)), np.zeros((2, 3)), per=per)
 
 

@@ -54,12 +54,11 @@ def test_the_decay_of_adam_is_in_its_gradient_and_that_of_adamw_is_not() -> None
 
 def test_optimizers_are_torchs() -> None:
     model = linear()
-    sgd = TrainingPlan(nesterov=True, momentum=0.9).build_optimizer(model.parameters())
+    sgd = TrainingPlan(momentum=0.9).build_optimizer(model.parameters())
     assert isinstance(sgd, torch.optim.SGD)
-    assert sgd.defaults["nesterov"]
-    adam = TrainingPlan(optimizer="adam", betas=(0.5, 0.9)).build_optimizer(model.parameters())
+    assert sgd.defaults["momentum"] == 0.9
+    adam = TrainingPlan(optimizer="adam").build_optimizer(model.parameters())
     assert isinstance(adam, torch.optim.Adam)
-    assert adam.defaults["betas"] == (0.5, 0.9)
     assert [group["weight_decay"] for group in adam.param_groups] == [0.001, 0.0]
     with pytest.raises(ValueError, match="model must have parameters to train"):
         TrainingPlan().build_optimizer(nn.ReLU().parameters())
@@ -132,9 +131,6 @@ def test_what_may_change_on_resume() -> None:
         ({"learning_rate": 0}, "learning_rate must be positive, got 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be a finite number"),
         ({"momentum": 1}, "momentum must be at least 0 and less than 1, got 1"),
-        ({"momentum": 0, "nesterov": True}, "momentum must be positive where nesterov"),
-        ({"betas": (0.9, 1.0)}, "betas must be at least 0 and less than 1"),
-        ({"betas": (0.9,)}, "betas must be two numbers"),
         ({"optimizer": "SGD"}, "optimizer must be 'sgd', 'adam' or 'adamw', got 'SGD'"),
         ({"schedule": "step"}, "schedule must be 'constant' or 'cosine', got 'step'"),
     ],

@@ -18,13 +18,13 @@ from tests.training import killed_run
 from tests.training.problems import Stream, grades, linear, perceptron, same, tags, wasserstein
 from wassloss.training import (
     CheckpointError,
+    CheckpointWarning,
     TrainingPlan,
     load_checkpoint,
     load_model,
     read_log,
     train,
 )
-from wassloss.training.checkpoints import CheckpointWarning
 
 
 class Crash(Exception):  # noqa: N818

@@ -225,12 +225,9 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _fit_at_once(self, model: nn.Module, loss: WeightedMean, data: Any, decay: float) -> int:
         """Train by L-BFGS; returns the iterations that it took."""
         most = self.max_iter or _LBFGS_ITERATIONS
-        with warnings.catch_warnings():
-            # It names its own keywords; ours have scikit-learn's names.
-            warnings.filterwarnings("ignore", "L-BFGS did not converge", ConvergenceWarning)
-            report = train_full_batch(
-                model, loss, data, weight_decay=decay, tol=self.tol, max_iterations=most
-            )
+        report = train_full_batch(
+            model, loss, data, weight_decay=decay, tol=self.tol, max_iterations=most
+        )
         if not report.converged:
             warnings.warn(
                 f"fit did not converge in {report.iterations} iterations: the largest component "

@@ -15,19 +15,19 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from wassloss._checks import check_choice, check_seed
-from wassloss.estimators.base import Weights
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.inputs import is_matrix
 from wassloss.estimators.labels import Classes, Metric, ordered_categories
 from wassloss.estimators.model_file import decide
 from wassloss.estimators.pieces import Pieces, Progress
+from wassloss.estimators.search import fitted_along
 from wassloss.estimators.splitting import Fold, held_out
 from wassloss.ground import Ordinal
 from wassloss.ground.storage import to_arrays
@@ -323,13 +323,10 @@ class _Work:
         """The mean distance on a fold along a path of penalties, `(alphas,)`, by decision."""
         found: dict[str, list[float]] = {decision: [] for decision in _RULE}
         train, test = self.folds[fold]
-        weights: Weights = None
         truth = self.whole._labels.places_of(self.y[test])
-        for alpha in alphas:
-            classifier = _with(self.whole, {**strengths, "alpha": alpha})
-            classifier._fit_part(self.x[train], self.y[train], None, self.whole._labels, weights)
-            if not self.whole.hidden_layer_sizes:
-                weights = classifier.model_.state_dict()
+        path = [_with(self.whole, {**strengths, "alpha": alpha}) for alpha in alphas]
+        data = (self.x[train], self.y[train], None, self.whole._labels)
+        for classifier in fitted_along(path, *data, warm=not self.whole.hidden_layer_sizes):
             p = classifier._outputs(self.x[test]).softmax(1)
             for decision, means in found.items():
                 means.append(float(self.distance[self.decided(p, decision), truth].mean()))
@@ -352,27 +349,23 @@ class _Work:
     def ridge(self, reference: NDArray[np.float64]) -> Candidate:
         """A regression on the positions of the labels, rounded to the nearest of them."""
         line: NDArray[np.float64] = cast(Ordinal, self.whole.metric_).positions.double().numpy()
-        position = line[self.whole._labels.places_of(self.y)]
 
-        def guesses(alpha: float, train: Any, test: NDArray[Any]) -> NDArray[np.int64]:
-            model = make_pipeline(
-                StandardScaler(with_mean=not sparse.issparse(self.x)), Ridge(alpha)
-            )
-            predicted = model.fit(self.x[train], position[train]).predict(test)
-            nearest: NDArray[np.int64] = np.abs(predicted[:, None] - line).argmin(1)
-            return nearest
+        def nearest(model: Any, x: NDArray[Any]) -> NDArray[np.int64]:
+            found: NDArray[np.int64] = np.abs(model.predict(x)[:, None] - line).argmin(1)
+            return found
 
-        def validation(alpha: float) -> float:
-            gaps = [
-                np.abs(line[guesses(alpha, train, self.x[test])] - position[test]).mean()
-                for train, test in self.folds
-            ]
-            return float(np.mean(gaps))
+        def nearness(model: Any, x: NDArray[Any], position: NDArray[np.float64]) -> float:
+            return -float(np.abs(line[nearest(model, x)] - position).mean())
 
-        best = min(_MORE_ALPHAS, key=validation)
-        guess = guesses(best, slice(None), self.held_x)
-        settings = {"alpha": best}
-        return self.judged(RIDGE, NEAREST, settings, validation(best), guess, None, reference)
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(with_mean=not sparse.issparse(self.x)), Ridge()),
+            {"ridge__alpha": _MORE_ALPHAS},
+            scoring=nearness,
+            cv=self.folds,
+        ).fit(self.x, line[self.whole._labels.places_of(self.y)])
+        settings = {"alpha": search.best_params_["ridge__alpha"]}
+        found = (settings, -float(search.best_score_), nearest(search, self.held_x))
+        return self.judged(RIDGE, NEAREST, *found, None, reference)
 
     def judged(
         self,

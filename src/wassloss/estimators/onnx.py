@@ -16,7 +16,6 @@ from wassloss import __version__
 from wassloss._files import write_file
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.model_file import FittedModel
-from wassloss.estimators.search import WassersteinClassifierCV
 from wassloss.models import MLP, LinearSoftmax
 
 _OPSET, _IR = 17, 8  # ONNX 1.12, which every runtime of the last years reads
@@ -24,7 +23,7 @@ _MOST_LABELS = 4096  # whose table of costs, of 128 MB, goes into the file
 
 
 def export_onnx(
-    model: WassersteinClassifier | WassersteinClassifierCV | FittedModel,
+    model: WassersteinClassifier | FittedModel,
     path: str | os.PathLike[str],
     *,
     feature_names: Sequence[str] | None = None,
@@ -80,8 +79,6 @@ def export_onnx(
 
 def _parts(model: Any) -> tuple[FittedModel, list[Any], Any, str]:
     """The way to logits, what its labels are called, in which order, and how to decide."""
-    if isinstance(model, WassersteinClassifierCV):
-        model = model._best(None)
     if isinstance(model, WassersteinClassifier):
         fitted = model._fitted()
         return fitted, model.classes_.tolist(), model._labels.places, model.decision

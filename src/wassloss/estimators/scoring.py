@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,19 +16,9 @@ from sklearn.utils.validation import check_array
 from wassloss import scores
 from wassloss.estimators.inputs import is_matrix, read_classes_or_weights
 from wassloss.scores import ordinal
-from wassloss.scores._inputs import parameters_of
+from wassloss.scores._score import score_of
 
 Scorer = Callable[..., float]
-_LARGER_IS_BETTER = (
-    scores.accuracy,
-    scores.cosine,
-    scores.intersection,
-    scores.off_by_one_accuracy,
-    scores.precision_at_k,
-    scores.quadratic_weighted_kappa,
-    scores.ranking_auc,
-    scores.recall_at_k,
-)
 
 
 def make_scorer(
@@ -58,10 +47,8 @@ def make_scorer(
     >>> round(make_scorer(wl.scores.quadratic_weighted_kappa)(model, X, y), 2)
     0.98
     """
-    own = parameters_of(function)
-    of_probabilities = next(iter(inspect.signature(function).parameters)) == "probabilities"
-    ranked = of_probabilities or "per" in own or arguments.get("k", 1) != 1
-    return _Scorer(function, "predict_proba" if ranked else "predict", classes, arguments)
+    first = score_of(function).judges_first_guess(**arguments)
+    return _Scorer(function, "predict" if first else "predict_proba", classes, arguments)
 
 
 def mean_distance(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -114,14 +101,14 @@ class _Scorer:
             raise ValueError(f"y must have {len(seen)} columns, got {y.shape[1]}")
         else:
             y = (y.toarray() if sparse.issparse(y) else y) @ answers
-        arguments = dict(self.arguments)
-        if "metric" in parameters_of(self.function) and "metric" not in arguments:
+        arguments, made = dict(self.arguments), score_of(self.function)
+        if made.takes_metric and "metric" not in arguments:
             if not hasattr(inner, "metric_"):
                 kind = type(inner).__name__
                 raise ValueError(f"metric must be given to score {kind}, which has no metric_")
             arguments["metric"] = inner.metric_
         value = float(self.function(guesses, y, sample_weight=sample_weight, **arguments))
-        return value if self.function in _LARGER_IS_BETTER else -value
+        return value if made.larger_is_better else -value
 
     def _places(self, inner: Any, seen: NDArray[Any]) -> NDArray[np.int64]:
         """The label that each of the classes seen is."""
@@ -132,7 +119,7 @@ class _Scorer:
             return ours.places  # type: ignore[no-any-return]
         named = any(isinstance(each, str) for each in seen.tolist())
         own = self.function.__module__ == ordinal.__name__
-        if named and (own or "metric" in parameters_of(self.function)):
+        if named and (own or score_of(self.function).takes_metric):
             raise ValueError(
                 f"classes must be given to score {type(inner).__name__}, whose classes are names: "
                 f"list them in the order of the labels, got None for {seen.tolist()}"

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from wassloss.estimators.base import Weights
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.inputs import is_matrix, read_weight
-from wassloss.estimators.labels import Classes, Labels, Metric, ordered_categories
+from wassloss.estimators.labels import Labels, ordered_categories
 from wassloss.estimators.scoring import scorer_of
-from wassloss.losses.modules import EPSILON
+from wassloss.estimators.splitting import Fold
+from wassloss.losses.modules import EPSILON, KL_WEIGHT
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_STRENGTHS = ("kl_weight", "epsilon", "power", "alpha")  # in the order of the axes of `scores_`
 
-@dataclass(eq=False, repr=False)
-class WassersteinClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WassersteinClassifierCV(WassersteinClassifier):
     """:class:`WassersteinClassifier` with its strengths chosen by cross-validation.
 
     As in `LogisticRegressionCV`, penalties make a path: each fit starts from the weights of the
@@ -35,22 +37,18 @@ class WassersteinClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[m
     parallel, and the best combination once more on all data.
 
     Args:
-        metric, classes: as in :class:`WassersteinClassifier`.
+        metric: as in :class:`WassersteinClassifier`, and so are parameters not listed here.
         alphas: penalties to try.
         kl_weights, epsilons, powers: strengths to try; a power of None is the metric's own.
         cv: folds, or how to draw them, as in scikit-learn: stratified if `y` has class ids.
         scoring: ``"mean_distance"`` (its negative is maximised), or any of scikit-learn's.
         n_jobs: processes, through joblib.
-        class_weight, decision, hidden_layer_sizes, solver, max_iter, tol: as in
-            :class:`WassersteinClassifier`.
-        standardize, device, random_state: likewise.
 
     Attributes:
-        best_estimator_: the classifier, fitted to all data.
+        best_estimator_: the classifier, fitted to all data, whose attributes this has, too.
         alpha_, kl_weight_, epsilon_, power_: what was chosen.
         scores_: `(folds, kl_weights, epsilons, powers, alphas)`.
         best_score_: the mean over folds of what was chosen.
-        classes_, metric_, n_iter_: those of `best_estimator_`.
 
     >>> import numpy as np, wassloss as wl
     >>> rng = np.random.default_rng(0)
@@ -61,8 +59,12 @@ class WassersteinClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[m
     True
     """
 
-    metric: Metric = None
-    _: KW_ONLY
+    # Not parameters: each is chosen out of several.
+    alpha: float = field(init=False, default=1.0)
+    kl_weight: float = field(init=False, default=KL_WEIGHT)
+    epsilon: float = field(init=False, default=EPSILON)
+    power: float | None = field(init=False, default=None)
+
     alphas: Sequence[float] = (100.0, 10.0, 1.0, 0.1)
     kl_weights: Sequence[float] = (0.1, 0.5)
     epsilons: Sequence[float] = (EPSILON,)
@@ -70,129 +72,85 @@ class WassersteinClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[m
     cv: Any = None
     scoring: Any = "mean_distance"
     n_jobs: int | None = None
-    classes: Classes = None
-    class_weight: Any = None
-    decision: str = "probable"
-    hidden_layer_sizes: Sequence[int] = ()
-    solver: str = "auto"
-    max_iter: int | None = None
-    tol: float = 1e-5
-    standardize: bool = True
-    device: str = "cpu"
-    random_state: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose and fit; arguments as in :meth:`WassersteinClassifier.fit`."""
-        for name in ("alphas", "kl_weights", "epsilons", "powers"):
-            if not len(getattr(self, name)):
-                raise ValueError(f"{name} must hold a number to try, got none")
-        whole = self._classifier(self.alphas[0], self.kl_weights[0], self.epsilons[0], None)
+        grid = [getattr(self, f"{name}s") for name in _STRENGTHS]
+        for name, values in zip(_STRENGTHS, grid, strict=True):
+            if not len(values):
+                raise ValueError(f"{name}s must hold a number to try, got none")
+        whole = self._classifier()
         features, target, _ = whole._read(X, y, sample_weight)
+        # As given: classifiers multiply it by `class_weight` themselves.
         weight = None if sample_weight is None else read_weight(sample_weight, features.shape[0])
         whole._learn_labels(target, ordered=ordered_categories(y))
-        validate_data(self, X, skip_check_array=True)
         folds = check_cv(self.cv, target, classifier=not is_matrix(target))
         parts = list(folds.split(features, target))
         order = np.argsort(self.alphas)[::-1]  # the strongest first
         paths = Parallel(n_jobs=self.n_jobs)(
             delayed(_scores_along)(
-                [self._classifier(self.alphas[i], *strengths) for i in order],
-                *(features, target, weight, train, test, self.scoring, whole._labels),
+                [self._classifier(*others, self.alphas[i]) for i in order],
+                *(features, target, weight, fold, self.scoring, whole._labels),
             )
-            for train, test in parts
-            for strengths in self._strengths()
+            for fold in parts
+            for others in product(*grid[:-1])
         )
-        shape = (len(parts), len(self.kl_weights), len(self.epsilons), len(self.powers), len(order))
-        self.scores_ = np.empty(shape)
-        self.scores_[..., order] = np.reshape(paths, shape)
+        self.scores_ = np.empty((len(parts), *map(len, grid)))
+        self.scores_[..., order] = np.reshape(paths, self.scores_.shape)
         means = self.scores_.mean(0)
-        place = np.unravel_index(int(np.argmax(means)), means.shape)
-        kl, epsilon, power, alpha = (int(i) for i in place)
-        self.kl_weight_, self.epsilon_ = self.kl_weights[kl], self.epsilons[epsilon]
-        self.power_, self.alpha_ = self.powers[power], self.alphas[alpha]
+        best = np.unravel_index(int(means.argmax()), means.shape)
+        chosen = [values[i] for values, i in zip(grid, best, strict=True)]
+        self.kl_weight_, self.epsilon_, self.power_, self.alpha_ = chosen
         self.best_score_ = float(means.max())
-        chosen = self._classifier(self.alpha_, self.kl_weight_, self.epsilon_, self.power_)
-        self.best_estimator_ = chosen.fit(X, y, sample_weight)
-        self.classes_, self.metric_ = chosen.classes_, chosen.metric_
-        self.n_iter_ = chosen.n_iter_
+        self.best_estimator_ = self._classifier(*chosen).fit(X, y, sample_weight)
+        fitted = vars(self.best_estimator_)
+        for name in fitted.keys() - WassersteinClassifier._get_param_names():
+            setattr(self, name, fitted[name])
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """As :meth:`WassersteinClassifier.predict`."""
-        return self._best(X).predict(X)
-
-    def predict_top(self, X: Any, k: int) -> NDArray[Any]:
-        """As :meth:`WassersteinClassifier.predict_top`."""
-        return self._best(X).predict_top(X, k)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """As :meth:`WassersteinClassifier.predict_proba`."""
-        return self._best(X).predict_proba(X)
-
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """As :meth:`WassersteinClassifier.predict_log_proba`."""
-        return self._best(X).predict_log_proba(X)
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """As :meth:`WassersteinClassifier.decision_function`."""
-        return self._best(X).decision_function(X)
+    @property
+    def partial_fit(self) -> Any:
+        """There is none: folds are made of all examples."""
+        raise AttributeError("WassersteinClassifierCV has no partial_fit")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """By `scoring`."""
-        best = self._best(X)
+        check_is_fitted(self, "best_estimator_")
+        best = self.best_estimator_
         return scorer_of(best, self.scoring)(best, X, y, **_weighted(sample_weight))
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """As in :class:`WassersteinClassifier`."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.coef_
-
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """As in :class:`WassersteinClassifier`."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.intercept_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `best_estimator_` to a file, which `WassersteinClassifier.load` reads."""
         check_is_fitted(self, "best_estimator_")
         self.best_estimator_.save(path)
 
-    def _best(self, X: Any) -> WassersteinClassifier:
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_
-
-    def _strengths(self) -> list[tuple[float, float, float | None]]:
-        return list(product(self.kl_weights, self.epsilons, self.powers))
-
-    def _classifier(
-        self, alpha: float, kl_weight: float, epsilon: float, power: float | None
-    ) -> WassersteinClassifier:
+    def _classifier(self, *strengths: Any) -> WassersteinClassifier:
+        """A classifier with the parameters of this, and strengths, or their defaults."""
+        names = set(WassersteinClassifier._get_param_names()) - set(_STRENGTHS)
+        chosen = zip(_STRENGTHS, strengths, strict=False)
         return WassersteinClassifier(
-            self.metric,
-            alpha=alpha,
-            kl_weight=kl_weight,
-            epsilon=epsilon,
-            power=power,
-            classes=self.classes,
-            class_weight=self.class_weight,
-            decision=self.decision,
-            hidden_layer_sizes=self.hidden_layer_sizes,
-            solver=self.solver,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            standardize=self.standardize,
-            device=self.device,
-            random_state=self.random_state,
+            **{name: getattr(self, name) for name in names}, **dict(chosen)
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        own = WassersteinClassifier().__sklearn_tags__()
-        tags.target_tags, tags.classifier_tags = own.target_tags, own.classifier_tags
-        tags.input_tags = own.input_tags
-        return tags
+
+def fitted_along(
+    path: Iterable[WassersteinClassifier],
+    X: NDArray[Any],
+    y: Any,
+    weight: NDArray[np.float64] | None,
+    labels: Labels,
+    warm: bool = True,
+) -> Iterator[WassersteinClassifier]:
+    """Fit classifiers one after another, if `warm` each from the weights of the last.
+
+    The `labels` are those of all data, because a fold may lack some.
+    """
+    weights: Weights = None
+    for classifier in path:
+        classifier._fit_part(X, y, weight, labels, weights)
+        if warm:
+            weights = classifier.model_.state_dict()
+        yield classifier
 
 
 def _scores_along(
@@ -200,24 +158,17 @@ def _scores_along(
     X: NDArray[Any],
     y: Any,
     weight: NDArray[np.float64] | None,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
+    fold: Fold,
     scoring: Any,
     labels: Labels,
 ) -> list[float]:
-    """Scores on `test` of classifiers fitted to `train`, each from the weights of the last.
-
-    The `labels` are those of all data, for a fold may lack some.
-    """
-    inside, outside = (None if weight is None else weight[rows] for rows in (train, test))
-    found: list[float] = []
-    weights: Weights = None
-    for classifier in path:
-        classifier._fit_part(X[train], y[train], inside, labels, weights)
-        weights = classifier.model_.state_dict()
-        scorer = scorer_of(classifier, scoring)
-        found.append(float(scorer(classifier, X[test], y[test], **_weighted(outside))))
-    return found
+    """Scores on the second part of a fold of classifiers fitted to the first."""
+    train, test = fold
+    inside, outside = (None if weight is None else weight[rows] for rows in fold)
+    return [
+        float(scorer_of(fitted, scoring)(fitted, X[test], y[test], **_weighted(outside)))
+        for fitted in fitted_along(path, X[train], y[train], inside, labels)
+    ]
 
 
 def _weighted(weight: Any) -> dict[str, Any]:

@@ -25,21 +25,19 @@ Versions that accumulate over batches and processes are in :mod:`wassloss.scores
 0.5
 """
 
-from wassloss.scores.calibration import (
-    brier_score,
-    expected_calibration_error,
-    negative_log_likelihood,
-)
 from wassloss.scores.cost import distance_at_k, mean_wasserstein, mistake_severity, top_k_cost
 from wassloss.scores.decoding import least_cost_label, least_cost_labels, top_labels
 from wassloss.scores.differences import paired_difference
 from wassloss.scores.distributions import (
+    brier_score,
     canberra,
     chebyshev,
     clark,
     cosine,
+    expected_calibration_error,
     intersection,
     kl_divergence,
+    negative_log_likelihood,
 )
 from wassloss.scores.ordinal import (
     average_mae,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -34,13 +31,6 @@ Charge: TypeAlias = Literal["distance", "cost"]
 Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
 
 _LARGEST_TABLE = 2048  # labels up to which all costs are tabulated, if they will be looked up
-
-
-class Mean(TypedDict, total=False):
-    """What becomes of the examples' values; see :mod:`wassloss.scores`."""
-
-    sample_weight: Numbers | None
-    reduction: Literal["mean", "none"]
 
 
 def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = "scores") -> Tensor:
@@ -72,9 +62,8 @@ def read_probabilities(probabilities: Numbers, metric: GroundMetric | None = Non
     return p
 
 
-def read_distributions(probabilities: Numbers, target: AnyTarget) -> tuple[Tensor, Tensor]:
+def shares(h: Tensor, target: AnyTarget) -> tuple[Tensor, Tensor]:
     """Prediction and target, both `(batch, labels)`, each row divided by its sum."""
-    h = read_probabilities(probabilities)
     y = read_weights(target, h)
     return h / h.sum(1, keepdim=True), y / y.sum(1, keepdim=True)
 
@@ -170,62 +159,6 @@ def read_sample_weight(sample_weight: Numbers | None, values: Tensor) -> Tensor:
     weight = weight.to(values.dtype)
     check_weights(weight, "sample_weight")
     return weight
-
-
-def finished(
-    values: Tensor,
-    given: Numbers,
-    sample_weight: Numbers | None = None,
-    reduction: str = "mean",
-) -> Any:
-    """What a score returns: the weighted mean of `values (batch, …)`, or for ``"none"`` all."""
-    check_choice("reduction", reduction, ("mean", "none"))
-    weight = read_sample_weight(sample_weight, values)
-    if reduction == "none":
-        return given_back(values, given)
-    total = weight.sum()
-    if not total > 0:
-        raise ValueError(
-            f"scores must hold an example of positive weight to take a mean, got {len(values)} "
-            f"examples of weight {float(total):g}"
-        )
-    share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
-    return given_back((share * values).sum(0), given)
-
-
-_Score = TypeVar("_Score", bound=Callable[..., Any])
-
-
-def pooled(answer: Callable[[Tensor], Tensor]) -> Callable[[_Score], _Score]:
-    """Make a function that returns sums over examples, `(n,)`, into the score `answer(sums)`.
-
-    For scores that are not a mean over examples. Sums add up over batches and processes, so an
-    accumulator needs no more than the two functions, which are attributes of the score.
-    """
-
-    def decorate(sums: _Score) -> _Score:
-        @functools.wraps(sums)
-        @torch.no_grad()
-        def score(scores: Numbers, *arguments: Any, **keywords: Any) -> Any:
-            found = sums(scores, *arguments, **keywords)
-            if not len(scores):
-                raise ValueError("scores must hold an example, got 0 examples")
-            return given_back(answer(found), scores)
-
-        score.sums, score.answer = sums, answer  # type: ignore[attr-defined]
-        return cast(_Score, score)
-
-    return decorate
-
-
-def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """A score's parameters after its data, by name; an error for what is not a score."""
-    with contextlib.suppress(TypeError, ValueError):
-        first, *rest = inspect.signature(function).parameters.values()
-        if first.name in ("scores", "probabilities") and rest and rest[0].name == "target":
-            return {each.name: each for each in rest[1:]}
-    given = getattr(function, "__name__", repr(function))
-    raise ValueError(f"function must be a score of wassloss.scores, got {given}")
 
 
 def given_back(answer: Tensor, given: Numbers) -> Any:

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from wassloss import scores
 from wassloss.ground import GroundMetric, Ordinal
-from wassloss.scores._inputs import read_labels
-from wassloss.scores.calibration import negative_log_likelihood
-from wassloss.scores.cost import distance_at_k, mean_wasserstein, top_k_cost
-from wassloss.scores.distributions import (
-    canberra,
-    chebyshev,
-    clark,
-    cosine,
-    intersection,
-    kl_divergence,
-)
-from wassloss.scores.ordinal import (
-    off_by_one_accuracy,
-    quadratic_weighted_kappa,
-    ranked_probability_score,
-)
-from wassloss.scores.ranking import accuracy, ranking_auc, recall_at_k
+from wassloss.scores._inputs import AnyTarget, read_labels
+from wassloss.scores._score import Mean, Predictions, score, score_of
 from wassloss.targets import SparseTarget
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
 _EVERY = (ONE, ORDERED, TAGS, DISTRIBUTION)
-
-Function = Callable[[Tensor, Any, GroundMetric], Tensor]  # of logits, target and metric
 
 
 @dataclass(frozen=True)
@@ -40,22 +27,42 @@ class Shown:
     """A score that is shown.
 
     Attributes:
-        more_is_better: whether a good one is large.
         meaning: in a few words.
+        score: its function.
         kinds: of targets for which it is shown.
-        function: returns the score of each example, or one number if `pooled`.
-        labels: how many there must be.
-        answers: whether it judges only the first guess, so that it can also judge a decision.
-        pooled: whether it is not a mean over examples; only comparisons show these.
+        options: keywords of the function.
     """
 
-    more_is_better: bool
     meaning: str
+    score: Callable[..., Any]
     kinds: tuple[str, ...]
-    function: Function
-    labels: int = 1
-    answers: bool = False
-    pooled: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a good one is large."""
+        return score_of(self.score).larger_is_better
+
+    @property
+    def answers(self) -> bool:
+        """Whether it judges only the first guess, so that it can also judge a decision."""
+        return score_of(self.score).judges_first_guess(**self.options)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it is not a mean over examples; only comparisons show these."""
+        return score_of(self.score).answer is not None
+
+    def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
+        """The score of each example, or one number if `pooled`."""
+        made, more = score_of(self.score), dict(self.options)
+        if made.takes_metric:
+            more["metric"] = metric
+        if not self.pooled:
+            more["reduction"] = "none"
+        predictions = logits if made.predictions == "scores" else logits.softmax(1)
+        found: Tensor = self.score(predictions, target, **more)
+        return found
 
 
 def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
@@ -69,110 +76,58 @@ def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
     return nearest
 
 
-def _with_metric(score: Callable[..., Any], **options: Any) -> Function:
-    return lambda x, y, metric: score(x, y, metric, reduction="none", **options)
+@score(larger_is_better=False)
+def _mass_distance(
+    probabilities: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
+) -> Any:
+    return (probabilities * nearest_true(target, metric, probabilities)).sum(1)
 
 
-def _without(score: Callable[..., Any], **options: Any) -> Function:
-    return lambda x, y, metric: score(x, y, reduction="none", **options)
-
-
-def _of_shares(score: Callable[..., Any]) -> Function:
-    return lambda x, y, metric: score(x.softmax(1), y, reduction="none")
-
-
-def _mass_distance(x: Tensor, y: Any, metric: GroundMetric) -> Tensor:
-    return (x.softmax(1) * nearest_true(y, metric, x)).sum(1)
-
-
-def _transport(x: Tensor, y: Any, metric: GroundMetric) -> Tensor:
-    both = x.softmax(1), y
-    found: Tensor = mean_wasserstein(*both, metric, normalize_target=True, reduction="none")
-    return found
-
-
+_FEW, _ORDERED, _SHARES = (ONE, TAGS), (ORDERED,), (DISTRIBUTION,)
 # To show another score, add a line.
-SCORES: dict[str, Shown] = {
-    "top1_cost": Shown(
-        False,
-        "distance of the first guess to a true label",
-        _EVERY,
-        _with_metric(top_k_cost),
-        answers=True,
-    ),
+SCORES = {
+    "top1_cost": Shown("distance of the first guess to a true label", scores.top_k_cost, _EVERY),
     "top5_cost": Shown(
-        False,
-        "the same, mean of the first five guesses",
-        (ONE, TAGS),
-        _with_metric(top_k_cost, k=5),
-        labels=5,
+        "the same, mean of the first five guesses", scores.top_k_cost, _FEW, {"k": 5}
     ),
     "top10_cost": Shown(
-        False,
-        "the same, mean of the first ten guesses",
-        (ONE, TAGS),
-        _with_metric(top_k_cost, k=10),
-        labels=10,
+        "the same, mean of the first ten guesses", scores.top_k_cost, _FEW, {"k": 10}
     ),
-    "auc": Shown(
-        True, "chance that a true label outscores a false one", _EVERY, _without(ranking_auc)
-    ),
-    "accuracy": Shown(
-        True, "how often the first guess is right", _EVERY, _without(accuracy), answers=True
-    ),
+    "auc": Shown("chance that a true label outscores a false one", scores.ranking_auc, _EVERY),
+    "accuracy": Shown("how often the first guess is right", scores.accuracy, _EVERY),
     "off_by_one": Shown(
-        True,
-        "how often the first guess is at most one step off",
-        (ORDERED,),
-        _without(off_by_one_accuracy),
-        answers=True,
+        "how often the first guess is at most one step off", scores.off_by_one_accuracy, _ORDERED
     ),
     "kappa": Shown(
-        True,
-        "agreement beyond chance, quadratic weights",
-        (ORDERED,),
-        lambda x, y, metric: quadratic_weighted_kappa(x, y),
-        answers=True,
-        pooled=True,
+        "agreement beyond chance, quadratic weights", scores.quadratic_weighted_kappa, _ORDERED
     ),
     "rps": Shown(
-        False,
         "squared gaps of cumulated probabilities, summed",
-        (ORDERED,),
-        _of_shares(ranked_probability_score),
+        scores.ranked_probability_score,
+        _ORDERED,
     ),
     "nll": Shown(
-        False,
-        "−log of the true label's probability",
-        (ONE, ORDERED),
-        _of_shares(negative_log_likelihood),
+        "−log of the true label's probability", scores.negative_log_likelihood, (ONE, ORDERED)
     ),
     "recall_at_5": Shown(
-        True,
-        "share of true labels in the first five guesses",
-        (ONE, TAGS),
-        _without(recall_at_k, k=5),
-        labels=5,
+        "share of true labels in the first five guesses", scores.recall_at_k, _FEW, {"k": 5}
     ),
     "expected_distance": Shown(
-        False,
-        "first guess to all true labels, mean distance",
-        (TAGS, DISTRIBUTION),
-        _with_metric(distance_at_k),
-        answers=True,
+        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, DISTRIBUTION)
     ),
-    "mass_distance": Shown(
-        False, "distance of predicted mass to a true label", _EVERY, _mass_distance
-    ),
+    "mass_distance": Shown("distance of predicted mass to a true label", _mass_distance, _EVERY),
     "transport": Shown(
-        False, "from the predicted distribution to the true one", (DISTRIBUTION,), _transport
+        "from the predicted distribution to the true one",
+        scores.mean_wasserstein,
+        _SHARES,
+        {"normalize_target": True},
     ),
-    "chebyshev": Shown(False, "largest gap of a share", (DISTRIBUTION,), _of_shares(chebyshev)),
-    "clark": Shown(False, "relative gaps, as a norm", (DISTRIBUTION,), _of_shares(clark)),
-    "canberra": Shown(False, "relative gaps, summed", (DISTRIBUTION,), _of_shares(canberra)),
-    "kl": Shown(False, "KL from the truth", (DISTRIBUTION,), _of_shares(kl_divergence)),
-    "cosine": Shown(True, "cosine of both", (DISTRIBUTION,), _of_shares(cosine)),
-    "intersection": Shown(True, "mass in common", (DISTRIBUTION,), _of_shares(intersection)),
+    "chebyshev": Shown("largest gap of a share", scores.chebyshev, _SHARES),
+    "clark": Shown("relative gaps, as a norm", scores.clark, _SHARES),
+    "canberra": Shown("relative gaps, summed", scores.canberra, _SHARES),
+    "kl": Shown("KL from the truth", scores.kl_divergence, _SHARES),
+    "cosine": Shown("cosine of both", scores.cosine, _SHARES),
+    "intersection": Shown("mass in common", scores.intersection, _SHARES),
 }
 
 
@@ -203,7 +158,9 @@ def _in_order(metric: Ordinal) -> bool:
 def shown_for(kind: str, metric: GroundMetric, *, answers: bool = False) -> dict[str, Shown]:
     """The scores for a kind of target, or those of them that judge answers."""
     return {
-        name: score
-        for name, score in SCORES.items()
-        if kind in score.kinds and score.labels <= metric.size and answers <= score.answers
+        name: shown
+        for name, shown in SCORES.items()
+        if kind in shown.kinds
+        and shown.options.get("k", 1) <= metric.size
+        and answers <= shown.answers
     }

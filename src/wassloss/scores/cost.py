@@ -8,33 +8,18 @@ can be compared. ``charge="cost"`` charges what training does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
+from wassloss.ground import GroundMetric
 from wassloss.ground._cost import blocks
-from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses import wasserstein
-from wassloss.scores._inputs import (
-    AnyMetric,
-    AnyTarget,
-    Charge,
-    Ks,
-    Mean,
-    Numbers,
-    as_target,
-    at_k,
-    charged,
-    dense_weights,
-    finished,
-    pooled,
-    read_ks,
-    read_labels,
-    read_probabilities,
-    read_sample_weight,
-    read_scores,
-)
+from wassloss.losses.spec import TransportKeywords
+from wassloss.scores import _inputs as inputs
+from wassloss.scores._inputs import AnyMetric, AnyTarget, Charge, Ks, Numbers
+from wassloss.scores._score import Mean, Predictions, Weights, score
 from wassloss.scores.decoding import top
 from wassloss.scores.ranking import accuracy
 from wassloss.targets import Target
@@ -42,12 +27,10 @@ from wassloss.targets import Target
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from wassloss.losses.spec import TransportKeywords
 
-
-@torch.no_grad()
+@score(larger_is_better=False)
 def top_k_cost(
-    scores: Numbers,
+    scores: Predictions,
     target: AnyTarget,
     metric: AnyMetric,
     k: Ks = 1,
@@ -69,19 +52,19 @@ def top_k_cost(
         metric: the ground metric, or a matrix of distances.
         k: how many guesses; one number or several.
         charge: ``"distance"``, or the metric's ``"cost"``.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np, wassloss as wl
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3]])  # 1, then 3, 0, 2
     >>> top_k_cost(scores, [[1, 0, 1, 0]], wl.ground.Ordinal(4), k=[1, 2, 3, 4])
     array([1.    , 1.    , 0.6667, 0.5   ])
     """
-    return finished(_curve(scores, target, metric, k, charge, _nearest), scores, **mean)
+    return _curve(scores, target, metric, k, charge, _nearest)
 
 
-@torch.no_grad()
+@score(larger_is_better=False)
 def distance_at_k(
-    scores: Numbers,
+    scores: Predictions,
     target: AnyTarget,
     metric: AnyMetric,
     k: Ks = 1,
@@ -105,17 +88,17 @@ def distance_at_k(
     >>> distance_at_k(scores, [[0, 1, 0, 3], [0, 0, 0, 1]], wl.ground.Ordinal(4), reduction="none")
     array([1.5, 0. ])
     """
-    return finished(_curve(scores, target, metric, k, charge, _expected), scores, **mean)
+    return _curve(scores, target, metric, k, charge, _expected)
 
 
-@pooled(lambda sums: sums[0] / sums[1])
+@score(larger_is_better=False, answer=lambda sums: sums[0] / sums[1])
 def mistake_severity(
-    scores: Numbers,
+    scores: Predictions,
     target: AnyTarget,
     metric: AnyMetric,
     *,
     charge: Charge = "distance",
-    sample_weight: Numbers | None = None,
+    sample_weight: Weights = None,
 ) -> Any:
     r"""How far the first guess is from the truth where it is wrong (Bertinetto et al., 2020).
 
@@ -135,24 +118,30 @@ def mistake_severity(
     >>> mistake_severity(scores, [3, 3], wl.ground.Ordinal(4))
     2.0
     """
-    x = read_scores(scores)
-    distance = _curve(x, target, metric, 1, charge, _expected)
-    mistaken = read_sample_weight(sample_weight, x) * (1 - accuracy(x, target, reduction="none"))
+    distance = _curve(scores, target, metric, 1, charge, _expected)
+    mistaken = sample_weight * (1 - accuracy(scores, target, reduction="none"))
     return torch.stack([(mistaken * distance).sum(), mistaken.sum()])
 
 
-@torch.no_grad()
+class _Keywords(Mean, TransportKeywords, total=False): ...
+
+
+def _read_as_given(probabilities: Numbers, metric: GroundMetric | None) -> Tensor:
+    """Checked, in the precision that says how much rounding to forgive."""
+    h = inputs.read_probabilities(probabilities, metric)
+    return probabilities.detach() if isinstance(probabilities, Tensor) else h
+
+
+@score(larger_is_better=False, read=_read_as_given)
 def mean_wasserstein(
-    probabilities: Numbers,
+    probabilities: Predictions,
     target: AnyTarget,
     metric: AnyMetric,
     *,
     epsilon: float = 0.0,
     charge: Charge = "distance",
     normalize_target: bool = False,
-    sample_weight: Numbers | None = None,
-    reduction: Literal["mean", "none"] = "mean",
-    **keywords: Unpack[TransportKeywords],
+    **keywords: Unpack[_Keywords],
 ) -> Any:
     """The Wasserstein distance from prediction to target, exact by default.
 
@@ -166,8 +155,7 @@ def mean_wasserstein(
         epsilon: entropic strength; 0 is exact.
         charge: ``"distance"``, or the metric's ``"cost"``.
         normalize_target: divide each target by its sum, for several labels of weight 1 each.
-        sample_weight: a weight for each example in the mean, `(batch,)`.
-        reduction: ``"mean"`` over examples, or ``"none"``.
+        sample_weight, reduction: see :mod:`wassloss.scores`.
         **keywords: the others of :mod:`wassloss.losses`.
 
     >>> import numpy as np, wassloss as wl
@@ -175,23 +163,21 @@ def mean_wasserstein(
     >>> mean_wasserstein(h, [2, 1], wl.ground.Ordinal(3, power=2), reduction="none")
     array([1.5, 1. ])
     """
-    metric = charged(metric, charge)
-    h = read_probabilities(probabilities, metric)
-    form = _normalized(target, h) if normalize_target else as_target(target, h)
-    if isinstance(probabilities, Tensor):
-        h = probabilities.detach()  # whose precision says how much rounding to forgive
-    values = wasserstein(h, form, metric, epsilon=epsilon, **keywords)
-    return finished(values, probabilities, sample_weight, reduction)
+    metric = inputs.charged(metric, charge)
+    wide = probabilities.to(torch.promote_types(probabilities.dtype, torch.float32))
+    form = _normalized(target, wide) if normalize_target else inputs.as_target(target, wide)
+    others = cast(TransportKeywords, keywords)  # which those of the mean never reach
+    return wasserstein(probabilities, form, metric, epsilon=epsilon, **others)
 
 
 def _normalized(target: AnyTarget, h: Tensor) -> Target:
-    shares = read_labels(target, h).normalized()
+    shares = inputs.read_labels(target, h).normalized()
     # Where every label is listed, as a matrix: solvers are faster on a support that is shared.
-    return dense_weights(shares, h.shape[1]) if shares.indices.shape == h.shape else shares
+    return inputs.dense_weights(shares, h.shape[1]) if shares.indices.shape == h.shape else shares
 
 
 def _curve(
-    scores: Numbers,
+    x: Tensor,
     target: AnyTarget,
     metric: AnyMetric,
     k: Ks,
@@ -202,11 +188,9 @@ def _curve(
 
     It takes costs `(batch, k, support)` and the true labels' weights `(batch, 1, support)`.
     """
-    metric = as_ground_metric(metric)
-    x = read_scores(scores, metric)
-    largest = max(read_ks(k, metric.size))
-    truth = read_labels(target, x)
-    metric = charged(metric, charge, pairs=truth.indices.numel() * largest)
+    largest = max(inputs.read_ks(k, x.shape[1]))
+    truth = inputs.read_labels(target, x)
+    metric = inputs.charged(metric, charge, pairs=truth.indices.numel() * largest)
     guesses = top(x, largest)
     found = [guesses.new_empty((0, largest), dtype=metric.dtype)]
     per_example = largest * truth.indices.shape[1]
@@ -214,7 +198,7 @@ def _curve(
         costs = metric.cost_between(guesses[rows, :, None], truth.indices[rows, None])
         found.append(to_truth(costs, truth.weights[rows, None]))
     wide = torch.cat(found).to(torch.promote_types(x.dtype, metric.dtype))
-    return at_k(wide.cumsum(1) / torch.arange(1, largest + 1, device=x.device), k)
+    return inputs.at_k(wide.cumsum(1) / torch.arange(1, largest + 1, device=x.device), k)
 
 
 def _nearest(costs: Tensor, weights: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""How far predicted distributions over labels are from the true ones: blind to the ground metric.
+"""Predicted distributions over labels against the true ones: blind to the ground metric.
 
-These are the six scores of label distribution learning (Geng, 2016); for one that knows which
-labels are near, see :func:`wassloss.scores.mean_wasserstein`. Rows of predictions and targets are
-divided by their sums.
+For a score that knows which labels are near, see :func:`wassloss.scores.mean_wasserstein`. Rows
+of predictions and targets are divided by their sums. The first six are those of label distribution
+learning (Geng, 2016); the others say whether probabilities can be believed.
 """
 
 from __future__ import annotations
@@ -12,32 +12,35 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from wassloss.scores._inputs import AnyTarget, Mean, Numbers, finished, read_distributions
+from wassloss._checks import check_count
+from wassloss.scores._inputs import AnyTarget, shares
+from wassloss.scores._score import Mean, Predictions, Weights, score
+from wassloss.scores.ranking import accuracy
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@torch.no_grad()
-def chebyshev(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
-    r"""The largest difference, :math:`\max_j |h_j - y_j|`; smaller is better.
+@score(larger_is_better=False)
+def chebyshev(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""The largest difference, :math:`\max_j |h_j - y_j|`.
 
     Args:
         probabilities: masses, `(batch, labels)`, of which each row is divided by its sum.
         target: in any form, divided by its sum.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np
     >>> chebyshev(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.6, 0.2]]))
     0.3
     """
-    h, y = read_distributions(probabilities, target)
-    return finished((h - y).abs().amax(1), probabilities, **mean)
+    h, y = shares(probabilities, target)
+    return (h - y).abs().amax(1)
 
 
-@torch.no_grad()
-def clark(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
-    r"""Clark's distance; smaller is better.
+@score(larger_is_better=False)
+def clark(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""Clark's distance.
 
     .. math:: \sqrt{\sum_j \Bigl(\frac{h_j - y_j}{h_j + y_j}\Bigr)^2}
 
@@ -47,13 +50,12 @@ def clark(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> An
     >>> clark(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]]))
     1.4142
     """
-    relative = _relative_gap(*read_distributions(probabilities, target))
-    return finished((relative**2).sum(1).sqrt(), probabilities, **mean)
+    return (_relative_gap(*shares(probabilities, target)) ** 2).sum(1).sqrt()
 
 
-@torch.no_grad()
-def canberra(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
-    r"""The Canberra distance, :math:`\sum_j |h_j - y_j| / (h_j + y_j)`; smaller is better.
+@score(larger_is_better=False)
+def canberra(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""The Canberra distance, :math:`\sum_j |h_j - y_j| / (h_j + y_j)`.
 
     Labels without mass on either side add 0. Arguments are those of :func:`chebyshev`.
 
@@ -61,13 +63,12 @@ def canberra(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) ->
     >>> canberra(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]]))
     2.0
     """
-    relative = _relative_gap(*read_distributions(probabilities, target))
-    return finished(relative.sum(1), probabilities, **mean)
+    return _relative_gap(*shares(probabilities, target)).sum(1)
 
 
-@torch.no_grad()
-def kl_divergence(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
-    r"""The Kullback-Leibler divergence, :math:`\sum_j y_j \log(y_j / h_j)`; smaller is better.
+@score(larger_is_better=False)
+def kl_divergence(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""The Kullback-Leibler divergence, :math:`\sum_j y_j \log(y_j / h_j)`.
 
     Infinite if a label with mass in the target has none in the prediction. Arguments are those of
     :func:`chebyshev`.
@@ -76,13 +77,13 @@ def kl_divergence(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean
     >>> kl_divergence(np.array([[0.5, 0.5, 0.0]]), np.array([[1.0, 0.0, 0.0]]))
     0.6931
     """
-    h, y = read_distributions(probabilities, target)
-    return finished(torch.xlogy(y, y).sub(torch.xlogy(y, h)).sum(1), probabilities, **mean)
+    h, y = shares(probabilities, target)
+    return torch.xlogy(y, y).sub(torch.xlogy(y, h)).sum(1)
 
 
-@torch.no_grad()
-def cosine(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
-    r"""The cosine similarity, :math:`\langle h, y \rangle / (\|h\| \|y\|)`; larger is better.
+@score(larger_is_better=True)
+def cosine(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""The cosine similarity, :math:`\langle h, y \rangle / (\|h\| \|y\|)`.
 
     Arguments are those of :func:`chebyshev`.
 
@@ -90,13 +91,13 @@ def cosine(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> A
     >>> cosine(np.array([[0.5, 0.5, 0.0]]), np.array([[1.0, 0.0, 0.0]]))
     0.7071
     """
-    h, y = read_distributions(probabilities, target)
-    return finished(torch.cosine_similarity(h, y), probabilities, **mean)
+    h, y = shares(probabilities, target)
+    return torch.cosine_similarity(h, y)
 
 
-@torch.no_grad()
-def intersection(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
-    r"""The mass in common, :math:`\sum_j \min(h_j, y_j)`; larger is better.
+@score(larger_is_better=True)
+def intersection(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""The mass in common, :math:`\sum_j \min(h_j, y_j)`.
 
     Arguments are those of :func:`chebyshev`.
 
@@ -104,8 +105,71 @@ def intersection(probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]
     >>> intersection(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.6, 0.2]]))
     0.7
     """
-    h, y = read_distributions(probabilities, target)
-    return finished(torch.minimum(h, y).sum(1), probabilities, **mean)
+    h, y = shares(probabilities, target)
+    return torch.minimum(h, y).sum(1)
+
+
+@score(larger_is_better=False)
+def negative_log_likelihood(
+    probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
+) -> Any:
+    r"""How surprising the truth is, :math:`-\sum_j y_j \log h_j`.
+
+    Infinite if a true label has probability 0; scikit-learn's `log_loss` clips instead. Arguments
+    are those of :func:`chebyshev`.
+
+    >>> import numpy as np
+    >>> negative_log_likelihood(np.array([[0.5, 0.5], [0.0, 1.0]]), [0, 1])
+    0.3466
+    """
+    h, y = shares(probabilities, target)
+    return -torch.xlogy(y, h).sum(1)
+
+
+@score(larger_is_better=False)
+def brier_score(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+    r"""Squared differences of probabilities, :math:`\sum_j (h_j - y_j)^2` (Brier, 1950).
+
+    Arguments are those of :func:`chebyshev`.
+
+    >>> import numpy as np
+    >>> brier_score(np.array([[0.5, 0.5], [0.0, 1.0]]), [0, 1])
+    0.25
+    """
+    h, y = shares(probabilities, target)
+    return ((h - y) ** 2).sum(1)
+
+
+@score(larger_is_better=False, answer=lambda sums: sums[1:].abs().sum() / sums[0])
+def expected_calibration_error(
+    probabilities: Predictions,
+    target: AnyTarget,
+    *,
+    bins: int = 15,
+    sample_weight: Weights = None,
+) -> Any:
+    r"""The gap between confidence and accuracy (Guo et al., 2017).
+
+    .. math:: \sum_b \frac{n_b}{n} | \text{accuracy}_b - \text{confidence}_b |
+
+    over bins :math:`((b-1)/B, b/B]` of the largest probability.
+
+    Args:
+        probabilities: masses, `(batch, labels)`, of which each row is divided by its sum.
+        target: the true labels, in any form.
+        bins: how many.
+        sample_weight: a weight for each example, `(batch,)`.
+
+    >>> import numpy as np
+    >>> expected_calibration_error(np.array([[0.8, 0.2], [0.8, 0.2]]), [0, 1])
+    0.3
+    """
+    h, _ = shares(probabilities, target)
+    edges = torch.linspace(0, 1, check_count("bins", bins) + 1, dtype=h.dtype, device=h.device)
+    confidence = h.amax(1)
+    gap = sample_weight * (confidence - accuracy(h, target, reduction="none"))
+    gaps = h.new_zeros(bins).index_add_(0, torch.bucketize(confidence, edges[1:-1]), gap)
+    return torch.cat([sample_weight.sum().unsqueeze(0), gaps])
 
 
 def _relative_gap(h: Tensor, y: Tensor) -> Tensor:

@@ -13,17 +13,8 @@ import torch
 from torch import Tensor
 
 from wassloss.ground import Ordinal
-from wassloss.scores._inputs import (
-    AnyTarget,
-    Mean,
-    Numbers,
-    finished,
-    pooled,
-    read_distributions,
-    read_sample_weight,
-    read_scores,
-    read_weights,
-)
+from wassloss.scores._inputs import AnyTarget, read_weights, shares
+from wassloss.scores._score import Mean, Predictions, Weights, score
 from wassloss.scores.cost import distance_at_k
 from wassloss.scores.decoding import top
 
@@ -31,25 +22,25 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def mean_absolute_error(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+@score(larger_is_better=False)
+def mean_absolute_error(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""How many steps the first guess is from the truth, :math:`|\hat\kappa - \kappa|`.
 
     Args:
         scores: anything to rank by, `(batch, labels)`.
         target: the true labels, in any form; expected over it if an example has several.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np
     >>> mean_absolute_error(np.eye(4)[[0, 3]], [0, 1])
     1.0
     """
-    x = read_scores(scores)
-    line = Ordinal(torch.arange(x.shape[1], dtype=x.dtype, device=x.device))
-    return finished(distance_at_k(x, target, line, reduction="none"), scores, **mean)
+    line = Ordinal(torch.arange(scores.shape[1], dtype=scores.dtype, device=scores.device))
+    return distance_at_k(scores, target, line, reduction="none")
 
 
-@torch.no_grad()
-def off_by_one_accuracy(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+@score(larger_is_better=True)
+def off_by_one_accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     """How often the first guess is at most one step from the truth.
 
     Arguments are those of :func:`mean_absolute_error`.
@@ -58,14 +49,13 @@ def off_by_one_accuracy(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]
     >>> off_by_one_accuracy(np.eye(4)[[0, 3]], [1, 1])
     0.5
     """
-    x = read_scores(scores)
-    near = (_steps(x) <= 1).to(x.dtype)
-    return finished((near * _shares(x, target)).sum(1), scores, **mean)
+    near = (_steps(scores) <= 1).to(scores.dtype)
+    return (near * _truth(scores, target)).sum(1)
 
 
-@torch.no_grad()
+@score(larger_is_better=False)
 def ranked_probability_score(
-    probabilities: Numbers, target: AnyTarget, **mean: Unpack[Mean]
+    probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
 ) -> Any:
     r"""Squared differences of cumulative probabilities: a proper score of ordered labels.
 
@@ -76,20 +66,19 @@ def ranked_probability_score(
     Args:
         probabilities: masses, `(batch, labels)`, of which each row is divided by its sum.
         target: in any form, divided by its sum.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np
     >>> ranked_probability_score(np.array([[0.5, 0.5, 0.0]]), [2])
     1.25
     """
-    h, y = read_distributions(probabilities, target)
-    return finished(((h - y).cumsum(1) ** 2).sum(1), probabilities, **mean)
+    h, y = shares(probabilities, target)
+    return ((h - y).cumsum(1) ** 2).sum(1)
 
 
-def _per_class(scores: Numbers, target: AnyTarget, sample_weight: Numbers | None) -> Tensor:
+def _per_class(x: Tensor, target: AnyTarget, weight: Tensor) -> Tensor:
     """Steps that were off, and weight, of each true class, `(2 · labels,)`."""
-    x = read_scores(scores)
-    truth = read_sample_weight(sample_weight, x).unsqueeze(1) * _shares(x, target)
+    truth = weight.unsqueeze(1) * _truth(x, target)
     return torch.cat([(truth * _steps(x)).sum(0), truth.sum(0)])
 
 
@@ -100,8 +89,8 @@ def _class_errors(sums: Tensor) -> Tensor:
     return off[occurs] / weight[occurs]
 
 
-@pooled(lambda sums: _class_errors(sums).mean())
-def average_mae(scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | None = None) -> Any:
+@score(larger_is_better=False, answer=lambda sums: _class_errors(sums).mean())
+def average_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None) -> Any:
     """The mean absolute error of each true class, averaged over the classes that occur.
 
     Every class counts the same, however rare (Baccianella, Esuli and Sebastiani, 2009).
@@ -123,8 +112,8 @@ def _largest_error(sums: Tensor) -> Tensor:
     return errors.amax() if len(errors) else errors.new_tensor(math.nan)  # as the mean of nothing
 
 
-@pooled(_largest_error)
-def maximum_mae(scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | None = None) -> Any:
+@score(larger_is_better=False, answer=_largest_error)
+def maximum_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None) -> Any:
     """The mean absolute error of the true class for which it is largest.
 
     Arguments are those of :func:`average_mae` (Cruz-Ramírez et al., 2014).
@@ -145,9 +134,9 @@ def _kappa(sums: Tensor) -> Tensor:
     return 1 - (squares * observed).sum() / (squares * by_chance).sum()  # 0 / 0 is NaN
 
 
-@pooled(_kappa)
+@score(larger_is_better=True, answer=_kappa)
 def quadratic_weighted_kappa(
-    scores: Numbers, target: AnyTarget, *, sample_weight: Numbers | None = None
+    scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None
 ) -> Any:
     r"""Agreement with the truth beyond chance, where squared steps count as disagreement.
 
@@ -161,10 +150,10 @@ def quadratic_weighted_kappa(
     >>> quadratic_weighted_kappa(np.eye(3)[[0, 1, 2, 1]], [0, 1, 2, 2])
     0.8
     """
-    x = read_scores(scores)
-    truth = read_sample_weight(sample_weight, x).unsqueeze(1) * _shares(x, target)
-    counts = truth.new_zeros(x.shape[1], x.shape[1])  # (true, guessed); no product, which may round
-    return counts.index_add_(1, top(x, 1).squeeze(1), truth.T).flatten()
+    truth = sample_weight.unsqueeze(1) * _truth(scores, target)
+    counts = truth.new_zeros(truth.shape[1], truth.shape[1])  # (true, guessed)
+    # Added up one by one: a product of matrices may round.
+    return counts.index_add_(1, top(scores, 1).squeeze(1), truth.T).flatten()
 
 
 def _steps(x: Tensor) -> Tensor:
@@ -172,6 +161,7 @@ def _steps(x: Tensor) -> Tensor:
     return (torch.arange(x.shape[1], device=x.device) - top(x, 1)).abs().to(x.dtype)
 
 
-def _shares(x: Tensor, target: AnyTarget) -> Tensor:
+def _truth(x: Tensor, target: AnyTarget) -> Tensor:
+    """The share of each label in the truth, `(batch, labels)`."""
     weights = read_weights(target, x)
     return weights / weights.sum(1, keepdim=True)

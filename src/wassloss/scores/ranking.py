@@ -9,19 +9,8 @@ from torch import Tensor
 
 from wassloss._checks import check_choice
 from wassloss.ground._cost import blocks
-from wassloss.scores._inputs import (
-    AnyTarget,
-    Ks,
-    Mean,
-    Numbers,
-    at_k,
-    finished,
-    given_back,
-    read_ks,
-    read_sample_weight,
-    read_scores,
-    read_weights,
-)
+from wassloss.scores._inputs import AnyTarget, Ks, at_k, read_ks, read_weights
+from wassloss.scores._score import Mean, Predictions, Weights, score
 from wassloss.scores.decoding import top
 
 if TYPE_CHECKING:
@@ -30,8 +19,8 @@ if TYPE_CHECKING:
 Per: TypeAlias = Literal["example", "label", "pooled"]
 
 
-@torch.no_grad()
-def accuracy(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
+@score(larger_is_better=True)
+def accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""Whether the label of highest score is a label of largest weight in the target.
 
     .. math:: [\, y_{\hat\kappa} = \max_j y_j \,], \qquad \hat\kappa = \arg\max_j \text{scores}_j
@@ -42,20 +31,19 @@ def accuracy(scores: Numbers, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     Args:
         scores: anything to rank by, `(batch, labels)`.
         target: the true labels, in any form.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np
     >>> accuracy(np.array([[0.1, 0.9], [0.8, 0.2]]), [1, 1])
     0.5
     """
-    x = read_scores(scores)
-    weights = read_weights(target, x)
-    right = weights.gather(1, top(x, 1)).squeeze(1) == weights.amax(1)
-    return finished(right.to(x.dtype), scores, **mean)
+    weights = read_weights(target, scores)
+    right = weights.gather(1, top(scores, 1)).squeeze(1) == weights.amax(1)
+    return right.to(scores.dtype)
 
 
-@torch.no_grad()
-def precision_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
+@score(larger_is_better=True)
+def precision_at_k(scores: Predictions, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
     r"""The share of the `k` best guesses that are right.
 
     .. math:: \frac1k \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
@@ -64,7 +52,7 @@ def precision_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack
         scores: anything to rank by, `(batch, labels)`.
         target: the true labels, in any form.
         k: how many guesses; one number or several.
-        **mean: ``sample_weight`` and ``reduction``; see :mod:`wassloss.scores`.
+        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np
     >>> precision_at_k(np.array([[0.1, 0.6, 0.0, 0.3]]), [[1, 1, 0, 0]], k=[1, 2, 3])
@@ -72,11 +60,11 @@ def precision_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack
     """
     hits, _ = _hits(scores, target, k)
     ranks = torch.arange(1, hits.shape[1] + 1, device=hits.device)
-    return finished(at_k(hits / ranks, k), scores, **mean)
+    return at_k(hits / ranks, k)
 
 
-@torch.no_grad()
-def recall_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
+@score(larger_is_better=True)
+def recall_at_k(scores: Predictions, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
     r"""The share of the true labels that are among the `k` best guesses.
 
     .. math:: \frac{1}{|\{\kappa_j\}|} \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
@@ -89,24 +77,23 @@ def recall_at_k(scores: Numbers, target: AnyTarget, k: Ks = 1, **mean: Unpack[Me
     array([0.5, 0.5, 1. ])
     """
     hits, true = _hits(scores, target, k)
-    return finished(at_k(hits / true.sum(1, keepdim=True), k), scores, **mean)
+    return at_k(hits / true.sum(1, keepdim=True), k)
 
 
-def _hits(scores: Numbers, target: AnyTarget, k: Ks) -> tuple[Tensor, Tensor]:
+def _hits(x: Tensor, target: AnyTarget, k: Ks) -> tuple[Tensor, Tensor]:
     """How many of the first guesses are right `(batch, largest k)`; which labels are true."""
-    x = read_scores(scores)
     largest = max(read_ks(k, x.shape[1]))
     true = read_weights(target, x) > 0
     return true.gather(1, top(x, largest)).to(x.dtype).cumsum(1), true
 
 
-@torch.no_grad()
+@score(larger_is_better=True)
 def ranking_auc(
-    scores: Numbers,
+    scores: Predictions,
     target: AnyTarget,
     *,
     per: Per = "example",
-    sample_weight: Numbers | None = None,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "none"] = "mean",
 ) -> Any:
     r"""The area under the ROC curve: how likely a true label is to outscore a false one.
@@ -138,32 +125,22 @@ def ranking_auc(
     >>> ranking_auc(scores, [[1, 1, 0, 0], [0, 0, 0, 0]])
     0.75
     """
-    check_choice("reduction", reduction, ("mean", "none"))
     check_choice("per", per, get_args(Per))
-    x = read_scores(scores)
-    weight = read_sample_weight(sample_weight, x)
-    values = auc(x, read_weights(target, x, allow_empty=True) > 0, weight, per)
-    if reduction == "none":
-        return given_back(values, scores)
-    defined = ~values.isnan()
-    share = defined * (weight.double() if per == "example" else 1.0)
-    mean = (values.nan_to_num() * share).sum() / share.sum()
-    if mean.isnan():
-        raise ValueError(
-            f"target must leave some {per} AUC defined, with a true and a false side of positive "
-            f"weight, got none among {x.shape[0]} examples and {x.shape[1]} labels"
-        )
-    return given_back(mean, scores)
+    true = read_weights(target, scores, allow_empty=True) > 0
+    values, weight = _auc(scores, true, sample_weight, per)
+    return values, ~values.isnan() * weight
 
 
-def auc(x: Tensor, true: Tensor, weight: Tensor, per: Per) -> Tensor:
-    """AUCs in double precision, NaN where undefined; `true` is a mask, `weight` is `(batch,)`."""
+def _auc(x: Tensor, true: Tensor, weight: Tensor, per: Per) -> tuple[Tensor, Tensor]:
+    """AUCs in double precision, NaN where undefined, and what they weigh; `true` is a mask."""
+    once = weight.new_ones((), dtype=torch.float64)
     if per == "example":
-        return _row_auc(x, true, weight.new_ones(1, x.shape[1]))
+        return _row_auc(x, true, weight.new_ones(1, x.shape[1])), weight.double()
     if per == "label":
-        return _row_auc(x.T, true.T, weight.unsqueeze(0))
+        return _row_auc(x.T, true.T, weight.unsqueeze(0)), once
     pairs = weight.unsqueeze(1).expand(x.shape)
-    return _row_auc(x.reshape(1, -1), true.reshape(1, -1), pairs.reshape(1, -1)).squeeze(0)
+    found = _row_auc(x.reshape(1, -1), true.reshape(1, -1), pairs.reshape(1, -1))
+    return found.squeeze(0), once
 
 
 def _row_auc(x: Tensor, true: Tensor, weight: Tensor) -> Tensor:

@@ -7,7 +7,12 @@
 Lightning Fabric, safetensors and tqdm, the extra `wassloss[train]`, are imported when first used.
 """
 
-from wassloss.training.checkpoints import CheckpointError, load_checkpoint, load_model
+from wassloss.training.checkpoints import (
+    CheckpointError,
+    CheckpointWarning,
+    load_checkpoint,
+    load_model,
+)
 from wassloss.training.directory_lock import DirectoryInUseError
 from wassloss.training.lbfgs import train_full_batch
 from wassloss.training.log import read_log
@@ -17,6 +22,7 @@ from wassloss.training.run import DivergedError
 
 __all__ = [
     "CheckpointError",
+    "CheckpointWarning",
     "DirectoryInUseError",
     "DivergedError",
     "TrainingPlan",

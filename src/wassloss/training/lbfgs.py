@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,6 @@ from wassloss.training.plan import decays, trainable
 from wassloss.training.run import DivergedError
 from wassloss.training.session import counting_unconverged
 from wassloss.training.steps import Loss
-from wassloss.transport import ConvergenceWarning
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,10 @@ def train_full_batch(
         data: `(features, target)`, in memory.
         weight_decay: as in :class:`~wassloss.training.TrainingPlan`; not on biases.
         tol: on the largest component of the gradient.
-        max_iterations: after which to give up, with a
-            :class:`~wassloss.transport.ConvergenceWarning`.
+        max_iterations: after which to give up.
+
+    Returns:
+        Whether it converged, and how well; as a string, with advice if it did not.
 
     >>> import wassloss as wl
     >>> x = torch.randn(50, 2)
@@ -109,10 +109,7 @@ def train_full_batch(
         found: Any = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     _unflatten(found.x, parameters)
     gradient, message = float(np.abs(found.jac).max()), str(found.message)
-    report = Convergence(bool(found.success), found.nit, float(found.fun), gradient, message)
-    if not report.converged:
-        warnings.warn(str(report), ConvergenceWarning, stacklevel=2)
-    return report
+    return Convergence(bool(found.success), found.nit, float(found.fun), gradient, message)
 
 
 def _flatten(tensors: Sequence[Tensor]) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ class TrainingPlan:
         batch_size: examples per step, in each process.
         optimizer: ``"sgd"``, ``"adam"`` or ``"adamw"``, those of `torch.optim`.
         learning_rate: by default 0.1 for SGD and 0.01 for Adam and AdamW.
-        momentum, nesterov: of SGD; betas: of Adam and AdamW.
+        momentum: of SGD.
         weight_decay: as in `torch.optim`, but not on biases and other vectors. SGD and Adam
             minimise the mean loss plus `½ weight_decay Σ‖θ‖²`, so the paper's 0.0005 Σ‖θ‖² is
             0.001; AdamW decays the weights separately from the gradient.
@@ -53,8 +53,6 @@ class TrainingPlan:
     optimizer: str = "sgd"
     learning_rate: float | None = None
     momentum: float = 0.7
-    nesterov: bool = False
-    betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.001
     schedule: str = "constant"
     warmup_steps: int = 0
@@ -76,13 +74,8 @@ class TrainingPlan:
         if rate is not None and not check_strength("learning_rate", rate) > 0:
             raise ValueError(f"learning_rate must be positive, got {rate}")
         check_strength("weight_decay", self.weight_decay)
-        for name, value in (("momentum", self.momentum), *(("betas", beta) for beta in self.betas)):
-            if not 0 <= check_number(name, value) < 1:
-                raise ValueError(f"{name} must be at least 0 and less than 1, got {value}")
-        if len(self.betas) != 2:
-            raise ValueError(f"betas must be two numbers, got {self.betas!r}")
-        if self.nesterov and self.momentum == 0:
-            raise ValueError("momentum must be positive where nesterov=True, got 0")
+        if not 0 <= check_number("momentum", self.momentum) < 1:
+            raise ValueError(f"momentum must be at least 0 and less than 1, got {self.momentum}")
         object.__setattr__(self, "seed", check_seed("seed", self.seed))  # a plain int, for JSON
 
     @property
@@ -119,17 +112,13 @@ class TrainingPlan:
             lr = torch.tensor(lr, device=trained[0].device)
         if self.optimizer == "sgd":
             # A fused optimiser reads such a learning rate without waiting for it.
-            fused, nesterov = capturable or None, self.nesterov
-            return torch.optim.SGD(
-                groups, lr=lr, momentum=self.momentum, nesterov=nesterov, fused=fused
-            )
+            return torch.optim.SGD(groups, lr=lr, momentum=self.momentum, fused=capturable or None)
         kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
-        return kind(groups, lr=lr, betas=self.betas, capturable=capturable)
+        return kind(groups, lr=lr, capturable=capturable)
 
     def config(self) -> dict[str, Any]:
         """The plan as a dictionary that JSON can hold."""
-        own = {"learning_rate": self.base_learning_rate, "betas": list(self.betas)}
-        return asdict(self) | own
+        return asdict(self) | {"learning_rate": self.base_learning_rate}
 
     def check_continues(self, config: dict[str, Any]) -> None:
         """Refuse to continue a run that was made by a plan with another outcome."""

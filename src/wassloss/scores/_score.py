@@ -1,0 +1,162 @@
+"""What makes a score of a function: predictions read, examples weighed, answers in kind."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from wassloss._checks import check_choice
+from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import as_ground_metric
+from wassloss.scores._inputs import (
+    AnyTarget,
+    Numbers,
+    given_back,
+    read_probabilities,
+    read_sample_weight,
+    read_scores,
+)
+
+# What a score is called with, Numbers as a rule; its function is handed a checked tensor instead.
+Predictions: TypeAlias = Any
+Weights: TypeAlias = Any  # likewise, or None
+
+Reader = Callable[[Numbers, GroundMetric | None], Tensor]
+_READERS: dict[str, Reader] = {"scores": read_scores, "probabilities": read_probabilities}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Mean(TypedDict, total=False):
+    """What becomes of the examples' values; see :mod:`wassloss.scores`."""
+
+    sample_weight: Numbers | None
+    reduction: Literal["mean", "none"]
+
+
+def score(
+    *,
+    larger_is_better: bool,
+    answer: Callable[[Tensor], Tensor] | None = None,
+    read: Reader | None = None,
+) -> Callable[[_Function], _Function]:
+    """Make a score of a function of predictions and a target.
+
+    The first parameter, ``scores`` or ``probabilities``, says how predictions are read: the
+    function is handed a checked tensor, and a ``metric`` as a ground metric. It returns a value
+    for each example, `(batch, …)`, of which the score is the weighted mean.
+
+    If it declares ``sample_weight``, it is handed the checked weights and returns values with
+    what they weigh; or, if there is an `answer`, sums over examples, `(n,)`, of which that
+    makes the score. Sums add up over batches and processes.
+
+    Type checkers see the function's own signature, with ``**mean: Unpack[Mean]``; at run time it
+    has the two keywords instead, and the docstring says whether larger is better.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        made = Score(function, inspect.signature(function), larger_is_better, answer, read)
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            return made.of(**made.named(*arguments, **keywords))
+
+        summary, _, rest = (function.__doc__ or "").partition("\n")
+        better = "Larger" if larger_is_better else "Smaller"
+        call.__doc__ = f"{summary} {better} is better.\n{rest}"
+        call.__signature__, call.made_of = made.signature, made  # type: ignore[attr-defined]
+        return cast(_Function, call)
+
+    return decorate
+
+
+@dataclass
+class Score:
+    """What a score is made of; see :func:`score`."""
+
+    function: Callable[..., Any]
+    signature: inspect.Signature  # of the score, where that of the function has `**mean`
+    larger_is_better: bool
+    answer: Callable[[Tensor], Tensor] | None
+    read: Reader | None
+
+    def __post_init__(self) -> None:
+        parameters = dict(self.signature.parameters)
+        self.weighs = "sample_weight" in parameters
+        self.takes_metric = "metric" in parameters
+        self.predictions = next(iter(parameters))
+        self.read = self.read or _READERS[self.predictions]
+        if self.answer is None:
+            parameters.pop("mean", None)
+            rest = [parameters.pop("keywords")] if "keywords" in parameters else []
+            for name, default in (("sample_weight", None), ("reduction", "mean")):
+                keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+                parameters.setdefault(name, keyword)
+            self.signature = self.signature.replace(parameters=[*parameters.values(), *rest])
+
+    def named(self, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+        """The arguments of the score by name, with defaults."""
+        bound = self.signature.bind(*arguments, **keywords)
+        bound.apply_defaults()
+        named = dict(bound.arguments)
+        return {**named.pop("keywords", {}), **named}
+
+    def judges_first_guess(self, **arguments: Any) -> bool:
+        """Whether nothing but the first guess counts, so that decisions can be judged, too."""
+        ranks = "per" in self.signature.parameters or arguments.get("k", 1) != 1
+        return self.predictions == "scores" and not ranks
+
+    @torch.no_grad()
+    def found(
+        self, given: Numbers, target: AnyTarget, sample_weight: Numbers | None, **own: Any
+    ) -> Any:
+        """Sums over examples; or, without an `answer`, values and their weights."""
+        if self.takes_metric:
+            own["metric"] = as_ground_metric(own["metric"])
+        x = cast(Reader, self.read)(given, own.get("metric"))
+        if self.weighs:
+            own["sample_weight"] = read_sample_weight(sample_weight, x)
+            return self.function(x, target, **own)
+        values = self.function(x, target, **own)
+        return values, read_sample_weight(sample_weight, values)
+
+    def of(self, *, reduction: str = "mean", **named: Any) -> Any:
+        """The score, in the kind of array that the predictions are."""
+        given, target = named.pop(self.predictions), named.pop("target")
+        check_choice("reduction", reduction, ("mean", "none"))
+        found = self.found(given, target, **named)
+        if self.answer is not None:
+            if not len(given):
+                raise ValueError("scores must hold an example, got 0 examples")
+            return given_back(self.answer(found), given)
+        values, weight = found
+        if reduction == "none":
+            return given_back(values, given)
+        total = weight.sum()
+        if not total > 0:
+            raise ValueError(
+                f"scores must hold an example of positive weight with a score to take a mean, got "
+                f"{len(given)} examples, whose weight is {float(total):g}"
+            )
+        share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
+        return given_back((share * counted(values, weight)).sum(0), given)
+
+
+def score_of(function: Callable[..., Any]) -> Score:
+    """What a score is made of; an error for what is not a score."""
+    made = getattr(function, "made_of", None)
+    if isinstance(made, Score):
+        return made
+    given = getattr(function, "__name__", repr(function))
+    raise ValueError(f"function must be a score of wassloss.scores, got {given}")
+
+
+def counted(values: Tensor, weight: Tensor) -> Tensor:
+    """Values `(batch, …)`, 0 where they weigh nothing: there, they may be undefined."""
+    counts = (weight > 0).reshape(-1, *(1,) * (values.dim() - 1))
+    return values.where(counts, 0.0)
