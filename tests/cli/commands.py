@@ -120,7 +120,7 @@ def wine_table(path: Path) -> Path:
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
     """What a run has learned."""
-    return wl.load(run).model.state_dict()
+    return wl.load(run).model_.state_dict()
 
 
 def same_weights(one: Path, other: Path) -> bool:

@@ -185,7 +185,7 @@ def test_a_file_without_a_header_goes_by_position_and_says_so(tmp_path: Path) ->
     # The label may be another column: positions count from 0, as everywhere in Python.
     moved = written(tmp_path / "moved.csv", {"y": y, **{str(i): x[:, i] for i in range(4)}}, False)
     said("train", moved, "--label-column", 0, "--out", first, *TRAIN)
-    assert torch.equal(*(wl.load(r).model.linear.weight for r in (run, first)))
+    assert torch.equal(*(wl.load(r).model_.linear.weight for r in (run, first)))
 
     new, truth = table(1)
     features = {str(i): new[:, i] for i in range(4)}

@@ -54,27 +54,49 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     assert np.mean([a == row["grade"] for a, row in zip(answers, rows, strict=True)]) > 0.7
 
 
+def test_its_model_is_like_any_other(wine: Path, tmp_path: Path) -> None:
+    """Every command, and Python, take the directory, or the file in it."""
+    pandas = pytest.importorskip("pandas")
+    out, page = tmp_path / "cmp", tmp_path / "report.html"
+    done = ok("compare", wine, *WORDS, "--drop", "id", "--jobs", 1, "--out", out)
+    saved = json.loads((out / "comparison.json").read_text())["saved"]
+    assert f"Model: {saved['loss']}, {saved['decision'].replace(' ', '-')} label" in done.stdout
+    frame = pandas.read_csv(wine)
+    with wine.open() as file:
+        rows = list(csv.DictReader(file))
+    for path in (out, out / "model.safetensors"):
+        model = wl.load(path)
+        assert isinstance(model, wl.WassersteinClassifier)
+        assert model.decision == saved["decision"].replace(" ", "_")
+        assert model.alpha == saved["settings"]["alpha"]
+        answers = model.predict(frame[frame.columns[::-1]])
+        lines = ok("predict", path, wine, "--top", 1).stdout.splitlines()[1:]
+        assert [line.split(",")[1] for line in lines] == answers.tolist()
+        told = json.loads(ok("evaluate", path, wine, "--json").stdout)
+        right = model.classes_[model.predict_proba(frame).argmax(1)] == [r["grade"] for r in rows]
+        assert told["scores"]["accuracy"] == pytest.approx(right.mean())
+        ok("report", path, "--data", wine, "--out", page)
+        assert "alpha" in page.read_text()
+    for command in ("evaluate", "report"):
+        assert "fitted to all its rows: say what to judge it on" in failed(command, out)
+
+
 def test_runs_and_comparisons_do_not_overwrite_each_other(wine: Path, tmp_path: Path) -> None:
     run, cmp = tmp_path / "run", tmp_path / "cmp"
-    for path, name in ((run, "config.json"), (cmp, "table.json")):
+    for path, name in ((run, "config.json"), (cmp, "model.safetensors")):
         path.mkdir()
         (path / name).write_text("{}")
     assert f"{run} holds a run" in failed("compare", wine, *WORDS, "--out", run)
+    assert f"{cmp} holds a trained model already" in failed("train", wine, *WORDS, "--out", cmp)
     said = failed("train", wine, *WORDS, "--resume", "--out", cmp)
-    assert f"{cmp} holds a comparison" in said
-    for command in ("evaluate", "report"):
-        said = failed(command, cmp)
-        assert "holds a comparison, not a run: `wassloss predict`" in said
-    with pytest.raises(FileNotFoundError, match=r"holds a comparison.*WassersteinClassifier.load"):
-        wl.load(cmp)
+    assert f"{cmp} holds a model or checkpoints, but no config.json" in said
 
 
 def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:
     out = tmp_path / "cmp"
     words = ("--features", "acid,cellar", "--model", "linear", "--jobs", 1, "--out", out)
     assert "4 features" in ok("compare", wine, *WORDS, *words).stdout
-    kept = json.loads((out / "table.json").read_text())
-    assert [column["name"] for column in kept["columns"]] == ["acid", "cellar"]
+    assert [column.name for column in wl.load(out).table_.columns] == ["acid", "cellar"]
     new = tmp_path / "new.csv"
     new.write_text("acid\n1.0\n")
     assert "it lacks the column 'cellar' that" in failed("predict", out, new)

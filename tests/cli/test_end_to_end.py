@@ -20,6 +20,7 @@ from tests.cli.commands import (
     tagged,
     wassloss,
 )
+from wassloss.runs.trained import open_run
 
 QUICK = ("--steps", 40, "--batch-size", 20, "--evaluate-every", 10, "--log-every", 10)
 
@@ -64,7 +65,7 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     filed = json.loads((run / "scores.json").read_text())["parts"]["test"]
     assert told["scores"] == pytest.approx(filed["scores"])
     test = tagged().part("test")
-    logits = wl.load(run).logits(test.features)
+    logits = open_run(run).logits(test.features)
     costs = wl.scores.top_k_cost(logits, test.target, METRIC, k=range(1, 6))
     assert told["top_k_cost"] == pytest.approx(costs.tolist(), abs=1e-6)
     auc = wl.scores.ranking_auc(logits, test.target)
@@ -117,7 +118,7 @@ def test_predictions_in_every_format(metric: Path, tmp_path: Path) -> None:
     data, run = saved(named, tmp_path / "data.npz"), tmp_path / "run"
     ok("train", data, "--out", run, "--metric", metric, "--kl-weight", 0.1, *QUICK)
     features = tagged().features
-    p = wl.load(run).predict_proba(features)
+    p = torch.from_numpy(wl.load(run).predict_proba(features))
 
     unlabelled = tmp_path / "new.csv"
     with open(unlabelled, "w", newline="") as file:
@@ -186,15 +187,16 @@ def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> Non
     assert "epsilon=0.5" in config["loss"]
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()
     opened = wl.load(run)
-    assert opened.metric.power == 2
-    assert opened.metric.labels == NAMES
+    assert opened.metric_.power == 2
+    assert opened.metric_.labels == NAMES
     # Features were brought to mean 0 and variance 1 over the training examples, not all.
     train = tagged().part("train").features
-    standardized = torch.from_numpy(opened.scaler.transform(train.numpy()))
+    standardized = torch.from_numpy(opened.scaler_.transform(train.numpy()))
     assert standardized.mean(0).abs().max() < 1e-6
     assert (standardized.std(0, correction=0) - 1).abs().max() < 1e-5
-    expected = opened.model(standardized).detach()
-    torch.testing.assert_close(opened.logits(train), expected)
+    expected = opened.model_(standardized).detach().softmax(1).double()
+    found = torch.from_numpy(opened.predict_proba(train))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_early_stopping_keeps_the_best_weights(metric: Path, tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
     test = saved(few, tmp_path / "test.csv")
     run = tmp_path / "run"
     ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, *QUICK)
-    opened = wl.load(run)
+    opened = open_run(run)
     assert opened.metric.labels == order
     told = json.loads(ok("evaluate", run, test, "--json").stdout)
     target = torch.tensor([order.index(NAMES[i]) for i in few.target])
@@ -301,8 +303,8 @@ def test_features_of_any_precision(precision: torch.dtype, metric: Path, tmp_pat
     ok("train", file, "--out", tmp_path / "npz", "--standardize", *common)
     (tmp_path / "shards").mkdir()
     saved(data, tmp_path / "shards" / "a.parquet")
-    ok("train", tmp_path / "shards", "--out", tmp_path / "stream", *common)
-    for run in ("npz", "stream"):
+    ok("train", tmp_path / "shards", "--out", tmp_path / "folder", *common)
+    for run in ("npz", "folder"):
         ok("evaluate", tmp_path / run, file)
         ok("predict", tmp_path / run, file, "--decision", "least-cost", "--top", 1)
 

@@ -10,7 +10,6 @@ import pyarrow.csv
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, graded, ok, saved
 from tests.estimators.test_onnx import answers
-from wassloss.cli.compare import read_model
 
 
 def test_a_run(tmp_path: Path) -> None:
@@ -26,7 +25,7 @@ def test_a_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(p, run.predict_proba(features), atol=1e-5)
     names = np.array(about["labels"])
     assert np.mean(names[label] == run.predict(features)) > 0.98
-    assert np.mean(names[least] == run.predict(features, "least_cost")) > 0.98
+    assert np.mean(names[least] == run.set_params(decision="least_cost").predict(features)) > 0.98
 
 
 def wine(path: Path) -> Path:
@@ -49,23 +48,23 @@ def test_a_run_on_a_table(tmp_path: Path) -> None:
     ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
     run = wl.load(tmp_path / "run")
     table = pyarrow.csv.read_csv(tmp_path / "wine.csv")
-    (p, _, _), about = answers(tmp_path / "model.onnx", run.columns.features(table))
+    (p, _, _), about = answers(tmp_path / "model.onnx", run.table_.features(table))
     np.testing.assert_allclose(p, run.predict_proba(table.to_pandas()), atol=1e-5)
     assert about["feature_names"] == ["acid", "cellar=new", "cellar=old"]
-    assert [column["name"] for column in about["preprocessing"]] == ["acid", "cellar"]
-    assert about["labels"] == ["poor", "fair", "good"]
+    assert [column["name"] for column in about["preprocessing"]["columns"]] == ["acid", "cellar"]
+    assert about["labels"] == ["fair", "good", "poor"]
 
 
 def test_a_comparison(tmp_path: Path) -> None:
     data = wine(tmp_path / "wine.csv")
     ok("compare", data, *GRADES, "--jobs", 1, "--out", tmp_path / "cmp")
     ok("export", tmp_path / "cmp", "--onnx", tmp_path / "model.onnx")
-    model, raw, _ = read_model(tmp_path / "cmp")
-    features = raw.features(pyarrow.csv.read_csv(tmp_path / "wine.csv"))
+    model = wl.load(tmp_path / "cmp")
+    features = model.table_.features(pyarrow.csv.read_csv(tmp_path / "wine.csv"))
     (p, _, _), about = answers(tmp_path / "model.onnx", features)
     np.testing.assert_allclose(p, model.predict_proba(features), atol=1e-6)
     assert about["feature_names"] == ["acid", "cellar=new", "cellar=old"]
-    assert [column["name"] for column in about["preprocessing"]] == ["acid", "cellar"]
+    assert [column["name"] for column in about["preprocessing"]["columns"]] == ["acid", "cellar"]
     assert about["labels"] == ["fair", "good", "poor"]
 
 
@@ -75,4 +74,4 @@ def test_what_is_no_classifier(tmp_path: Path) -> None:
     masses = wl.WassersteinMeasureRegressor().fit(np.eye(3), np.eye(3) + 1)
     masses.save(tmp_path / "masses")
     said = failed("export", tmp_path / "masses", "--onnx", tmp_path / "x.onnx")
-    assert "got a WassersteinMeasureRegressor" in said
+    assert "is a saved WassersteinMeasureRegressor, expected a classifier" in said

@@ -84,7 +84,7 @@ def test_while_it_compares(tmp_path: Path) -> None:
     own.write_text("a user's file")
     ok(*words)
     left = {path.name for path in (tmp_path / "cmp").iterdir()}
-    assert left == {"comparison.json", "model.safetensors", "report.html", "search", "table.json"}
+    assert left == {"comparison.json", "model.safetensors", "report.html", "search"}
     assert own.exists()
 
 

@@ -11,6 +11,7 @@ import pytest
 import wassloss as wl
 from tests.cli.commands import failed, ok
 from wassloss.runs.evaluation import inputs_for
+from wassloss.runs.trained import open_run
 
 QUICK = ("--steps", 40, "--batch-size", 20)
 
@@ -49,10 +50,10 @@ def test_numbers_are_labels_at_their_values(
     data, run = table(tmp_path / "data.csv", labels), tmp_path / "run"
     ok("train", data, "--metric", "ordinal", "--out", run, *QUICK)
     opened = wl.load(run)
-    assert opened.metric.labels == names
-    assert opened.metric.positions.tolist() == pytest.approx(positions)
+    assert opened.metric_.labels == names
+    assert opened.metric_.positions.tolist() == pytest.approx(positions)
     assert predicted(run, data) <= set(names)
-    assert opened.model.config()["labels"] == 3
+    assert opened.model_.config()["labels"] == 3
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npz", "folder"])
@@ -74,7 +75,7 @@ def test_the_same_in_every_format(suffix: str, tmp_path: Path) -> None:
         file = path / "a.parquet" if suffix == "folder" else path
         pq.write_table(pa.table({"x0": x[:, 0], "x1": x[:, 1], "label": y}), file)
     ok("train", path, "--metric", "ordinal", "--out", run, *QUICK)
-    assert wl.load(run).metric.labels == ("15", "20", "1000000000")
+    assert wl.load(run).metric_.labels == ("15", "20", "1000000000")
     assert predicted(run, path) <= {"15", "20", "1000000000"}
     ok("evaluate", run, path, *(() if suffix == "folder" else ("--json",)))
     other = tmp_path / "other.csv"
@@ -117,7 +118,7 @@ def test_labels_of_a_run_without_names_are_ids(tmp_path: Path) -> None:
     run = tmp_path / "run"
     train = ("train", tmp_path / "data.npz", "--metric", tmp_path / "metric.npz", "--out", run)
     ok(*train, *QUICK)
-    assert wl.load(run).labels == (0, 1, 2, 3, 4)
+    assert wl.load(run).classes_.tolist() == [0, 1, 2, 3, 4]
     other = tmp_path / "other.csv"
     other.write_text("a,b,label\n1,1,4\n2,0,0\n")
     assert json.loads(ok("evaluate", run, other, "--json").stdout)["examples"] == 2
@@ -130,7 +131,7 @@ def test_labels_of_a_run_without_names_are_ids(tmp_path: Path) -> None:
 def test_labels_too_close_for_single_precision(tmp_path: Path) -> None:
     data, run = table(tmp_path / "data.csv", [1700000000, 1700000001, 1700000003]), tmp_path / "run"
     ok("train", data, "--metric", "ordinal", "--out", run, *QUICK)
-    metric = wl.load(run).metric
+    metric = wl.load(run).metric_
     assert metric.distance().tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
     table(data, [0, 1700000000, 1700000001])
     message = failed("train", data, "--metric", "ordinal", "--out", tmp_path / "other", *QUICK)
@@ -167,8 +168,7 @@ def test_labels_find_their_place_in_a_metric(
     metric.save(tmp_path / "metric.npz")
     data, run = table(tmp_path / "data.csv", labels, count=4), tmp_path / "run"
     ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, "--steps", 5)
-    inputs, _ = inputs_for(wl.load(run), str(data))
-    assert inputs.data is not None
+    inputs, _ = inputs_for(open_run(run), str(data))
     assert inputs.data.target.tolist() == expected * 2
 
 

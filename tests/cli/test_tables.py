@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import wassloss as wl
-from tests.cli.commands import failed, ok, wine_table
+from tests.cli.commands import failed, ok, same_weights, wine_table
 from wassloss.runs import Settings
 from wassloss.runs.evaluation import inputs_for
 from wassloss.runs.reading import read_inputs
+from wassloss.runs.trained import open_run
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
@@ -47,8 +48,8 @@ def test_from_a_table_as_it_is_to_predictions(wine: Path, tmp_path: Path) -> Non
     assert "column 'id' looks like row numbers: drop it (--drop id)" in done.stderr
     assert "test: 60 examples" in done.stdout
     opened = wl.load(run)
-    assert opened.labels == ("poor", "fair", "good")
-    assert opened.feature_names == (
+    assert opened.metric_.labels == ("poor", "fair", "good")
+    assert opened.table_.feature_names == (
         *("id", "acid", "acid is missing", "cellar=new", "cellar=old", "organic"),
         *(f"maker=m{i}" for i in range(8)),
     )
@@ -80,7 +81,7 @@ def test_from_a_table_as_it_is_to_predictions(wine: Path, tmp_path: Path) -> Non
 def test_what_is_held_out_is_never_trained_on(wine: Path, tmp_path: Path) -> None:
     asked: Any = {"label_column": "grade", "metric": "ordinal", "order": ("poor", "fair", "good")}
     asked |= {"test": 0.25, "validation": 0.2, "drop": ("id",)}
-    data = read_inputs(Settings(str(wine), **asked)).in_file()
+    data = read_inputs(Settings(str(wine), **asked)).data
     parts = {name: set(rows.tolist()) for name, rows in data.parts.items()}
     assert {name: len(rows) for name, rows in parts.items()} == {
         "train": 144,
@@ -96,7 +97,7 @@ def test_what_is_held_out_is_never_trained_on(wine: Path, tmp_path: Path) -> Non
     words = (*WORDS, "--drop", "id,acid", "--test", 0.25, "--steps", 20)
     for table, name in ((wine, "a"), (other, "b")):
         ok("train", table, *words, "--out", tmp_path / name)
-    one, two = (wl.load(tmp_path / name).model.state_dict() for name in ("a", "b"))
+    one, two = (wl.load(tmp_path / name).model_.state_dict() for name in ("a", "b"))
     assert all(bool((one[name] == two[name]).all()) for name in one)
 
 
@@ -104,7 +105,7 @@ def test_groups_stay_together(wine: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ("--group", "maker", "--drop", "id", "--test", 0.25, "--validation", 0.2)
     ok("train", wine, *WORDS, *words, "--out", run, *QUICK)
-    opened = wl.load(run)
+    opened = open_run(run)
     assert not any("maker" in name for name in opened.feature_names)
     inputs, part = inputs_for(opened)
     assert part == "test"
@@ -119,9 +120,10 @@ def test_train_and_compare_read_alike(wine: Path, tmp_path: Path) -> None:
     words = (*WORDS, "--drop", "id")
     ok("train", wine, *words, "--out", tmp_path / "run", "--steps", 5)
     ok("compare", wine, *words, "--jobs", 1, "--out", tmp_path / "cmp")
-    raw = wl.load(tmp_path / "run").raw
-    kept = json.loads((tmp_path / "cmp" / "table.json").read_text())["columns"]
-    assert json.loads(json.dumps(raw.state())) == kept
+    run, cmp = (wl.load(tmp_path / name) for name in ("run", "cmp"))
+    assert run.table_ == cmp.table_
+    assert (run.table_.label_column, run.table_.ignored) == ("grade", ("id",))
+    assert run.classes_.tolist() == cmp.classes_.tolist() == ["fair", "good", "poor"]
 
 
 def test_what_a_table_cannot_be(wine: Path, tmp_path: Path) -> None:
@@ -149,27 +151,28 @@ def test_numbers_far_from_zero_keep_their_precision(tmp_path: Path) -> None:
     assert told["scores"]["accuracy"] > 0.9
 
 
-def test_a_stream_is_standardised_as_a_table_in_memory(tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(90, 2)) * [1, 1000] + [0, 5000]
-    columns = {"b": x[:, 1], "a": x[:, 0], "id": np.arange(90), "label": (x[:, 0] > 0).astype(int)}
+    town = np.array(["Ulm", "Bonn"])[np.arange(90) % 2]
+    columns = {"b": x[:, 1], "a": x[:, 0], "id": np.arange(90), "town": town}
+    columns["label"] = (x[:, 0] > 0).astype(int)
     table = pa.table(columns)
     folder, file = tmp_path / "folder", tmp_path / "all.parquet"
     folder.mkdir()
     pq.write_table(table, file)
     pq.write_table(table.slice(0, 50), folder / "1.parquet")
-    pq.write_table(table.slice(50), folder / "2.parquet")
+    others = ["label", "town", "id", "a", "b"]  # columns are found by name
+    pq.write_table(table.slice(50).select(others), folder / "2.parquet")
     words = ("--metric", "discrete", "--drop", "id", "--steps", 200, "--batch-size", 30)
-    for source, name in ((file, "memory"), (folder, "stream")):
-        ok("train", source, *words, "--out", tmp_path / name)
-    memory, stream = (wl.load(tmp_path / name) for name in ("memory", "stream"))
-    np.testing.assert_allclose(stream.scaler.mean_, x[:, ::-1].mean(0))
-    np.testing.assert_allclose(stream.scaler.scale_, memory.scaler.scale_)
-    for run in (tmp_path / "memory", tmp_path / "stream"):
-        told = json.loads(ok("evaluate", run, file, "--json").stdout)
-        assert told["scores"]["accuracy"] > 0.9
-    said = failed("train", "--out", tmp_path / "memory", "--resume", "--drop", "a")
+    for source, name in ((file, "one"), (folder, "two")):
+        ok("train", source, *words, "--test", 0.2, "--out", tmp_path / name)
+    assert same_weights(tmp_path / "one", tmp_path / "two")
+    told = json.loads(ok("evaluate", tmp_path / "two", "--json").stdout)
+    assert (told["part"], told["examples"]) == ("test", 18)
+    assert told["scores"]["accuracy"] > 0.9
+    said = failed("train", "--out", tmp_path / "one", "--resume", "--drop", "a")
     assert "was trained with drop ['id'], and cannot be continued with ['a']" in said

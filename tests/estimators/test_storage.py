@@ -153,3 +153,26 @@ def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="classes must be numbers or strings to be saved"):
         odd.save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_comparison_of_a_data_frame_predicts_from_data_frames(tmp_path: Path) -> None:
+    """Text and gaps become features as they do in a file, and the file of the model knows how."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    acid, colour = rng.normal(size=120), np.array(["white", "red"])[np.arange(120) % 2]
+    y = np.digitize(acid + (colour == "red") + 0.3 * rng.normal(size=120), [0, 1])
+    acid[::9] = np.nan
+    X = pandas.DataFrame({"acid": acid, "colour": colour, "label": rng.normal(size=120)})
+    best = wl.compare(X, y, "ordinal").best
+    names = ("acid", "acid is missing", "colour=red", "colour=white", "label")
+    assert best.table_.feature_names == names
+    assert best.score(X, y) > 0.7
+    best.save(tmp_path / "wine.model")
+    again = wl.load(tmp_path / "wine.model")
+    expected = best.predict_proba(X)
+    np.testing.assert_array_equal(again.predict_proba(X[["label", "colour", "acid"]]), expected)
+    with pytest.raises(ValueError, match="it lacks the column 'colour' that the model"):
+        again.predict(X[["acid", "label"]])
+    assert not hasattr(best.fit(X[["label"]].to_numpy(), y), "table_")
+    with pytest.raises(ValueError, match=r"X must hold numbers, could.*'white'; wl\.compare takes"):
+        wl.WassersteinClassifier("ordinal").fit(X, y)

@@ -1,5 +1,6 @@
 """The page shows the right numbers, stands alone, and looks as it should to a browser."""
 
+import copy
 import dataclasses
 import json
 import re
@@ -72,7 +73,7 @@ def test_examples_are_drawn_and_their_guesses_right(runs: list[wl.runs.TrainedRu
         true = test.target.indices[example.row][used]
         assert example.truth == [runs[0].label(i) for i in true.tolist()]
         for run, guesses in zip(runs, example.guesses, strict=True):
-            p = run.predict_proba(test.features[[example.row]])[0]
+            p = run.model.predict_proba(test.features[[example.row]])[0]
             best = int(p.argmax())
             assert guesses[0].label == run.label(best)
             assert guesses[0].probability == pytest.approx(float(p[best]), rel=1e-5)
@@ -89,7 +90,7 @@ def test_mass_by_distance_against_a_loop(runs: list[wl.runs.TrainedRun]) -> None
             test.features, test.target.indices, test.target.weights, strict=True
         ):
             true = labels[masses > 0].tolist()
-            for i, p in enumerate(run.predict_proba(x[None])[0].tolist()):
+            for i, p in enumerate(run.model.predict_proba(x[None])[0].tolist()):
                 expected[min(abs(i - j) for j in true)] += p / len(test)
         assert shares == pytest.approx(expected, abs=1e-6)
     assert found.even.sum() == pytest.approx(1.0)
@@ -165,7 +166,9 @@ def test_notes_say_what_to_keep_in_mind(runs: list[wl.runs.TrainedRun]) -> None:
     stopped = dataclasses.replace(first, finished=False)
     assert "kl was stopped before its end" in render(build_report([stopped, second]))
     metric = wl.ground.Discrete(5, labels=second.metric.labels)
-    other = dataclasses.replace(second, metric=metric)
+    model = copy.copy(second.model)
+    model.metric_ = metric
+    other = dataclasses.replace(second, model=model)
     page = render(build_report([first, other]))
     assert "under different ground metrics; distances here are those of kl" in page
 

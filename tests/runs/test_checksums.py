@@ -91,7 +91,7 @@ def test_what_to_do_about_damage(run: Path, tmp_path: Path) -> None:
             open_run(run)
         (run / name).unlink()
         opened = open_run(run)
-        assert same(opened.model, expected.model)
+        assert same(opened.model.model_, expected.model.model_)
         assert not opened.finished  # without its own file, the model is that of a checkpoint
     assert open_run(run).log() == []
     fit(settings(tmp_path, checkpoint_every=10), run, resume=True)
@@ -184,7 +184,7 @@ def test_killed_between_any_two_files(
         fit(wanted, run, resume=True)
         opened = open_run(run)
         assert opened.finished
-        assert same(opened.model, expected.model)
+        assert same(opened.model.model_, expected.model.model_)
         ours, theirs = (
             [(r.step, r.loss, r.score, r.learning_rate) for r in read_log(path)]
             for path in (run, whole)

@@ -10,16 +10,14 @@ from typing import Annotated, Literal
 import torch
 import typer
 
-from wassloss import __version__
 from wassloss._files import write_file
 from wassloss.cli._comparison_report import write_comparison
 from wassloss.cli._tables import HELP, PARSERS
 from wassloss.cli._terminal import option, progress_bar, say, table
-from wassloss.data.raw_table import RawTable
-from wassloss.estimators import Comparison, WassersteinClassifier, compare
+from wassloss.estimators import Comparison, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.runs import Settings
-from wassloss.runs.directory import CONFIG, MODEL, TABLE
+from wassloss.runs.directory import CONFIG, MODEL
 from wassloss.runs.inputs import check_trainable, labels_of
 from wassloss.runs.reading import read_inputs
 
@@ -61,8 +59,9 @@ def compare_table(
     words = {"order": order, "features": features, "drop": drop}
     asked = {name: PARSERS[name](text) for name, text in words.items()}
     asked |= {"metric": metric, "label_column": label_column, "group": group, "missing": missing}
-    inputs = read_inputs(Settings(str(data), seed=seed, **asked))
-    given, y = inputs.in_file(), inputs.classes()
+    settings = Settings(str(data), seed=seed, **asked)
+    inputs = read_inputs(settings)
+    given, y = inputs.data, inputs.classes()
     say(f"{len(given)} rows, {inputs.features} features, {len(set(y.tolist()))} labels")
     check_trainable(inputs.parts)
     held = given.parts.get("test")
@@ -87,11 +86,13 @@ def compare_table(
                 cache=kept_pieces,
                 progress=progress,
             )
-        _keep(found, inputs.columns, label_column, out)
+        found.best.table_ = inputs.table(settings)
         header, rows = found.table()
+        _keep(found, header, rows, out)
         say(f"\n{found.answer}\n")
         say(table("", header, rows, numbers=0, gap=1))
-        write_comparison(found, inputs.columns, given.features.numpy(), out / REPORT)
+        say(f"\n{_saved(found)}")
+        write_comparison(found, found.best.table_, given.features.numpy(), out / REPORT)
     except KeyboardInterrupt:
         done = len(list(kept_pieces.glob("*.json")))
         say(
@@ -102,24 +103,26 @@ def compare_table(
         piece.unlink()
     if not any(kept_pieces.iterdir()):
         kept_pieces.rmdir()
-    say(f"\nModel: wassloss predict {out} NEW.csv")
+    say(f"Use it: wassloss predict {out} NEW.csv")
     say(f"Report: {(out / REPORT).resolve()}")
 
 
-def read_model(path: Path) -> tuple[WassersteinClassifier, RawTable, str | None]:
-    """The best model of a comparison, how to make its features, and its label's column."""
-    kept = json.loads((path / TABLE).read_text(encoding="utf-8"))
-    model = WassersteinClassifier.load(path / MODEL)
-    return model, RawTable.from_state(kept["columns"]), kept["label_column"]
-
-
-def _keep(found: Comparison, raw: RawTable, label_column: str | None, out: Path) -> None:
+def _keep(found: Comparison, header: list[str], rows: list[list[str]], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     found.best.save(out / MODEL)
-    state = {"version": __version__, "label_column": label_column, "columns": raw.state()}
-    write_file(out / TABLE, json.dumps(state, indent=1).encode())
-    header, rows = found.table()
-    write_file(
-        out / FOUND,
-        json.dumps({"answer": found.answer, "header": header, "rows": rows}, indent=1).encode(),
+    kept = found.kept
+    saved = {"loss": kept.loss, "decision": kept.decision, "settings": kept.settings}
+    about = {"answer": found.answer, "saved": saved, "header": header, "rows": rows}
+    write_file(out / FOUND, json.dumps(about, indent=1).encode())
+
+
+def _saved(found: Comparison) -> str:
+    """Which model is saved, and whether another was better while tuning."""
+    kept, best = found.kept, min(found.candidates, key=lambda c: c.validation)
+    said = f"Model: {kept.loss}, {kept.decision.replace(' ', '-')} label"
+    if best is kept:
+        return f"{said} (the least distance while tuning)"
+    return (
+        f"{said} (the least distance of a classifier while tuning; {best.loss}, had less, "
+        f"{best.validation:.3g} rather than {kept.validation:.3g}, and is not saved)"
     )

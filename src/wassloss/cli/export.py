@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from wassloss import runs
 from wassloss.cli._terminal import option, say
-from wassloss.cli.compare import read_model
 from wassloss.estimators import export_onnx
-from wassloss.runs.directory import TABLE
+from wassloss.runs.trained import open_run
 
 EXAMPLE = "Example: wassloss export cmp --onnx model.onnx"
 
@@ -21,10 +19,5 @@ def export(
     onnx: Annotated[Path, option("The file to write.")],
 ) -> None:
     """Write a model as an ONNX file that standardises, predicts and decides by itself."""
-    if (run / TABLE).exists():
-        model, raw, _ = read_model(run)
-        names, state = raw.feature_names, raw.state()
-        export_onnx(model, onnx, feature_names=names, preprocessing=state)
-    else:
-        export_onnx(runs.load(run), onnx)
+    export_onnx(open_run(run).model, onnx)
     say(f"{onnx}: features in, probabilities, label and least_cost_label out")

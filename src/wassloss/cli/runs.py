@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,31 +13,28 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
-from wassloss import runs
 from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
 from wassloss.cli._tables import name_list
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
-from wassloss.cli.compare import read_model
 from wassloss.data._arrow import import_pyarrow
-from wassloss.data.files import columns, feature_batches
-from wassloss.data.table import Wanted
-from wassloss.estimators.model_file import rows_at_once
+from wassloss.data.files import columns
 from wassloss.report import build_report, write_report
 from wassloss.runs import evaluation
-from wassloss.runs.directory import TABLE
+from wassloss.runs.trained import open_run
 
 EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
 REPORT_EXAMPLE = "Example: wassloss report runs/kl runs/w --out report.html"
 _FORMATS = (".csv", ".jsonl", ".parquet")
-_Run = Annotated[Path, typer.Argument(help="The directory of a run.")]
+_Run = Annotated[Path, typer.Argument(help="What train or compare wrote, or a saved classifier.")]
 
 
 def evaluate(
     run: _Run,
     data: Annotated[
-        str | None, typer.Argument(help="As for train; by default the run's own.")
+        str | None,
+        typer.Argument(help="As for train; by default what a run of train held out of its own."),
     ] = None,
     part: Annotated[
         str | None,
@@ -54,7 +49,7 @@ def evaluate(
     out: Annotated[Path | None, option("Also write the JSON to a file.", "--out", "-o")] = None,
 ) -> None:
     """Score a run: how often it is right, and how far off it is."""
-    opened = _opened(run)
+    opened = open_run(run)
     inputs, part = evaluation.inputs_for(opened, data, part, label_column)
     if part is None and inputs.own:
         say("warning: these are the examples that the run was trained on", err=True)
@@ -122,32 +117,22 @@ def _predicted(
     part: str | None,
     label_column: str | None,
 ) -> tuple[int, list[dict[str, Any]]]:
-    """How many labels each row gets, and the rows: by a run, or by the best of a comparison."""
-    names: Sequence[Any]
-    if (path / TABLE).exists():
-        model, raw, usual = read_model(path)
-        if decision is not None:
-            model.decision = "probable" if decision == "most-probable" else "least_cost"
-        names, proba, choose = model.classes_.tolist(), model.predict_proba, model._chosen
-        wanted = Wanted(label_column=label_column, usual_label=usual, raw=raw)
-        wanted = wanted._replace(feature_names=raw.feature_names)
-        batches = feature_batches(data, rows_at_once(len(names)), part, wanted)
-    else:
-        opened = _opened(path)
-        rule = "least_cost" if decision == "least-cost" else "probable"
-        names = [opened.label(i) for i in range(opened.metric.size)]
-        proba, choose = opened.predict_proba, partial(opened.chosen, decision=rule)
-        batches = evaluation.features_to_predict(opened, data, part, label_column)
+    """How many labels each row gets, and the rows."""
+    opened = open_run(path)
+    model = opened.model
+    if decision is not None:
+        model.decision = "probable" if decision == "most-probable" else "least_cost"
+    names = [_word(label) for label in model.classes_.tolist()]
     if top is not None and top > len(names):
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
     k = top or min(5, len(names))
     predictions: list[dict[str, Any]] = []
-    for rows, features in batches:
+    for rows, features in evaluation.features_to_predict(opened, data, part, label_column):
         x = features.numpy()
-        chosen = choose(x, k)
-        chances = np.take_along_axis(proba(x), chosen, axis=1).tolist()
+        chosen = model._chosen(x, k)
+        chances = np.take_along_axis(model.predict_proba(x), chosen, axis=1).tolist()
         predictions += [
             {"row": row, "labels": [names[i] for i in ids], "probabilities": own}
             for row, ids, own in zip(rows, chosen.tolist(), chances, strict=True)
@@ -167,6 +152,11 @@ def _with_columns(
     ]
 
 
+def _word(label: Any) -> Any:
+    """A label as files have it: 2 for 2.0."""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
 def _checked_seed(seed: int) -> int:
     try:
         return check_seed("seed", seed)
@@ -175,7 +165,7 @@ def _checked_seed(seed: int) -> int:
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Directories of runs.")],
+    runs: Annotated[list[Path], typer.Argument(help="What train or compare wrote.")],
     out: Annotated[Path, option("The page.", "--out", "-o")] = Path("report.html"),
     data: Annotated[str | None, option("What to judge them on; by default their own data.")] = None,
     part: Annotated[str | None, option("Which examples; by default test, or validation.")] = None,
@@ -183,20 +173,10 @@ def report(
     seed: Annotated[int, option("Of the choice of examples.", callback=_checked_seed)] = 0,
 ) -> None:
     """Compare runs on one page that needs nothing else: curves, scores, log, examples, settings."""
-    opened = [_opened(run) for run in runs]
+    opened = [open_run(run) for run in runs]
     page = build_report(opened, data=data, part=part, examples=examples, seed=seed)
     write_report(page, out)
     say(f"Report: {out.resolve()}")
-
-
-def _opened(path: Path) -> runs.TrainedRun:
-    found = runs.load(path)
-    if not isinstance(found, runs.TrainedRun):
-        raise ValueError(
-            f"{path} is a saved {type(found).__name__}, expected the directory of a run; predict "
-            "with it in Python: wassloss.load"
-        )
-    return found
 
 
 def _write(predictions: list[dict[str, Any]], k: int, path: Path) -> None:

@@ -34,7 +34,6 @@ _HELP: dict[str, dict[str, str | None]] = {
         "power": "Of the cost, (d / scale) ** power.",
         "scale": "Of the cost: a number, max or median.",
         **HELP,
-        "stream": "Read a Parquet file in batches, too.",
         "standardize": "Bring each feature to mean 0 and variance 1; by default those of a table.",
         "test": "Share of the examples to hold out and score at the end, unless the data have a "
         "part test.",
@@ -77,8 +76,8 @@ def train(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="A file (.npz, .parquet, .csv, .svm), a folder of Parquet files, which is "
-            "streamed, or clipart, which is built in."
+            help="A file (.npz, .parquet, .csv, .svm), a folder of Parquet files, or clipart, "
+            "which is built in."
         ),
     ] = None,
     out: Annotated[Path, option("Directory for the run.", "--out", "-o")] = Path("run"),

@@ -67,16 +67,6 @@ def open_stream_file(path: str | os.PathLike[str], part: str | None, wanted: Wan
     return StreamFile(os.fspath(path), file, layout, counts, chosen)
 
 
-def check_alike(first: StreamFile, other: StreamFile) -> None:
-    """All files of a stream must keep the same things in the same columns."""
-    for what in ("feature_columns", "target_column", "weighted", "label_names", "label_count"):
-        if getattr(first.layout, what) != getattr(other.layout, what):
-            raise ValueError(
-                f"{other.path} must have the {what.replace('_', ' ')} of {first.path}, but they "
-                "differ"
-            )
-
-
 def batch_bounds(rows: int, batch_size: int, rank: int, world_size: int) -> list[int]:
     """Where the batches of one process begin among all rows, and where the last one ends.
 

@@ -40,7 +40,8 @@ def read(
     becomes a feature for each of its values, those of few rows together; dates are refused.
 
     Args:
-        path: the file; docs/data.md says what it must hold.
+        path: the file, or a folder of Parquet files, which are read as one table; docs/data.md says
+            what it must hold.
         label_names: the labels in order; by default those that the file lists, or else the values
             that occur, sorted as numbers if all are numbers.
         label_column: the column of the class in a table, by default ``label``; in a CSV file
@@ -106,7 +107,7 @@ def feature_batches(
     wanted = wanted._replace(labelled=False)
     if source in BUILT_IN:
         fields = vars(BUILT_IN[os.fspath(source)]())
-    elif Path(source).is_dir() or (module := _format_of(source)) is parquet:
+    elif (module := _format_of(source)) is parquet:
         yield from parquet.feature_batches(source, rows, part, wanted)
         return
     else:
@@ -158,7 +159,7 @@ def write(data: Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def _format_of(path: str | os.PathLike[str]) -> Any:
-    suffix = Path(path).suffix.lower()
+    suffix = ".parquet" if Path(path).is_dir() else Path(path).suffix.lower()
     if suffix not in _FORMATS:
         raise ValueError(f"path must end in one of {', '.join(_FORMATS)}, got {os.fspath(path)!r}")
     return _FORMATS[suffix]

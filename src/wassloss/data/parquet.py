@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from wassloss._files import replacing
 from wassloss.data._arrow import import_pyarrow, is_number, named_errors, one_line
 from wassloss.data._inputs import KNOWN_PARTS, part_name
 from wassloss.data.dataset import Dataset
-from wassloss.data.labels import read_labels
 from wassloss.data.ragged import to_lists
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import (
@@ -29,8 +29,6 @@ from wassloss.data.table import (
     Wanted,
     feature_order,
     find_layout,
-    is_list,
-    labels_of,
 )
 from wassloss.targets import SparseTarget, Target
 
@@ -71,10 +69,20 @@ def expanded(
 
 
 def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
-    """Read the fields of a data set; ``wassloss.data.ParquetStream`` reads it in batches."""
-    file, layout = open_file(path, wanted)
+    """Read the fields of a data set: a file, or those of a folder as one table.
+
+    ``wassloss.data.ParquetStream`` reads them in batches.
+    """
+    files = expanded(path)
+    tables, layouts = [], list[Layout]()
     try:
-        rows = file.to_table(columns=layout.all_columns)
+        for file in files:
+            with named_errors(file) if Path(path).is_dir() else nullcontext():
+                opened, layout = open_file(file, wanted)
+                layouts.append(layout)
+                check_alike(files[0], layouts[0], file, layout)
+                tables.append(opened.to_table(columns=layouts[0].all_columns))
+        rows = import_pyarrow().concat_tables(tables, promote_options="permissive")
     except MemoryError as error:
         raise MemoryError(
             f"{os.fspath(path)} does not fit into memory ({one_line(error)}); "
@@ -82,7 +90,22 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         ) from error
     if rows.num_rows == 0:
         raise ValueError("it has no rows")
-    return Table(rows, layout).fields()
+    return Table(rows, layouts[0]).fields()
+
+
+def check_alike(
+    first: str | os.PathLike[str], layout: Layout, path: str | os.PathLike[str], other: Layout
+) -> None:
+    """All files of a folder must keep the same things in the same columns, in any order."""
+    same = ("feature_names", "target_column", "weighted", "label_names", "label_count")
+    differing = [what for what in same if getattr(layout, what) != getattr(other, what)]
+    if set(layout.feature_columns) != set(other.feature_columns):
+        differing.append("feature_columns")
+    if differing:
+        raise ValueError(
+            f"{os.fspath(path)} must have the {differing[0].replace('_', ' ')} of "
+            f"{os.fspath(first)}, but they differ"
+        )
 
 
 def columns(source: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
@@ -98,8 +121,8 @@ def column_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def lists_labels(path: str | os.PathLike[str]) -> str | None:
-    """Whether the file lists or counts its labels."""
-    _, layout = open_file(path, Wanted(labelled=False))
+    """Whether the file, or the first of a folder, lists or counts its labels."""
+    _, layout = open_file(expanded(path)[0], Wanted(labelled=False))
     listed = "names" if layout.label_names is not None else "ids"
     return listed if layout.ids else None
 
@@ -115,21 +138,6 @@ def to_stream(layout: Layout, schema: pa.Schema) -> Layout:
                 "the file into memory"
             )
     return dataclasses.replace(layout, raw=RawTable.of_numbers(layout.feature_columns, 0))
-
-
-def layout_of(source: str | os.PathLike[str], wanted: Wanted) -> tuple[Layout, int]:
-    """The layout of the first file of a stream, and how many features there are."""
-    path = expanded(source)[0]
-    with named_errors(path):
-        file, layout = open_file(path, wanted)
-        layout = to_stream(layout, file.physical_schema)
-        names = layout.feature_names if layout.raw is None else layout.raw.feature_names
-        if names is not None:
-            return layout, len(names)
-        row = file.head(1, columns=["features"])
-        if not row.num_rows:
-            raise ValueError("it has no rows")
-        return layout, len(row["features"][0])
 
 
 def feature_batches(
@@ -173,36 +181,6 @@ def in_part(column: Any, part: str) -> Any:
     return pa.compute.equal(
         pa.compute.utf8_lower(found) if wanted in KNOWN_PARTS else found, wanted
     )
-
-
-def label_values(source: str | os.PathLike[str], label_column: str | None) -> tuple[str, ...]:
-    """The labels that occur in some files, in order, read from their column alone."""
-    found: dict[str, None] = {}
-    for path in expanded(source):
-        with named_errors(path):
-            file, layout = open_file(path, Wanted(label_column=label_column))
-            column = layout.target_column or "label"
-            for values in _distinct(file, column):
-                found |= dict.fromkeys(labels_of(values, column).names)
-    return read_labels(list(found)).names
-
-
-def part_names(source: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The names of the parts in some files, in the order of their first rows."""
-    found: dict[str, None] = {}
-    for path in expanded(source):
-        with named_errors(path):
-            file, layout = open_file(path, Wanted(labelled=False))
-            for values in _distinct(file, "part") if layout.part is not None else ():
-                found |= dict.fromkeys(part_name(v) for v in values.to_pylist() if v)
-    return tuple(found)
-
-
-def _distinct(file: ds.ParquetFileFragment, column: str) -> Iterator[pa.Array]:
-    """The different values of a column, a piece at a time."""
-    for batch in file.to_batches(columns=[column], batch_readahead=1):
-        values = batch[column]
-        yield (values.flatten() if is_list(values.type) else values).unique()
 
 
 def write(data: Dataset, path: str | os.PathLike[str]) -> None:

@@ -103,9 +103,17 @@ class Column:
 
 @dataclass(frozen=True)
 class RawTable:
-    """How to make features of a table's columns."""
+    """How to make features of a table's columns.
+
+    Attributes:
+        columns: what becomes of each.
+        label_column: the one with the labels, if it is not called ``label``.
+        ignored: others that are no features, and are not missed.
+    """
 
     columns: tuple[Column, ...]
+    label_column: str | None = None
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: pa.Table, missing: str = "impute", place: Place = ROW) -> RawTable:
@@ -160,14 +168,15 @@ class RawTable:
         )
         return np.hstack(list(found))
 
-    def state(self) -> list[dict[str, Any]]:
+    def state(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return [asdict(column) for column in self.columns]
+        return asdict(self)
 
     @classmethod
-    def from_state(cls, state: Sequence[Mapping[str, Any]]) -> RawTable:
+    def from_state(cls, state: Mapping[str, Any]) -> RawTable:
         """What :meth:`state` was taken of."""
-        return cls(tuple(Column(**{**c, "levels": tuple(c["levels"])}) for c in state))
+        columns = (Column(**{**c, "levels": tuple(c["levels"])}) for c in state["columns"])
+        return cls(tuple(columns), state["label_column"], tuple(state["ignored"]))
 
 
 def _decided(name: str, values: pa.Array, missing: str, place: Place) -> Column | None:

@@ -26,11 +26,10 @@ from wassloss.data._stream_files import (
     Piece,
     StreamFile,
     batch_bounds,
-    check_alike,
     open_stream_file,
     pieces,
 )
-from wassloss.data.parquet import expanded
+from wassloss.data.parquet import check_alike, expanded
 from wassloss.data.ragged import from_lists, to_lists
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
@@ -105,7 +104,7 @@ class ParquetStream:
         for path in expanded(paths):
             self._files.append(open_stream_file(path, part, wanted))
             first, last = self._files[0], self._files[-1]
-            check_alike(first, last)
+            check_alike(first.path, first.layout, last.path, last.layout)
             # Other files may have the features in another order.
             layout = first.layout
             names = layout.feature_names if layout.lists else layout.feature_columns

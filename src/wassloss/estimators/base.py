@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_count, check_strength
-from wassloss._files import replacing
+from wassloss._files import write_file
+from wassloss.estimators.frames import frame_features, is_frame
 from wassloss.estimators.inputs import check_squares, read_weight, weighted_rows
 from wassloss.estimators.labels import Metric
 from wassloss.estimators.model_file import (
@@ -84,6 +85,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         model_: from `wassloss.models`; takes standardised features.
         scaler_: the `StandardScaler` before it, or None.
         n_iter_: iterations of L-BFGS, or passes over the data.
+        table_: what became of the columns of a table, if it was fitted to one, by `wl.compare` or
+            by the command line; X may then be a data frame with these columns in any order.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
@@ -114,15 +117,17 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
         The state of `partial_fit`'s optimiser is not saved.
         """
+        write_file(path, self._packed())
+
+    def _packed(self) -> bytes:
+        """The content of a file."""
         fitted = self._fitted()
         state = {
             "params": {name: plain(name, v) for name, v in self.get_params(deep=False).items()},
             "n_iter": self.n_iter_,
             "own": self._own_state(),
         }
-        content = pack(fitted, type(self).__name__, state)
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
+        return pack(fitted, type(self).__name__, state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "cpu") -> Self:
@@ -153,6 +158,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         estimator.n_features_in_ = fitted.features
         if fitted.feature_names is not None:
             estimator.feature_names_in_ = np.array(fitted.feature_names, dtype=object)
+        if fitted.table is not None:
+            estimator.table_ = fitted.table
         estimator.n_iter_ = state["n_iter"]
         estimator._set_own_state(state["own"])
         return estimator
@@ -161,19 +168,32 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
         names = None if names is None else tuple(names)
-        return FittedModel(self.metric_, self.model_, self.scaler_, names, raw=None)
+        table = getattr(self, "table_", None)
+        return FittedModel(self.metric_, self.model_, self.scaler_, names, table)
 
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
         fitted = self._fitted()
-        X = validate_data(self, X, reset=False, dtype=_FLOATS, accept_sparse="csr")
-        return fitted.outputs(X).double()
+        if fitted.table is not None and is_frame(X):
+            X = frame_features(X, fitted.table)
+        return fitted.outputs(self._checked(X, reset=False)).double()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None."""
-        form: dict[str, Any] = {"dtype": _FLOATS, "accept_sparse": "csr"}
-        X, y = validate_data(self, X, y, multi_output=True, **form, **checks)
+        X, y = self._checked(X, y, multi_output=True, **checks)
         return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
+
+    def _checked(self, *columns: Any, **checks: Any) -> Any:
+        """Features, or features and `y`, as scikit-learn checks them."""
+        try:
+            return validate_data(self, *columns, dtype=_FLOATS, accept_sparse="csr", **checks)
+        except ValueError as error:
+            if not str(error).startswith("could not convert string"):
+                raise
+            raise ValueError(
+                f"X must hold numbers, {error}; wl.compare takes a data frame with text, and "
+                "wl.data.read makes numbers of a file with text"
+            ) from error
 
     def _plan(self, weight: float) -> TrainingPlan:
         """How to take small steps on examples of this total weight; checks all that says how."""
@@ -192,7 +212,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Remove what an earlier fit would be continued from."""
-        for name in ("model_", "scaler_", "_steps", "_weight_seen"):
+        for name in ("model_", "scaler_", "table_", "_steps", "_weight_seen"):
             self.__dict__.pop(name, None)
 
     def _fit(

@@ -23,6 +23,7 @@ from torch.nn.functional import one_hot
 
 from wassloss._checks import check_choice, check_seed
 from wassloss.estimators.classifier import WassersteinClassifier
+from wassloss.estimators.frames import frame_features, is_frame, table_of
 from wassloss.estimators.inputs import is_matrix
 from wassloss.estimators.labels import Classes, Metric, ordered_categories
 from wassloss.estimators.model_file import decide
@@ -118,6 +119,11 @@ class Comparison:
         )
 
     @property
+    def kept(self) -> Candidate:
+        """The one that `best` was fitted as: a regression is compared, but not kept."""
+        return min((c for c in self.candidates if c.nll is not None), key=lambda c: c.validation)
+
+    @property
     def ours(self) -> Candidate:
         """W + KL, with the decision of less distance while tuning."""
         return min((c for c in self.candidates if c.loss == W), key=lambda c: c.validation)
@@ -180,7 +186,9 @@ def compare(
     chosen on the rows held out.
 
     Args:
-        X: features `(n, d)`, dense or `scipy.sparse`.
+        X: features `(n, d)`, dense or `scipy.sparse`; or a data frame with text and gaps, whose
+            columns become features as in `wl.data.read`. The best model then predicts from such
+            frames.
         y: class ids `(n,)`.
         metric: as in :class:`WassersteinClassifier`.
         classes: likewise.
@@ -211,6 +219,9 @@ def compare(
     check_seed("random_state", random_state)
     if np.ndim(test) == 0 and not 0 < cast(float, test) < 1:
         raise ValueError(f"test must be more than 0 and less than 1, got {test}")
+    table = table_of(X) if is_frame(X) else None
+    if table is not None:
+        X = frame_features(X, table)
     whole = WassersteinClassifier(metric, classes=classes, random_state=random_state, device=device)
     features, target, _ = whole._read(X, y, None)
     if is_matrix(target):
@@ -238,8 +249,11 @@ def compare(
         found.append(work.ridge(found[0].distance))
     saved = _with(whole, best.settings)
     saved.decision = _RULE[best.decision]
+    saved.fit(X, y)
+    if table is not None:
+        saved.table_ = table
     rows = (len(train), len(held))
-    return Comparison(tuple(found), saved.fit(X, y), rows, held, places[held])
+    return Comparison(tuple(found), saved, rows, held, places[held])
 
 
 def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Fold:

@@ -7,7 +7,8 @@
 the file's metadata         everything else as JSON, and the SHA-256 sum of it all
 ==========================  ======================================================================
 
-Estimators save themselves in this form, and runs of the command line their models.
+Estimators save themselves in this form, and so do `wassloss train` and `wassloss compare`, which
+fit one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from wassloss.models import build, describe
 from wassloss.scores import least_cost_label, least_cost_labels, top_labels
 from wassloss.training.sparse_rows import SparseRows
 
-_FORMAT = 2
+_FORMAT = 3
 GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
 _SCALER = ("mean_", "var_", "scale_")
 _ROWS = 4096  # examples that are predicted at once, at most
@@ -52,13 +53,8 @@ class FittedModel:
     metric: GroundMetric  # of the labels
     model: nn.Module  # in evaluation mode; takes standardised features
     scaler: StandardScaler | None  # standardises them
-    feature_names: tuple[str, ...] | None  # it was trained on; None if columns go by position
-    raw: RawTable | None  # what became of the columns of its table, if it was one
-
-    @property
-    def columns(self) -> RawTable:
-        """What becomes of the columns of a table to predict for."""
-        return self.raw or RawTable.of_numbers(self.feature_names, self.features)
+    feature_names: tuple[str, ...] | None  # of a data frame of numbers that it was fitted to
+    table: RawTable | None  # what became of the columns of a table, if it was fitted to one
 
     @property
     def features(self) -> int:
@@ -173,7 +169,7 @@ def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
         "kind": kind,
         "model": describe(fitted.model),
         "feature_names": fitted.feature_names,
-        "raw": None if fitted.raw is None else fitted.raw.state(),
+        "table": None if fitted.table is None else fitted.table.state(),
         "examples_seen": None if scaler is None else float(np.max(scaler.n_samples_seen_)),
     }
     return sealed_tensors(tensors, {**about, **state})
@@ -194,9 +190,9 @@ def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
             setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
         scaler.n_samples_seen_ = np.float64(state["examples_seen"])
         scaler.n_features_in_ = len(scaler.mean_)
-    raw = None if state.get("raw") is None else RawTable.from_state(state["raw"])
+    table = None if state["table"] is None else RawTable.from_state(state["table"])
     names = None if names is None else tuple(names)
-    return FittedModel(metric, model, scaler, names, raw), state
+    return FittedModel(metric, model, scaler, names, table), state
 
 
 @contextmanager

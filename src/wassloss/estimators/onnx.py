@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from wassloss import __version__
 from wassloss._files import write_file
 from wassloss.estimators.classifier import WassersteinClassifier
+from wassloss.estimators.frames import names_of
 from wassloss.estimators.model_file import FittedModel
 from wassloss.models import MLP, LinearSoftmax
 
@@ -23,13 +24,13 @@ _MOST_LABELS = 4096  # whose table of costs, of 128 MB, goes into the file
 
 
 def export_onnx(
-    model: WassersteinClassifier | FittedModel,
+    model: WassersteinClassifier,
     path: str | os.PathLike[str],
     *,
     feature_names: Sequence[str] | None = None,
     preprocessing: Any = None,
 ) -> None:
-    """Write a fitted classifier, or a run of `wl.load`, as an ONNX file (`wassloss[onnx]`).
+    """Write a fitted classifier, such as one of `wl.load`, as an ONNX file (`wassloss[onnx]`).
 
     The graph takes ``features`` `(n, d)` in double precision, as `predict` does, and standardises
     them itself. It returns ``probabilities`` `(n, labels)` and the indices `(n,)` of two decisions:
@@ -41,8 +42,8 @@ def export_onnx(
         model: linear or a perceptron.
         path: of the file, written completely or not at all.
         feature_names: by default those that the model was trained on, if it knows them.
-        preprocessing: whatever JSON can hold about how features are made; a run that was trained on
-            a table says so itself.
+        preprocessing: whatever JSON can hold about how features are made; a classifier that was
+            fitted to a table says so itself.
 
     Raises:
         ValueError: the model is of another kind, or not fitted.
@@ -56,13 +57,20 @@ def export_onnx(
     ['probabilities', 'label', 'least_cost_label']
     """
     onnx = _import_onnx()
-    fitted, labels, places, decision = _parts(model)
-    names = fitted.feature_names if feature_names is None else feature_names
+    if isinstance(model, WassersteinClassifierCV):
+        model = model._best(None)
+    if not isinstance(model, WassersteinClassifier):
+        raise ValueError(
+            f"model must be a fitted classifier to be exported, got a {type(model).__name__}"
+        )
+    fitted, places = model._fitted(), model._labels.places
+    own = names_of(fitted.table) if fitted.table else fitted.feature_names
+    names = own if feature_names is None else feature_names
     about = {
-        "labels": labels,
+        "labels": model.classes_.tolist(),
         "feature_names": None if names is None else list(names),
-        "decision": decision,
-        "preprocessing": fitted.raw.state() if fitted.raw else preprocessing,
+        "decision": model.decision,
+        "preprocessing": fitted.table.state() if fitted.table else preprocessing,
         "version": __version__,
     }
     made = onnx.helper.make_model(
@@ -75,21 +83,6 @@ def export_onnx(
     onnx.helper.set_model_props(made, {key: json.dumps(value) for key, value in about.items()})
     onnx.checker.check_model(made)
     write_file(path, made.SerializeToString())
-
-
-def _parts(model: Any) -> tuple[FittedModel, list[Any], Any, str]:
-    """The way to logits, what its labels are called, in which order, and how to decide."""
-    if isinstance(model, WassersteinClassifier):
-        fitted = model._fitted()
-        return fitted, model.classes_.tolist(), model._labels.places, model.decision
-    if not isinstance(model, FittedModel):
-        raise ValueError(
-            f"model must be a fitted classifier or a run to be exported, got a "
-            f"{type(model).__name__}"
-        )
-    names = getattr(model, "labels", model.metric.labels)  # a run's are numbers where they can be
-    labels = list(names or range(model.metric.size))
-    return model, labels, slice(None), "probable"
 
 
 class _Graph:

@@ -119,7 +119,7 @@ def build_report(
         differences=differences,
         mass=mass_by_distance(runs, batches, first.metric),
         examples=_examples(runs[:2], batches, first.metric, examples, seed),
-        subtitle=_subtitle(inputs, data or first.settings.data, part, len(scores[0])),
+        subtitle=_subtitle(inputs, data or _source(first) or "", part, len(scores[0])),
     )
 
 
@@ -141,13 +141,13 @@ def _check_comparable(runs: Sequence[TrainedRun], data: str | None, part: str | 
                 "runs must take the same columns in the same order to be compared, but those of "
                 f"{both} differ"
             )
-        if data is None and other.settings.data != first.settings.data:
+        if data is None and _source(other) != _source(first):
             raise ValueError(
                 f"{both} were trained on different data: say with data (--data) what to judge "
                 "them on"
             )
     # A part that was drawn with another seed holds what some run was trained on.
-    asked = [run.settings for run in runs]
+    asked = [run.settings for run in runs if run.settings is not None]
     drawn = {(s.test, s.validation * (part == "validation"), s.seed, s.group) for s in asked}
     if data is None and len(drawn) > 1 and any(of_test or other for of_test, other, *_ in drawn):
         raise ValueError(
@@ -166,9 +166,12 @@ def _names(runs: Sequence[TrainedRun]) -> list[str]:
     return paths
 
 
+def _source(run: TrainedRun) -> str | None:
+    """What it was trained on, if it holds some of that out."""
+    return None if run.settings is None else run.settings.data
+
+
 def _groups(inputs: Inputs, part: str | None) -> NDArray[np.int64] | None:
-    if inputs.data is None:
-        return None
     chosen = inputs.data.part(part) if part else inputs.data
     return None if chosen.groups is None else chosen.groups.numpy()
 
@@ -244,6 +247,6 @@ def _guesses(run: TrainedRun, p: Tensor, nearest: Tensor) -> list[Guess]:
 
 
 def _subtitle(inputs: Inputs, source: str, part: str | None, count: int) -> str:
-    name = inputs.data.name if inputs.data is not None and inputs.data.name else Path(source).name
+    name = inputs.data.name or Path(source).name
     which = f"the part “{part}”" if part else "all examples"
     return f"{name}: {which}, {count} examples, {inputs.metric.size} labels. {inputs.metric!r}."

@@ -16,6 +16,7 @@ import numpy as np
 from wassloss import __version__
 from wassloss._files import write_file
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
+from wassloss.models import describe
 from wassloss.report.content import Report
 from wassloss.runs import TrainedRun
 from wassloss.runs.evaluation import MEANING
@@ -90,17 +91,18 @@ def render(report: Report) -> str:
 
 
 def _settings(run: TrainedRun) -> dict[str, str]:
-    """Settings, model, metric and versions of a run as words."""
-    config = run.config
-    shown: dict[str, Any] = dict(config["settings"])
-    if shown["loss"] == "wasserstein":
+    """Settings, model, metric and versions of a run as words; parameters of other classifiers."""
+    config, params = run.config, run.model.get_params(deep=False)
+    shown: dict[str, Any] = dict(config.get("settings", params))
+    shown.pop("classes", None)
+    if shown.get("loss") == "wasserstein":
         for name, default in (("epsilon", EPSILON), ("kl_weight", KL_WEIGHT)):
             if shown[name] is None:
                 shown[name] = f"{default:g} (default)"
-    shown["model"] = ", ".join(f"{k} {v}" for k, v in config["model"].items())
+    shown["model"] = ", ".join(f"{k} {v}" for k, v in (describe(run.model.model_) or {}).items())
     shown["metric"] = repr(run.metric)
-    shown |= {f"{name} version": value for name, value in config["versions"].items()}
-    shown |= {"started": config["started"], "finished": run.finished}
+    shown |= {f"{name} version": value for name, value in config.get("versions", {}).items()}
+    shown |= {"started": config.get("started"), "finished": run.finished}
     return {name: _word(value) for name, value in shown.items()}
 
 
@@ -123,7 +125,7 @@ def _figures(report: Report) -> dict[str, str]:
         "mass": svg(report, "mass", "Predicted mass by distance from the truth", draw_mass),
         "loss": svg(report, "loss", "Training loss of each run", draw_losses, panels),
     }
-    watched = {run.settings.score for run in report.runs if _validated(run)}
+    watched = {run.settings.score for run in report.runs if run.settings and _validated(run)}
     if len(watched) == 1 and watched != {"loss"}:
         title = "Validation score of each run while it trained"
         figures["validation"] = svg(report, "validation", title, draw_validation)
@@ -175,7 +177,7 @@ def draw_validation(report: Report, figure: Figure) -> None:
     """Validation scores over the steps, of the runs that have them."""
     axes = figure.subplots()
     for color, name, run in _runs(report, report.runs):
-        if log := _validated(run):
+        if run.settings and (log := _validated(run)):
             _line(axes, [r.step for r in log], [r.score for r in log], color, name)
             finish(axes, "iteration", f"validation {run.settings.score}")
 

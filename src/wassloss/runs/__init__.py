@@ -4,14 +4,13 @@
 ``config.json``                   settings, columns, labels, model, loss, versions: everything that
                                   the outcome depends on; and the SHA-256 sums of all files except
                                   checkpoints, which have their own
-``start.safetensors``             the model before its first step, with the ground metric and the
-                                  standardisation of its features
+``start.safetensors``             the classifier before its first step, as its `save` writes it
 ``log.jsonl``, ``checkpoint-…``   those of :func:`wassloss.training.train`
-``model.safetensors``             the trained model, with the metric and the standardisation
+``model.safetensors``             the trained classifier, likewise
 ``scores.json``                   scores on examples that were held out
 ================================  ================================================================
 
-:func:`wassloss.load` returns everything that predicting takes.
+:func:`wassloss.load` returns the classifier, ready to predict.
 
 >>> from wassloss import runs
 >>> runs.Settings("clipart", kl_weight=0.1, steps=300).batch_size
@@ -19,8 +18,7 @@
 """
 
 from wassloss.runs.fitting import fit
-from wassloss.runs.loading import load
 from wassloss.runs.settings import Settings
-from wassloss.runs.trained import TrainedRun
+from wassloss.runs.trained import TrainedRun, load
 
 __all__ = ["Settings", "TrainedRun", "fit", "load"]

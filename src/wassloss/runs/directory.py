@@ -20,8 +20,7 @@ from wassloss.training.log import LOG_NAME
 
 CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
 START, MODEL = "start.safetensors", "model.safetensors"
-TABLE = "table.json"  # in the directory of a comparison, next to its own model
-FORMAT = 4
+FORMAT = 5
 
 _AGAIN = "restore it from a copy, or train again in another directory"
 _REMEDY = {
@@ -34,7 +33,6 @@ _REMEDY = {
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration of the run in a directory, if there is one, whole and of this version."""
     file = path / CONFIG
-    check_no_comparison(path)
     if not file.is_file():
         what = f"is not a run: it has no {CONFIG}" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"{path} {what}; `wassloss train DATA --out {path}` makes a run")
@@ -46,15 +44,6 @@ def read_config(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the configuration of a run: {error}; {_AGAIN}") from error
     return config
-
-
-def check_no_comparison(path: Path) -> None:
-    """Refuse the directory of `wassloss compare`."""
-    if (path / TABLE).exists() and not (path / CONFIG).exists():
-        raise FileNotFoundError(
-            f"{path} holds a comparison, not a run: `wassloss predict` and `wassloss export` take "
-            f"it, and WassersteinClassifier.load reads its {MODEL}; runs have their own directory"
-        )
 
 
 def write_run(path: Path, config: Mapping[str, Any], files: Mapping[str, bytes]) -> None:

@@ -20,13 +20,11 @@ from wassloss._precision import narrowed
 from wassloss.data._inputs import part_name
 from wassloss.data.files import BUILT_IN, feature_batches, lists_labels
 from wassloss.data.labels import UnknownLabelError, shown
-from wassloss.data.parquet import expanded
 from wassloss.data.streaming import Batch
-from wassloss.data.table import Wanted
+from wassloss.estimators.frames import wanted_like
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
 from wassloss.runs.inputs import Inputs
-from wassloss.runs.metric import label_ids, named
 from wassloss.runs.reading import read_inputs
 from wassloss.runs.settings import Settings
 from wassloss.runs.trained import TrainedRun
@@ -125,14 +123,19 @@ def inputs_for(
     Raises:
         ValueError: the data lack columns of the run, or have labels that it does not know.
     """
-    trained_on = run.settings.data
+    trained_on = "" if run.settings is None else run.settings.data
+    if source is None and run.settings is None:
+        raise ValueError(
+            f"{run.path} holds a model that was fitted to all its rows: say what to judge it on "
+            "(DATA)"
+        )
     if source is None and trained_on not in BUILT_IN and not Path(trained_on).exists():
         raise FileNotFoundError(
             f"{trained_on}, which the run was trained on, no longer exists: say what to judge it "
             "on (DATA)"
         )
     chosen = trained_on if source is None else source
-    own = Path(chosen).resolve() == Path(trained_on).resolve()
+    own = bool(trained_on) and Path(chosen).resolve() == Path(trained_on).resolve()
     inputs = _read(run, chosen, label_column, own)
     if own and inputs.fingerprint() != run.config["data"]["fingerprint"]:
         if source is None:
@@ -147,18 +150,18 @@ def inputs_for(
 
 
 def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> Inputs:
-    settings = run.settings
-    other = Settings(source, seed=settings.seed)
-    if own:  # the very examples that were held out
-        kept = ("test", "validation", "group", "stream")
-        other = replace(other, **{name: getattr(settings, name) for name in kept})
-    order = settings.order
-    if lists_labels(expanded(source)[0]) == "names":
+    other, order = Settings(source), None
+    if run.settings is not None:
+        order = run.settings.order
+        if own:  # the very examples that were held out
+            kept = ("test", "validation", "group", "seed")
+            other = replace(other, **{name: getattr(run.settings, name) for name in kept})
+    if lists_labels(source) == "names":
         order = None  # matched by name, in whatever order they are listed
-    wanted = wanted_for(run, label_column)._replace(label_names=order, group=other.group)
-    metric = named(run.metric, label_ids(run.metric.size))  # by value: other data have other ids
+    wanted = wanted_like(run.columns, label_column)
+    wanted = wanted._replace(label_names=order, group=other.group)
     try:
-        return read_inputs(other, metric, wanted)
+        return read_inputs(other, run.metric, wanted)
     except ValueError as error:
         unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
         if not isinstance(unknown, UnknownLabelError):
@@ -166,7 +169,7 @@ def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> 
         at = f", {unknown.place}" if unknown.place else ""
         raise ValueError(
             f"{source}{at}: the label {unknown.label!r} is none of the {run.metric.size} that "
-            f"{run.path} was trained on: {shown(run.labels)}"
+            f"{run.path} was trained on: {shown(run.metric.labels or ())}"
         ) from error
 
 
@@ -177,19 +180,7 @@ def features_to_predict(
 
     The source is a file, a folder of Parquet files, or a built-in data set.
     """
-    rows, wanted = rows_at_once(run.metric.size), wanted_for(run, label_column)
-    for numbers, features in feature_batches(source, rows, part, wanted):
+    wanted = wanted_like(run.columns, label_column)
+    for numbers, features in feature_batches(source, rows_at_once(run.metric.size), part, wanted):
         narrowed("features", features, torch.float32, numbers)
         yield numbers, features
-
-
-def wanted_for(run: TrainedRun, label_column: str | None) -> Wanted:
-    """The columns that a run takes; that of the label is by default as in training."""
-    settings = run.settings
-    return Wanted(
-        label_column=label_column,
-        usual_label=settings.label_column,
-        feature_names=run.feature_names,
-        drop=(*settings.drop, *([settings.group] if settings.group else [])),
-        raw=run.columns,
-    )

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from wassloss import scores
-from wassloss._precision import narrowed
 from wassloss.data.streaming import Batch
-from wassloss.estimators.model_file import FittedModel, fit_scaler, model_features, new_model, pack
+from wassloss.estimators import WassersteinClassifier
+from wassloss.estimators.frames import names_of
+from wassloss.estimators.model_file import fit_scaler, model_features, new_model
 from wassloss.ground import GroundMetric
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
@@ -81,8 +83,8 @@ def fit(
     wanted, metric = wanted_by(settings), None
     if old is not None and start is not None:
         _check_settings(old, settings, path)
-        wanted = wanted._replace(raw=start.columns, feature_names=start.feature_names)
-        metric = start.metric
+        wanted = wanted._replace(raw=start.table_, feature_names=names_of(start.table_))
+        metric = start.metric_
     inputs = read_inputs(settings, metric, wanted)
     check_trainable(inputs.parts)
     if first:
@@ -92,35 +94,34 @@ def fit(
         raise ValueError(
             "patience needs a validation part: pass validation (--validation 0.2), or data with one"
         )
-    fitted = _untrained(settings, inputs, start)
-    loss_fn = settings.loss_fn(inputs.metric)
-    config = _config(settings, inputs, fitted, loss_fn)
+    classifier = _untrained(settings, inputs, start)
+    model, loss_fn = classifier.model_, settings.loss_fn(inputs.metric)
+    config = _config(settings, inputs, model, loss_fn)
     if old is not None:
         config = _continued(old, config, path)
         if files.LOG in old["files"] and (path / files.LOG).exists():
             files.read_checked(path, files.LOG, old)  # the run's lines follow those that are there
     score, higher = _score(settings.score, inputs.metric.to(device))
-    rank, size = (int(os.environ.get(name, d)) for name, d in (("RANK", 0), ("WORLD_SIZE", 1)))
     with owned(path) if first else nullcontext():
         if first:  # again, now that no other process can write
             _check_free(path, resume)
             if old is not None and files.read_config(path) != old:
                 raise ValueError(f"{path} was changed by another run while this one was starting")
         result = train(
-            fitted.model.to(device),
+            model.to(device),
             loss_fn,
-            _training(inputs, fitted, rank, size),
+            _scaled(inputs, inputs.train_part, classifier),
             settings.plan(),
-            validation=None if watched is None else _scaled(inputs, watched, fitted),
+            validation=None if watched is None else _scaled(inputs, watched, classifier),
             score=score,
             higher_is_better=higher,
             directory=path,
             resume=resume,
             progress=progress,
-            begin=lambda: _begin(path, config, None if old is not None else fitted),
+            begin=lambda: _begin(path, config, None if old is not None else classifier),
         )
-        fitted.model.cpu().eval()
-        return _finish(path, settings, fitted, inputs, result) if first else RunResult(result)
+        model.cpu().eval()
+        return _finish(path, settings, classifier, inputs, result) if first else RunResult(result)
 
 
 def is_first_process() -> bool:
@@ -133,48 +134,59 @@ def _check_free(path: Path, resume: bool) -> None:
 
     Without a checkpoint there is no run that could be lost.
     """
-    files.check_no_comparison(path)
-    if (has_checkpoints(path) or (path / files.MODEL).exists()) and not resume:
+    held = has_checkpoints(path) or (path / files.MODEL).exists()
+    if held and not resume:
         check_not_in_use(path)  # its error says more
         raise ValueError(
-            f"{path} holds a run already: pass resume (--resume) to continue it, or choose "
-            "another directory"
+            f"{path} holds a trained model already: pass resume (--resume) to continue a run, or "
+            "choose another directory"
         )
-    if has_checkpoints(path) and not (path / files.CONFIG).exists():
+    if held and not (path / files.CONFIG).exists():
         raise ValueError(
-            f"{path} has checkpoints but no {files.CONFIG}, so nothing says what they are of: "
-            "restore it, or choose another directory"
+            f"{path} holds a model or checkpoints, but no {files.CONFIG} that says what of: choose "
+            "another directory, or restore it"
         )
 
 
-def _untrained(settings: Settings, inputs: Inputs, start: FittedModel | None) -> FittedModel:
-    """The model before its first step; a resumed run has the preprocessing that it began with."""
+def _untrained(
+    settings: Settings, inputs: Inputs, start: WassersteinClassifier | None
+) -> WassersteinClassifier:
+    """Before its first step; a resumed run has the preprocessing that it began with."""
+    features, _ = inputs.examples(inputs.train_part)
+    made = settings.classifier(inputs.labels(), len(features))
+    made.n_features_in_, made.n_iter_ = inputs.features, 0
+    made.table_ = inputs.table(settings) if start is None else start.table_
     build = partial(settings.model, inputs.features, inputs.metric.size)
-    model = new_model(build, settings.seed, linear=not settings.hidden_layer_sizes)
-    scaler = None if start is None else start.scaler
-    wished = inputs.raw is not None if settings.standardize is None else settings.standardize
+    made.model_ = new_model(build, settings.seed, linear=not settings.hidden_layer_sizes)
+    made.scaler_ = None if start is None else start.scaler_
+    wished = inputs.data.raw is not None if settings.standardize is None else settings.standardize
     if wished and start is None:
-        for features, _ in inputs.batches(inputs.train_part):
-            narrowed("features", features, torch.float32, shuffled=inputs.data is None)
-            scaler = fit_scaler(features.double().numpy(), before=scaler)
-    return FittedModel(inputs.metric, model, scaler, inputs.feature_names, inputs.raw)
+        made.scaler_ = fit_scaler(features.double().numpy())
+    made.standardize = made.scaler_ is not None
+    return made
 
 
-def _begin(path: Path, config: dict[str, Any], new: FittedModel | None) -> None:
+def _begin(path: Path, config: dict[str, Any], new: WassersteinClassifier | None) -> None:
     """Write what a run depends on, before anything else; `new` is None if it is continued."""
     if new is None:
         files.write_run(path, {**config, "files": {files.START: config["files"][files.START]}}, {})
         return
     (path / files.CONFIG).unlink(missing_ok=True)  # of a run that failed at its beginning
-    files.write_run(path, config, {files.START: pack(new, "run", {})})
+    files.write_run(path, config, {files.START: new._packed()})
 
 
 def _finish(
-    path: Path, settings: Settings, fitted: FittedModel, inputs: Inputs, result: TrainingResult
+    path: Path,
+    settings: Settings,
+    model: WassersteinClassifier,
+    inputs: Inputs,
+    result: TrainingResult,
 ) -> RunResult:
     """Write the trained model, and its scores on what was held out."""
     config = files.read_config(path)
-    run = TrainedRun(**vars(fitted), path=path, settings=settings, config=config, finished=True)
+    rows = len(inputs.examples(inputs.train_part)[0])
+    model.n_iter_ = ceil(result.steps * settings.batch_size / rows)
+    run = TrainedRun(model, path, settings, config)
     parts = [name for name in ("validation", "test") if name in inputs.parts]
     found = {part: evaluate(run, inputs.batches(part)) for part in parts}
     summary = {
@@ -182,7 +194,7 @@ def _finish(
         "parts": {part: own.to_json() for part, own in found.items()},
     }
     written = {
-        files.MODEL: pack(fitted, "run", {}),
+        files.MODEL: model._packed(),
         files.SCORES: (json.dumps(summary, indent=1) + "\n").encode(),
         files.LOG: (path / files.LOG).read_bytes(),
     }
@@ -190,19 +202,10 @@ def _finish(
     return RunResult(result, parts[-1], found[parts[-1]]) if parts else RunResult(result)
 
 
-def _training(inputs: Inputs, fitted: FittedModel, rank: int, size: int) -> Any:
-    """The examples to train on, as `wassloss.train` takes them."""
-    if inputs.data is not None:
-        return _scaled(inputs, inputs.train_part, fitted)
-    scale = partial(model_features, scaler=fitted.scaler, dtype=torch.float32)
-    part = inputs.train_part
-    return inputs.stream(part=part, rank=rank, world_size=size, transform=scale)
-
-
-def _scaled(inputs: Inputs, part: str | None, fitted: FittedModel) -> Batch:
-    """The examples of a part as the model takes them, in memory."""
-    features, target = inputs.in_memory(part)
-    return model_features(features, fitted.scaler, torch.float32), target
+def _scaled(inputs: Inputs, part: str | None, model: WassersteinClassifier) -> Batch:
+    """The examples of a part as the model takes them."""
+    features, target = inputs.examples(part)
+    return model_features(features, model.scaler_, torch.float32), target
 
 
 def _score(name: str, metric: GroundMetric) -> tuple[Callable[[Tensor, Any], Any] | None, bool]:
@@ -216,20 +219,20 @@ def _score(name: str, metric: GroundMetric) -> tuple[Callable[[Tensor, Any], Any
 
 
 def _config(
-    settings: Settings, inputs: Inputs, fitted: FittedModel, loss_fn: nn.Module
+    settings: Settings, inputs: Inputs, model: nn.Module, loss_fn: nn.Module
 ) -> dict[str, Any]:
     source = settings.data
     if Path(source).exists():
         source = str(Path(source).resolve())  # so that the report finds it from anywhere
     return {
         "settings": {**settings.config(), "data": source},
-        "features": {"count": inputs.features, "names": inputs.feature_names},
+        "features": {"count": inputs.features, "names": inputs.data.feature_names},
         "labels": inputs.metric.labels or list(range(inputs.metric.size)),
-        "model": fitted.model.config(),  # type: ignore[operator]
+        "model": model.config(),  # type: ignore[operator]
         "loss": repr(loss_fn),
         "metric": repr(inputs.metric),
         "data": {
-            "name": (inputs.data.name if inputs.data is not None else "") or Path(source).name,
+            "name": inputs.data.name or Path(source).name,
             "parts": list(inputs.parts),
             "fingerprint": inputs.fingerprint(),
         },

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wassloss.data import Dataset, ParquetStream
+from wassloss.data import Dataset
 from wassloss.data._inputs import KNOWN_PARTS
 from wassloss.data.labels import numbers
 from wassloss.data.raw_table import RawTable
 from wassloss.data.streaming import Batch
+from wassloss.estimators.labels import Labels
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
+from wassloss.runs.settings import Settings
 from wassloss.targets import SparseTarget, is_class_ids, take_rows
 
 
@@ -28,49 +30,47 @@ class Inputs:
 
     Attributes:
         metric: with the labels' names, if they are known.
-        data: in memory; None if they are streamed.
-        stream: opens a stream of data that are not in memory, with the ``part`` and other
-            arguments of `ParquetStream` that differ from the run's own.
-        features: how many an example has.
-        feature_names: their names, if the data have any.
-        raw: what became of the columns of a table.
-        streamed_parts: names of the parts of data that are streamed.
+        data: the examples.
         own: whether these are the data that a run was trained on, unchanged since.
     """
 
     metric: GroundMetric
-    data: Dataset | None
-    stream: Callable[..., ParquetStream]
-    features: int
-    feature_names: tuple[str, ...] | None = None
-    raw: RawTable | None = None
-    streamed_parts: tuple[str, ...] = ()
+    data: Dataset
     own: bool = False
+
+    @property
+    def features(self) -> int:
+        """How many an example has."""
+        return self.data.features.shape[1]
 
     @property
     def parts(self) -> tuple[str, ...]:
         """Names of the parts of the data."""
-        return self.streamed_parts if self.data is None else tuple(self.data.parts)
-
-    @property
-    def columns(self) -> RawTable:
-        """What becomes of the columns of a table."""
-        return self.raw or RawTable.of_numbers(self.feature_names, self.features)
+        return tuple(self.data.parts)
 
     @property
     def train_part(self) -> str | None:
         """The part to train on; None for all."""
         return "train" if "train" in self.parts else None
 
-    def in_file(self) -> Dataset:
-        """The data in memory, for what a stream cannot do."""
-        if self.data is None:
-            raise ValueError("data must be a file that is not streamed")
-        return self.data
+    def table(self, settings: Settings) -> RawTable:
+        """What becomes of the columns of a table like this one, read as the settings say."""
+        found = self.data.raw or RawTable.of_numbers(self.data.feature_names, self.features)
+        group = [] if settings.group is None else [settings.group]
+        ignored = (*settings.drop, *group)
+        return replace(found, label_column=settings.label_column, ignored=ignored)
+
+    def labels(self) -> Labels:
+        """The label of each class, which is a number if all of them are."""
+        every = labels_of(self.metric)
+        order = np.arange(len(every))
+        if is_class_ids(self.data.target):  # in sorted order, as in scikit-learn
+            order = np.argsort(every, kind="stable")
+        return Labels(self.metric, every[order], order)
 
     def classes(self) -> NDArray[Any]:
-        """The label of each example, as a number if all labels are; for class ids in memory."""
-        target: Any = self.in_file().target
+        """The class of each example."""
+        target: Any = self.data.target
         if not is_class_ids(target):
             raise ValueError(
                 "data must have one label per example to be compared: `wassloss train` takes "
@@ -92,27 +92,18 @@ class Inputs:
 
     def batches(self, part: str | None) -> Iterator[Batch]:
         """The examples of a part, or all of them, in order and in pieces."""
-        step = rows_at_once(self.metric.size)
-        if self.data is None:
-            yield from self.stream(part=part, batch_size=step, shuffle=False, prefetch=0)
-            return
-        features, target = self.in_memory(part)
-        for rows in torch.arange(len(features)).split(step):
+        features, target = self.examples(part)
+        for rows in torch.arange(len(features)).split(rows_at_once(self.metric.size)):
             yield features[rows], take_rows(target, rows)
 
-    def in_memory(self, part: str | None) -> Batch:
-        """A part as one batch, also if data are streamed, for scores while training."""
-        if self.data is None:
-            rows = self.stream(part=part).rows
-            return next(iter(self.stream(part=part, batch_size=rows, shuffle=False, prefetch=0)))
+    def examples(self, part: str | None) -> Batch:
+        """The examples of a part, or all of them, as one batch."""
         chosen = self.data if part is None else self.data.part(part)
         return chosen.features, chosen.target
 
     def fingerprint(self) -> str:
-        """What changes with the training examples; for streams, see the stream's own state."""
-        if self.data is None:
-            return "streamed"
-        features, target = self.in_memory(self.train_part)
+        """What changes with the training examples."""
+        features, target = self.examples(self.train_part)
         own = [target.indices, target.weights] if isinstance(target, SparseTarget) else [target]
         digest = hashlib.sha256()
         for column in (features, *own):
@@ -125,7 +116,9 @@ def labels_of(metric: GroundMetric) -> NDArray[Any]:
     """The labels of a metric in its order: numbers if all of them are, ids without names."""
     if metric.labels is None:
         return np.arange(metric.size)
-    return np.array(numbers(metric.labels) or metric.labels)
+    values = numbers(metric.labels)
+    distinct = values is not None and len(set(values)) == len(values)
+    return np.array(values if distinct else metric.labels)
 
 
 def check_trainable(parts: Iterable[str]) -> None:

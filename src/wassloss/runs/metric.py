@@ -26,15 +26,14 @@ def metric_in_file(settings: Settings) -> GroundMetric | None:
 def metric_for(
     settings: Settings,
     metric: GroundMetric | None,
-    names: Sequence[str] | None,
+    names: Sequence[str],
     listed: bool,
-    own: GroundMetric | None = None,
-    count: int = 0,
+    own: GroundMetric | None,
 ) -> GroundMetric:
     """The given metric, or else the data's own or the one that its labels make.
 
     Names are never matched with labels of a line by an order that the data lack: they have one if
-    their names are `listed`, not only used. Data without names `count` their labels.
+    their names are `listed`, not only used.
     """
     if metric is None and settings.metric not in MADE:
         if own is None:
@@ -45,18 +44,13 @@ def metric_for(
         metric = with_cost(own, settings)
     any_order = isinstance(metric, Discrete) or (metric is None and settings.metric == "discrete")
     by_name = metric is not None and metric.labels is not None
-    if names is not None and numbers(names) is None and not (listed or any_order or by_name):
+    if numbers(names) is None and not (listed or any_order or by_name):
         raise ValueError(
             f"the order of the labels is not known, because {settings.data} only names them: pass "
             f"order, such as --order {','.join(names[:6])}{',…' if len(names) > 6 else ''}"
         )
     if metric is not None:
         return metric
-    if names is None and not count:
-        raise ValueError(
-            f"{settings.data} does not say how many labels there are: pass order, or a metric file"
-        )
-    names = names or label_ids(count)
     made = metric_of_labels(
         MADE[settings.metric or "discrete"], numbers(names) or names, np.float32, names
     )

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Literal
 
+import numpy as np
 from torch import nn
 
 from wassloss._checks import check_choice, check_number
+from wassloss.estimators import WassersteinClassifier
+from wassloss.estimators.labels import Labels
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
 from wassloss.losses.baselines import KLLoss
@@ -32,14 +35,13 @@ class Settings(TrainingPlan):
     """A training plan, and the data, metric, loss and model it is for.
 
     Attributes:
-        data: a file, a folder of Parquet files, which is streamed, or ``"clipart"``.
+        data: a file, a folder of Parquet files, or ``"clipart"``.
         metric: a file of a ground metric, ``"ordinal"``, ``"discrete"``, or None for the one that
             comes with the data.
         power, scale: of the cost; None to leave the metric's.
         order: the labels in their order, if the data's file does not say.
         label_column, features, drop, group, missing: of a table, as in
             :func:`wassloss.data.read`, where `features` are `feature_names`.
-        stream: read a Parquet file in batches, as a folder always is.
         standardize: bring features to mean 0 and variance 1 over the training examples; None for
             only the columns of a table, because arrays are often made to be as they are.
         test: share of the examples to hold out and score at the end, if the data have no part
@@ -67,7 +69,6 @@ class Settings(TrainingPlan):
     drop: tuple[str, ...] = ()
     group: str | None = None
     missing: str = "impute"
-    stream: bool = False
     standardize: bool | None = None
     test: float = 0.0
     validation: float = 0.0
@@ -97,6 +98,26 @@ class Settings(TrainingPlan):
     def plan(self) -> TrainingPlan:
         """How to train, without what for."""
         return TrainingPlan(**{f.name: getattr(self, f.name) for f in fields(TrainingPlan)})
+
+    def classifier(self, labels: Labels, examples: int) -> WassersteinClassifier:
+        """The classifier that the trained model becomes, with parameters that say the same."""
+        strengths: dict[str, Any] = {"transport_weight": 0.0, "kl_weight": 1.0}
+        if self.loss == "wasserstein":
+            given = {"epsilon": self.epsilon, "kl_weight": self.kl_weight}
+            strengths = {name: value for name, value in given.items() if value is not None}
+        made = WassersteinClassifier(
+            labels.metric,
+            classes=labels.classes[np.argsort(labels.places)].tolist(),
+            hidden_layer_sizes=self.hidden_layer_sizes,
+            solver="sgd" if self.optimizer == "sgd" else "adam",
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            alpha=self.weight_decay * examples,
+            random_state=self.seed,
+            **strengths,
+        )
+        made._take_labels(labels)
+        return made
 
     def model(self, features: int, labels: int) -> nn.Module:
         """An untrained model."""

@@ -1,136 +1,141 @@
-"""A trained run read from its directory: from a table's columns to labels."""
+"""What was trained, read back from a directory or a file."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._precision import narrowed
-from wassloss.data._arrow import import_pyarrow, named_errors
-from wassloss.data._inputs import feature_tensor
-from wassloss.data.labels import numbers
-from wassloss.data.table import Wanted, find_layout
-from wassloss.estimators.model_file import FittedModel, decide, one_line_errors, unpack
+from wassloss.data.raw_table import RawTable
+from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
+from wassloss.estimators.frames import names_of
+from wassloss.estimators.model_file import one_line_errors, unpack
+from wassloss.ground import GroundMetric
 from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_checked, read_config
+from wassloss.runs.metric import named
 from wassloss.runs.settings import Settings
 from wassloss.training.checkpoints import CheckpointError, has_checkpoints, newest_checkpoint
 from wassloss.training.log import Record, parse_log, read_log
 
+Estimator = WassersteinClassifier | WassersteinMeasureRegressor
+
 
 @dataclass(frozen=True)
-class TrainedRun(FittedModel):
-    """A run, ready to predict: columns, preprocessing, model, labels, metric.
-
-    ``X`` is features `(n, features)`: a tensor or an array in the order of `feature_names`; or a
-    data frame with the columns of the training table as they were, in any order.
+class TrainedRun:
+    """A trained classifier, and where it is from.
 
     Attributes:
-        metric: the ground metric, with the labels' names if they are known.
-        model: in evaluation mode; takes standardised features.
-        scaler: standardises them, or None.
-        features: how many it takes.
-        feature_names: those that it was trained on, or None if they go by position.
-        raw: what becomes of the columns of a table, if it was trained on one.
-        path: its directory.
-        settings: what it was asked to do.
-        config: the content of ``config.json``.
+        model: the classifier.
+        path: a directory of `wassloss train` or `wassloss compare`, or a saved estimator's file.
+        settings: what `wassloss train` was asked to do; None for others.
+        config: the content of its ``config.json``; empty for others.
         finished: False if the model is from a checkpoint of a run that was stopped.
     """
 
+    model: WassersteinClassifier
     path: Path
-    settings: Settings
-    config: dict[str, Any]
-    finished: bool
+    settings: Settings | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    finished: bool = True
 
     @property
     def name(self) -> str:
-        """The name of its directory."""
+        """The name of its directory or file."""
         return self.path.resolve().name
 
+    @cached_property
+    def metric(self) -> GroundMetric:
+        """The ground metric, with the names of the labels."""
+        order = np.argsort(self.model._labels.places)
+        return named(self.model.metric_, [str(label) for label in self.model.classes_[order]])
+
+    @cached_property
+    def columns(self) -> RawTable:
+        """What becomes of the columns of a table."""
+        fitted = self.model._fitted()
+        return fitted.table or RawTable.of_numbers(fitted.feature_names, fitted.features)
+
     @property
-    def labels(self) -> tuple[str | int | float, ...]:
-        """The labels, in the order of the metric; numbers if all of them are."""
-        names = self.metric.labels
-        if names is None:
-            return tuple(range(self.metric.size))
-        return tuple(numbers(names) or names)
+    def features(self) -> int:
+        """How many features it takes."""
+        return int(self.model.n_features_in_)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of its features; None if they go by position."""
+        return names_of(self.columns)
 
     def label(self, index: int) -> str:
-        """The name of a label."""
-        return str(index) if self.metric.labels is None else self.metric.labels[index]
+        """The name of a label, by its place in the metric."""
+        return str((self.metric.labels or ())[index])
+
+    def logits(self, features: Tensor) -> Tensor:
+        """The model's outputs `(n, labels)`, in the order of the metric."""
+        return self.model._outputs(features.numpy())
 
     def log(self) -> list[Record]:
-        """The records of its training."""
-        if not (self.path / LOG).exists():
+        """The records of its training, if there are any."""
+        if not self.config or not (self.path / LOG).exists():
             return []
         if LOG not in self.config["files"]:
             return read_log(self.path)
         return parse_log(read_checked(self.path, LOG, self.config), self.path / LOG)
 
-    def logits(self, X: Any) -> Tensor:
-        """The model's outputs, `(n, labels)`, in the order of `labels`."""
-        return self.outputs(self._features(X))
 
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities `(n, labels)`, in the order of `labels`; a tensor if `X` is one."""
-        p = self.logits(X).softmax(1)
-        return p if isinstance(X, Tensor) else p.numpy()
+def load(path: str | os.PathLike[str], device: str = "cpu") -> Estimator:
+    """Load what ``wassloss train``, ``wassloss compare`` or the ``save`` of an estimator wrote.
 
-    def predict(self, X: Any, decision: str = "probable") -> NDArray[Any]:
-        """One label per example: the most probable, or that of ``"least_cost"``."""
-        return self.predict_top(X, 1, decision)[:, 0]
+    The result is the estimator, with the preprocessing that it was trained with: it predicts for
+    data frames with the columns of its table, in any order, or for arrays of features. Nothing is
+    unpickled, and damaged files are refused.
 
-    def predict_top(self, X: Any, k: int, decision: str = "probable") -> NDArray[Any]:
-        """`k` labels per example, best first, `(n, k)`.
-
-        The most ``"probable"``, or those of ``"least_cost"``: the label, or for several the set,
-        whose expected cost to the nearest of them is small.
-        """
-        found: NDArray[Any] = np.array(self.labels)[self.chosen(X, k, decision)]
-        return found
-
-    def chosen(self, X: Any, k: int, decision: str = "probable") -> NDArray[np.int64]:
-        """The places in `labels` of what :meth:`predict_top` answers."""
-        found: NDArray[np.int64]
-        found = decide(self.logits(X).softmax(1), self.metric, k, decision).numpy()
-        return found
-
-    def _features(self, X: Any) -> Tensor:
-        """Finite floats in the order of training."""
-        if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-            X = self._columns(X)
-        features = feature_tensor(X)
-        if features.shape[1] != self.features:
-            raise ValueError(
-                f"data must have {self.features} features, as {self.path} was trained on, got "
-                f"{features.shape[1]}"
-            )
-        narrow = narrowed("features", features, torch.float32)
-        return narrow if self.scaler is None else features  # which is narrowed when standardised
-
-    def _columns(self, frame: Any) -> NDArray[Any]:
-        wanted = Wanted(usual_label=self.settings.label_column, raw=self.columns, labelled=False)
-        table = import_pyarrow().Table.from_pandas(frame, preserve_index=False)
-        with named_errors("X"):
-            layout = find_layout(table.schema, wanted)
-            return self.columns.features(table.select(layout.feature_columns))
-
-
-def open_run(directory: str | os.PathLike[str], device: str = "cpu") -> TrainedRun:
-    """Read a run, to predict on `device`; all its files are checked against their sums.
+    Args:
+        path: a directory or a file.
+        device: where to predict.
 
     Raises:
-        FileNotFoundError: there is none in the directory.
-        ValueError: one of its files is damaged; the message says which, and what to do.
+        FileNotFoundError: there is nothing of either kind.
+        ValueError: a file is damaged, or something else; the message says which and what to do.
+
+    >>> import tempfile, wassloss as wl
+    >>> from wassloss.runs import Settings, fit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = fit(Settings("clipart", steps=20, standardize=True), f"{folder}/run")
+    ...     model = wl.load(f"{folder}/run")
+    >>> x = wl.data.clipart().features
+    >>> model.predict(x).shape, model.predict_proba(x).shape, len(model.classes_)
+    ((3159,), (3159, 206), 206)
     """
-    path = Path(directory)
+    found = _read(Path(path), device)
+    return found.model if isinstance(found, TrainedRun) else found
+
+
+def open_run(path: str | os.PathLike[str], device: str = "cpu") -> TrainedRun:
+    """Read a classifier, with where it is from; all its files are checked against their sums.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: a file is damaged; the message says which, and what to do.
+    """
+    found = _read(Path(path), device)
+    if isinstance(found, TrainedRun):
+        return found
+    raise ValueError(
+        f"{path} is a saved {type(found).__name__}, expected a classifier; predict with it in "
+        "Python: wassloss.load"
+    )
+
+
+def _read(path: Path, device: str) -> TrainedRun | WassersteinMeasureRegressor:
+    alone = path if path.is_file() else path / MODEL
+    if alone.is_file() and not (path / CONFIG).exists():
+        found = _read_estimator(alone, device)
+        return TrainedRun(found, path) if isinstance(found, WassersteinClassifier) else found
     if has_checkpoints(path) and not (path / CONFIG).exists():
         raise ValueError(
             f"{path} holds only checkpoints of wassloss.train: wassloss.training.load_model reads "
@@ -140,27 +145,34 @@ def open_run(directory: str | os.PathLike[str], device: str = "cpu") -> TrainedR
     for name in (SCORES, LOG):  # not needed to predict, but damage should be known
         if name in config["files"] and (path / name).exists():
             read_checked(path, name, config)
-    start = read_model(path, START, config)
+    model = read_model(path, START, config, device)
     finished = MODEL in config["files"] and (path / MODEL).exists()
-    fitted = read_model(path, MODEL, config) if finished else _newest(path, start)
-    fitted.model.to(device)
-    settings = Settings.from_config(config["settings"])
-    return TrainedRun(
-        **vars(fitted), path=path, settings=settings, config=config, finished=finished
-    )
+    if finished:
+        model = read_model(path, MODEL, config, device)
+    else:
+        checkpoint = newest_checkpoint(path)
+        if checkpoint is None:
+            raise CheckpointError(
+                f"{path} holds a run that was stopped before its first checkpoint: train again"
+            )
+        model.model_ = checkpoint.model(path).to(device)
+    return TrainedRun(model, path, Settings.from_config(config["settings"]), config, finished)
 
 
-def read_model(path: Path, name: str, config: dict[str, Any]) -> FittedModel:
-    """The model in a file of a run."""
+def read_model(
+    path: Path, name: str, config: dict[str, Any], device: str = "cpu"
+) -> WassersteinClassifier:
+    """The classifier in a file of a run."""
     content = read_checked(path, name, config)
     with one_line_errors(path / name, "model"):
-        return unpack(content)[0]
+        return WassersteinClassifier._restored(*unpack(content), device)
 
 
-def _newest(path: Path, start: FittedModel) -> FittedModel:
-    checkpoint = newest_checkpoint(path)
-    if checkpoint is None:
-        raise CheckpointError(
-            f"{path} holds a run that was stopped before its first checkpoint: train again"
-        )
-    return replace(start, model=checkpoint.model(path))
+def _read_estimator(path: Path, device: str) -> Estimator:
+    content = path.read_bytes()
+    with one_line_errors(path, "estimator"):
+        fitted, state = unpack(content)
+        for kind in (WassersteinClassifier, WassersteinMeasureRegressor):
+            if state["kind"] == kind.__name__:
+                return kind._restored(fitted, state, device)
+        raise ValueError(f"it holds a {state['kind']}")

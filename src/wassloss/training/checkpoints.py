@@ -135,7 +135,7 @@ def load_model(directory: str | os.PathLike[str]) -> nn.Module:
     if (path / RUN_CONFIG).exists():
         raise ValueError(
             f"{path} was written by `wassloss train`, whose model needs its features preprocessed: "
-            "use wassloss.load, which does that; its attribute model is the model alone"
+            "use wassloss.load, which does that; its attribute model_ is the model alone"
         )
     return load_checkpoint(path).model(path)
 
