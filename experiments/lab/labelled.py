@@ -125,8 +125,8 @@ def as_labelled(data: Dataset, device: torch.device, most: int | None = None) ->
             "$WASSLOSS_DATA"
         )
     if "validation" not in data.parts:
-        fractions = {"train": 1 - VALIDATION, "validation": VALIDATION}
-        data = data.split(fractions, SPLIT_SEED, of="train")
+        train, validation = _divided(data.parts["train"], data.groups)
+        data = replace(data, parts={**data.parts, "train": train, "validation": validation})
     data = data.normalized()
     x = data.features.float()
     train = data.part("train").features.float()
@@ -238,3 +238,17 @@ def _or_none(name: str, cache: Cache, compute: Callable[[str], dict[str, Any]], 
 def best_device() -> torch.device:
     """The GPU if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _divided(rows: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Rows to train and to choose on, drawn at random; those of a group stay together."""
+    owners = rows if groups is None else groups[rows]
+    _, group, sizes = owners.unique(return_inverse=True, return_counts=True)
+    # Sort random keys: libraries change how they draw permutations.
+    keys = np.random.default_rng(SPLIT_SEED).random(len(sizes))
+    order = torch.from_numpy(np.argsort(keys, kind="stable"))
+    # A group goes where its middle falls, so each part is off by at most half a group.
+    middles = torch.empty(len(sizes), dtype=torch.float64)
+    middles[order] = (sizes[order].cumsum(0) - sizes[order] / 2).double() / len(rows)
+    train = (middles < 1 - VALIDATION)[group]
+    return rows[train], rows[~train]

@@ -105,8 +105,8 @@ def main() -> None:
         began = time.perf_counter()
         sets[name] = {**compute(name), "seconds": round(time.perf_counter() - began, 1)}
         print(f"{name}: {sets[name]['seconds']} s", flush=True)
-        record = {"command": "python -m experiments.studies.defaults", "seeds": SEEDS}
-        record |= {"versions": versions(), "machine": machine(), "sets": sets}
+        record: dict[str, Any] = {"command": "python -m experiments.studies.defaults"}
+        record |= {"seeds": SEEDS, "versions": versions(), "machine": machine(), "sets": sets}
         write_json(arguments.output, record)
     head, rows = table(sets)
     print("\n".join("\t".join(line) for line in (head, *rows)))

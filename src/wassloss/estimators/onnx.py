@@ -57,8 +57,6 @@ def export_onnx(
     ['probabilities', 'label', 'least_cost_label']
     """
     onnx = _import_onnx()
-    if isinstance(model, WassersteinClassifierCV):
-        model = model._best(None)
     if not isinstance(model, WassersteinClassifier):
         raise ValueError(
             f"model must be a fitted classifier to be exported, got a {type(model).__name__}"
