@@ -121,6 +121,7 @@ def test_it_has_what_its_best_estimator_has() -> None:
     np.testing.assert_array_equal(fitted.intercept_, best.intercept_)
     np.testing.assert_array_equal(fitted.predict_log_proba(frame), best.predict_log_proba(frame))
     np.testing.assert_array_equal(fitted.decision_function(frame), best.decision_function(frame))
+    assert not hasattr(fitted.fit(X, Y), "feature_names_in_")
 
 
 def test_it_is_a_classifier_but_for_what_it_chooses() -> None:

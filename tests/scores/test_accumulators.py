@@ -3,6 +3,7 @@
 import builtins
 import copy
 import importlib
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -102,7 +103,7 @@ def test_forward_gives_the_batch_and_keeps_the_whole(name: str) -> None:
 @every_pair
 def test_copies_are_their_own(name: str) -> None:
     score = fed(name, [torch.arange(10)])
-    for other in (copy.deepcopy(score), score.clone()):
+    for other in (copy.deepcopy(score), score.clone(), pickle.loads(pickle.dumps(score))):
         x, y, weight = data()
         other.update(x[10:], y[10:], weight[10:])
         torch.testing.assert_close(other.compute(), expected(name))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from wassloss.estimators.base import Weights
 from wassloss.estimators.classifier import WassersteinClassifier
@@ -103,6 +103,7 @@ class WassersteinClassifierCV(WassersteinClassifier):
         self.kl_weight_, self.epsilon_, self.power_, self.alpha_ = chosen
         self.best_score_ = float(means.max())
         self.best_estimator_ = self._classifier(*chosen).fit(X, y, sample_weight)
+        validate_data(self, X, skip_check_array=True)  # forgets names of features that X lacks
         fitted = vars(self.best_estimator_)
         for name in fitted.keys() - WassersteinClassifier._get_param_names():
             setattr(self, name, fitted[name])

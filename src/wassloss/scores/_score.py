@@ -14,21 +14,18 @@ from torch import Tensor
 from wassloss._checks import check_choice
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
-from wassloss.scores._inputs import (
-    AnyTarget,
-    Numbers,
-    given_back,
-    read_probabilities,
-    read_sample_weight,
-    read_scores,
-)
+from wassloss.scores import _inputs as inputs
+from wassloss.scores._inputs import AnyTarget, Numbers
 
 # What a score is called with, Numbers as a rule; its function is handed a checked tensor instead.
 Predictions: TypeAlias = Any
 Weights: TypeAlias = Any  # likewise, or None
 
 Reader = Callable[[Numbers, GroundMetric | None], Tensor]
-_READERS: dict[str, Reader] = {"scores": read_scores, "probabilities": read_probabilities}
+_READERS: dict[str, Reader] = {
+    "scores": inputs.read_scores,
+    "probabilities": inputs.read_probabilities,
+}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -120,10 +117,10 @@ class Score:
             own["metric"] = as_ground_metric(own["metric"])
         x = cast(Reader, self.read)(given, own.get("metric"))
         if self.weighs:
-            own["sample_weight"] = read_sample_weight(sample_weight, x)
+            own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
             return self.function(x, target, **own)
         values = self.function(x, target, **own)
-        return values, read_sample_weight(sample_weight, values)
+        return values, inputs.read_sample_weight(sample_weight, values)
 
     def of(self, *, reduction: str = "mean", **named: Any) -> Any:
         """The score, in the kind of array that the predictions are."""
@@ -133,10 +130,10 @@ class Score:
         if self.answer is not None:
             if not len(given):
                 raise ValueError("scores must hold an example, got 0 examples")
-            return given_back(self.answer(found), given)
+            return inputs.given_back(self.answer(found), given)
         values, weight = found
         if reduction == "none":
-            return given_back(values, given)
+            return inputs.given_back(values, given)
         total = weight.sum()
         if not total > 0:
             raise ValueError(
@@ -144,7 +141,7 @@ class Score:
                 f"{len(given)} examples, whose weight is {float(total):g}"
             )
         share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
-        return given_back((share * counted(values, weight)).sum(0), given)
+        return inputs.given_back((share * counted(values, weight)).sum(0), given)
 
 
 def score_of(function: Callable[..., Any]) -> Score:

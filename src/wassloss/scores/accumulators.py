@@ -61,11 +61,11 @@ class Accumulator(Metric):
 
     def __init__(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
         super().__init__()
-        self.score = score_of(function)
+        made = score_of(function)
         for name in keywords.keys() & {"sample_weight", "reduction"}:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
-        given = self.score.named(None, None, *arguments, **keywords)
-        for name in (self.score.predictions, "target", "sample_weight", "reduction"):
+        given = made.named(None, None, *arguments, **keywords)
+        for name in (made.predictions, "target", "sample_weight", "reduction"):
             given.pop(name, None)
         if (per := given.get("per", "example")) != "example":
             average = "macro" if per == "label" else "micro"
@@ -80,7 +80,7 @@ class Accumulator(Metric):
             given["charge"] = "cost"
         if "k" in given:
             read_ks(given["k"], self.metric.size if self.metric else None)
-        self.keywords = given
+        self.function, self.keywords = function, given
         self._shape = np.shape(given.get("k", 1))
         # In double precision: millions of examples are added one batch at a time. A single zero
         # until the first batch says how many sums there are.
@@ -97,8 +97,9 @@ class Accumulator(Metric):
         if not isinstance(scores, Tensor):
             raise TypeError(f"scores must be a tensor, got {type(scores).__name__}")
         own = self.keywords if self.metric is None else {**self.keywords, "metric": self.metric}
-        sums = self.score.found(scores, target, sample_weight, **own)
-        if self.score.answer is None:
+        made = score_of(self.function)
+        sums = made.found(scores, target, sample_weight, **own)
+        if made.answer is None:
             values, weight = (each.double() for each in sums)
             total = torch.tensordot(weight, counted(values, weight), dims=1).reshape(-1)
             sums = torch.cat([weight.sum().unsqueeze(0), total])
@@ -110,8 +111,9 @@ class Accumulator(Metric):
         """The score of all batches so far."""
         if len(self.totals) == 1:
             return self.totals.new_full(self._shape, math.nan)
-        if self.score.answer is not None:
-            return self.score.answer(self.totals)
+        answer = score_of(self.function).answer
+        if answer is not None:
+            return answer(self.totals)
         return (self.totals[1:] / self.totals[0]).reshape(self._shape)
 
     def _sync_dist(

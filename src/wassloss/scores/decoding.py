@@ -16,16 +16,8 @@ from torch import Tensor
 from wassloss._checks import check_count
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.ground._cost import blocks
-from wassloss.scores._inputs import (
-    AnyMetric,
-    Charge,
-    Numbers,
-    charged,
-    given_back,
-    read_ks,
-    read_probabilities,
-    read_scores,
-)
+from wassloss.scores import _inputs as inputs
+from wassloss.scores._inputs import AnyMetric, Charge, Numbers
 
 
 @torch.no_grad()
@@ -44,9 +36,9 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
     array([[1, 2],
            [0, 2]])
     """
-    x = read_scores(scores)
-    (count,) = read_ks(check_count("k", k), x.shape[1])
-    return given_back(top(x, count), scores)
+    x = inputs.read_scores(scores)
+    (count,) = inputs.read_ks(check_count("k", k), x.shape[1])
+    return inputs.given_back(top(x, count), scores)
 
 
 def top(x: Tensor, k: int) -> Tensor:
@@ -89,12 +81,12 @@ def least_cost_label(probabilities: Numbers, metric: AnyMetric, *, charge: Charg
     >>> least_cost_label(p, wl.ground.Ordinal(4)), least_cost_label(p, wl.ground.Discrete(4))
     (array([2]), array([0]))
     """
-    metric = charged(metric, charge)
-    p = read_probabilities(probabilities, metric)
+    metric = inputs.charged(metric, charge)
+    p = inputs.read_probabilities(probabilities, metric)
     if isinstance(metric, Ordinal) and metric.power == 1:
-        return given_back(_median(p, metric.positions), probabilities)
+        return inputs.given_back(_median(p, metric.positions), probabilities)
     p = p.to(torch.promote_types(p.dtype, metric.dtype))
-    return given_back(_first_label(p, metric), probabilities)
+    return inputs.given_back(_first_label(p, metric), probabilities)
 
 
 @torch.no_grad()
@@ -125,17 +117,19 @@ def least_cost_labels(
     >>> least_cost_labels(p, wl.ground.Ordinal(7), k=2), top_labels(p, k=2)
     (array([[1, 5]]), array([[0, 1]]))
     """
-    metric = charged(metric, charge)
-    p = read_probabilities(probabilities, metric)
-    (count,) = read_ks(check_count("k", k), metric.size)
-    metric = charged(metric, "cost", pairs=count * metric.size**2)  # each step reads every cost
+    metric = inputs.charged(metric, charge)
+    p = inputs.read_probabilities(probabilities, metric)
+    (count,) = inputs.read_ks(check_count("k", k), metric.size)
+    metric = inputs.charged(
+        metric, "cost", pairs=count * metric.size**2
+    )  # each step reads every cost
     p = p.to(torch.promote_types(p.dtype, metric.dtype))
     chosen = [_first_label(p, metric)]
     nearest = metric.cost_rows(chosen[0]).to(p.dtype)  # (batch, labels)
     while len(chosen) < count:
         chosen.append(_next_label(p, nearest, torch.stack(chosen, dim=1), metric))
         nearest = torch.minimum(nearest, metric.cost_rows(chosen[-1]).to(p.dtype))
-    return given_back(torch.stack(chosen, dim=1), probabilities)
+    return inputs.given_back(torch.stack(chosen, dim=1), probabilities)
 
 
 def _median(p: Tensor, positions: Tensor) -> Tensor:

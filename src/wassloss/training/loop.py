@@ -15,13 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import nn
 
+from wassloss.training import checkpoints
 from wassloss.training.batches import Data, Examples, batches_of
-from wassloss.training.checkpoints import (
-    check_new,
-    discard_after,
-    newest_checkpoint,
-    save_checkpoint,
-)
 from wassloss.training.directory_lock import owned
 from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.plan import TrainingPlan
@@ -137,18 +132,19 @@ def train(
             steps = EagerSteps(run, loss_fn)
         if folder is not None:
             batches.state_dict()  # refuses a stream that cannot be resumed now rather than later
-            check_new(folder, resume)
+            checkpoints.check_new(folder, resume)
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
-            check_new(folder, resume)  # again: another run may have ended there meanwhile
-            checkpoint = newest_checkpoint(folder) if resume else None
+            # Again: another run may have ended there meanwhile.
+            checkpoints.check_new(folder, resume)
+            checkpoint = checkpoints.newest_checkpoint(folder) if resume else None
             if checkpoint is not None:
                 run.restore(checkpoint)
             fabric.barrier()
             if fabric.is_global_zero:
                 if begin is not None:
                     begin()
-                discard_after(folder, run.step)
+                checkpoints.discard_after(folder, run.step)
         log = _follow(run, steps, watch, folder, progress)
 
     if plan.patience is not None and run.best.weights:
@@ -240,7 +236,7 @@ def _follow(
             if folder is not None and (interrupt.is_set() or run.due(plan.checkpoint_every)):
                 checkpoint = run.checkpoint()
                 if first:
-                    save_checkpoint(folder, checkpoint, plan.keep_checkpoints)
+                    checkpoints.save_checkpoint(folder, checkpoint, plan.keep_checkpoints)
                 fabric.barrier()
             if interrupt.is_set():
                 raise KeyboardInterrupt
