@@ -28,11 +28,6 @@ MOST_LABELS_OF_A_WARP, MOST_LABELS_OF_EIGHT_WARPS = 4096, 32768
 MOST_EXAMPLES_OF_MANY_WARPS = 256
 
 
-def numba_available() -> bool:
-    """Whether kernels can run on the CPU: they need Numba."""
-    return HAS_NUMBA
-
-
 def triton_available(device: torch.device) -> bool:
     """Whether kernels can run on a device: they need an NVIDIA GPU and Triton."""
     return HAS_TRITON and device.type == "cuda"
