@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wassloss._checks import check_number, check_strength
+from wassloss._precision import at_least_single
 from wassloss.losses.baselines.per_example import (
     AnyMetric,
     PerExampleLoss,
@@ -16,7 +17,7 @@ from wassloss.losses.baselines.per_example import (
     masses,
     shares,
 )
-from wassloss.losses.functional import at_least_single, divergence_at
+from wassloss.losses.functional import divergence_at
 from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
 from wassloss.targets import Target
