@@ -66,9 +66,7 @@ def _is_strided(target: object) -> TypeGuard[Tensor]:
 
 def is_class_ids(target: Target) -> TypeGuard[Tensor]:
     """Whether a target is class ids, by its type alone."""
-    if not isinstance(target, Tensor):
-        return False
-    return target.layout == torch.strided and not target.is_floating_point()
+    return _is_strided(target) and not target.is_floating_point()
 
 
 def dtype_of(target: Target) -> torch.dtype:
