@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, SupportsIndex
+from typing import Any, Concatenate, ParamSpec, SupportsIndex
 
 import numpy as np
 import torch
@@ -54,25 +54,28 @@ def marked(x: Tensor, marks: Tensor | None) -> Tensor:
 
 def traceable(
     schema: str, wrong: Callable[P, Tensor]
-) -> Callable[[Callable[P, None]], Callable[P, Tensor | None]]:
-    """Let a check be part of a graph.
+) -> Callable[[Callable[Concatenate[int, P], str]], Callable[P, Tensor | None]]:
+    """Make a check that can be part of a graph of what is said of the first wrong example.
 
     Args:
         schema: name and arguments as an operation of torch, the first a tensor `(batch, …)`.
-        wrong: which examples the check would refuse, `(batch,)`, in tensor operations alone.
+        wrong: which examples are refused, `(batch,)`, in tensor operations alone.
 
     Returns:
-        A decorator. The check then returns None if it could read values, else marks `(batch,)`.
+        A decorator of the function that explains what is wrong with a row. The check returns None
+        if it could read values, else marks `(batch,)`.
     """
     name = schema.split("(", maxsplit=1)[0]
 
-    def decorate(check: Callable[P, None]) -> Callable[P, Tensor | None]:
+    def decorate(explain: Callable[Concatenate[int, P], str]) -> Callable[P, Tensor | None]:
         def look(*args: P.args, **kwargs: P.kwargs) -> Tensor | None:
-            if can_read_values():
-                check(*args, **kwargs)
-                return None
             mask = wrong(*args, **kwargs)
-            return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, torch.nan)
+            if not can_read_values():
+                return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, torch.nan)
+            row = first_row(mask)
+            if row is not None:
+                raise ValueError(explain(row, *args, **kwargs))
+            return None
 
         def look_when_it_runs(x: Tensor, *rest: object) -> Tensor:
             found = look(x, *rest)  # type: ignore[arg-type, call-arg]
@@ -93,22 +96,16 @@ def traceable(
                 return marks
             return look(*args, **kwargs)
 
-        checked.__doc__ = check.__doc__
+        checked.__doc__ = explain.__doc__
         return checked
 
     return decorate
 
 
-def to_floats(*scalars: Tensor) -> list[float]:
-    """Several numbers on one device, for which the host waits only once."""
-    found: list[float] = torch.stack(scalars).tolist()
-    return found
-
-
 def first_row(wrong: Tensor) -> int | None:
-    """The first row of a mask `(batch, n)` with a true entry, or None."""
-    rows = wrong.any(1)
-    return int(rows.nonzero()[0]) if rows.any() else None
+    """The first true entry of a mask `(batch,)`, for which the host waits; None without one."""
+    rows = wrong.nonzero()
+    return int(rows[0]) if len(rows) else None
 
 
 def check_prediction(
@@ -144,36 +141,23 @@ def check_device(name: str, x: Tensor, device: torch.device) -> None:
         )
 
 
-def are_measures(masses: Tensor) -> bool:
-    """Whether every row is non-negative, finite and not empty; False for a NaN."""
-    if not masses.numel():
-        return not len(masses)
-    least, smallest, largest = to_floats(masses.amin(), *masses.sum(1).aminmax())
-    return least >= 0 and smallest > 0 and largest < math.inf
-
-
 def invalid_masses(h: Tensor, name: str) -> Tensor:
     """Which rows are no measures, `(batch,)`."""
-    return ~(h.isfinite() & (h >= 0)).all(1) | ~(h.sum(1) > 0)
+    if not h.shape[1]:
+        return h.new_ones(len(h), dtype=torch.bool)
+    # Passes over rows rather than masks of all entries; a NaN compares false.
+    return ~((h.amin(1) >= 0) & (h.amax(1) < math.inf) & (h.sum(1) > 0))
 
 
-def refuse_masses(h: Tensor, name: str, allow_empty: bool = False) -> None:
-    """Raise for the first row `(batch, labels)` that is no measure, if there is one."""
-    for wrong, expected in ((~h.isfinite(), "finite"), (h < 0, "non-negative")):
-        row = first_row(wrong)
-        if row is not None:
-            value = h[row][wrong[row]][0].item()
-            raise ValueError(f"{name} must be {expected}, got {value} in example {row}")
-    row = None if allow_empty else first_row((h.sum(1) <= 0).unsqueeze(1))
-    if row is not None:
-        raise ValueError(f"{name} must have some mass in every example, got none in example {row}")
-
-
-@traceable("check_masses(Tensor h, str name)", invalid_masses)
-def check_masses(h: Tensor, name: str) -> None:
+def explain_masses(row: int, h: Tensor, name: str) -> str:
     """A measure is finite, non-negative and not empty. `h` is `(batch, labels)`."""
-    if not are_measures(h):
-        refuse_masses(h, name)
+    for wrong, expected in ((~h[row].isfinite(), "finite"), (h[row] < 0, "non-negative")):
+        if wrong.any():
+            return f"{name} must be {expected}, got {h[row][wrong][0].item()} in example {row}"
+    return f"{name} must have some mass in every example, got none in example {row}"
+
+
+check_masses = traceable("check_masses(Tensor h, str name)", invalid_masses)(explain_masses)
 
 
 def _invalid_weights(weights: Tensor, name: str) -> Tensor:
@@ -181,11 +165,9 @@ def _invalid_weights(weights: Tensor, name: str) -> Tensor:
 
 
 @traceable("check_weights(Tensor weights, str name)", _invalid_weights)
-def check_weights(weights: Tensor, name: str) -> None:
+def check_weights(row: int, weights: Tensor, name: str) -> str:
     """Weights `(n,)` are finite and non-negative."""
-    wrong = _invalid_weights(weights, name)
-    if wrong.any():
-        raise ValueError(f"{name} must be finite and non-negative, got {weights[wrong][0].item()}")
+    return f"{name} must be finite and non-negative, got {weights[row].item()}"
 
 
 def check_number(name: str, value: float) -> float:

@@ -27,12 +27,8 @@ def narrowed(
 ) -> Tensor:
     """Convert a matrix `(n, columns)` to another floating dtype; refuse numbers it cannot hold.
 
-    Args:
-        name: the user's name for it, for the error.
-        values: the matrix.
-        dtype: the other dtype.
-        rows: the user's numbers of the rows; by default they are counted from 0.
-        shuffled: whether rows are shuffled, so that their numbers mean nothing to the user.
+    The error counts rows from 0, or by the user's own numbers, `rows`. It names no row if they are
+    `shuffled`, so that numbers mean nothing to the user.
 
     >>> narrowed("features", torch.tensor([[1.5]]), torch.float64)
     tensor([[1.5000]], dtype=torch.float64)

@@ -17,14 +17,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._checks import (
-    are_measures,
-    first_row,
-    invalid_masses,
-    marked,
-    refuse_masses,
-    traceable,
-)
+from wassloss._checks import explain_masses, invalid_masses, marked, traceable
 
 
 @dataclass(frozen=True)
@@ -73,9 +66,7 @@ def _is_strided(target: object) -> TypeGuard[Tensor]:
 
 def is_class_ids(target: Target) -> TypeGuard[Tensor]:
     """Whether a target is class ids, by its type alone."""
-    if not isinstance(target, Tensor):
-        return False
-    return target.layout == torch.strided and not target.is_floating_point()
+    return _is_strided(target) and not target.is_floating_point()
 
 
 def dtype_of(target: Target) -> torch.dtype:
@@ -209,14 +200,12 @@ def _invalid_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> Te
 
 
 @traceable("check_class_ids(Tensor ids, int labels, int? ignore_index)", _invalid_class_ids)
-def _check_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> None:
-    row = first_row(_invalid_class_ids(ids, labels, ignore_index).unsqueeze(1))
-    if row is not None:
-        ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index})"
-        raise ValueError(
-            f"target must hold class ids in 0..{labels - 1}{ignoring}, got {int(ids[row])} for "
-            f"example {row}"
-        )
+def _check_class_ids(row: int, ids: Tensor, labels: int, ignore_index: int | None) -> str:
+    ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index})"
+    return (
+        f"target must hold class ids in 0..{labels - 1}{ignoring}, got {int(ids[row])} for "
+        f"example {row}"
+    )
 
 
 def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> ReadTarget:
@@ -287,41 +276,33 @@ def _from_sparse(target: SparseTarget, batch_shape: torch.Size) -> ReadTarget:
     return ReadTarget(indices.long(), weights)
 
 
+def _no_measures(weights: Tensor, allow_empty: bool) -> Tensor:
+    wrong = invalid_masses(weights, "target")
+    return wrong & (weights != 0).any(1) if allow_empty else wrong
+
+
 def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tensor, Tensor]:
-    """Where labels are unknown, and where one is named for the second time, `(batch, …)`."""
+    """Which examples name unknown labels, and which name one twice, `(batch,)`."""
     used = weights > 0
     unknown = used & ((indices < 0) | (indices >= labels))
     ordered = torch.where(used, indices, -1).sort(dim=1).values
-    return unknown, (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    return unknown.any(1), twice.any(1)
 
 
 def _invalid(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> Tensor:
-    unknown, twice = _named_wrongly(indices.expand_as(weights), weights, labels)
-    wrong = invalid_masses(weights, "target")
-    if allow_empty:
-        wrong = wrong & (weights != 0).any(1)
-    return wrong | unknown.any(1) | twice.any(1)
+    wrong = _no_measures(weights, allow_empty)
+    if len(indices) != len(weights):  # every label once: the indices are ours
+        return wrong
+    unknown, twice = _named_wrongly(indices, weights, labels)
+    return wrong | unknown | twice
 
 
 @traceable("check_target(Tensor weights, Tensor indices, int labels, bool allow_empty)", _invalid)
-def _check(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> None:
-    if not len(weights):
-        return
-    are_good = are_measures(weights)
-    shared = len(indices) != len(weights)  # every label once: the indices are ours
-    if are_good and shared:
-        return
-    unknown, twice = _named_wrongly(indices, weights, labels)
-    if are_good and not bool(unknown.any() | twice.any()):
-        return
-    refuse_masses(weights, "target", allow_empty)
-    if shared:
-        return
-    for wrong, expected in (
-        (unknown, f"name labels in 0..{labels - 1}"),
-        (twice, "name each label once per example"),
-    ):
-        row = first_row(wrong)
-        if row is not None:
-            got = f"{indices[row].tolist()} in example {row}"
-            raise ValueError(f"target must {expected}, got {got}")
+def _check(row: int, weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> str:
+    one = slice(row, row + 1)
+    if _no_measures(weights[one], allow_empty):
+        return explain_masses(row, weights, "target")
+    unknown, _ = _named_wrongly(indices[one], weights[one], labels)
+    expected = f"name labels in 0..{labels - 1}" if unknown else "name each label once per example"
+    return f"target must {expected}, got {indices[row].tolist()} in example {row}"

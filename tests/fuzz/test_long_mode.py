@@ -238,7 +238,7 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
 @pytest.mark.parametrize("mistake", one_in(3, MISTAKES))
 def test_a_mistake_is_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, place, name, wrong = MISTAKES[mistake]
-    if mistake == "one of two ways" and not launch.numba_available():
+    if mistake == "one of two ways" and not launch.HAS_NUMBA:
         pytest.skip("there is but one way without numba")
     monkeypatch.setattr(place, name, wrong)
     noticed = [run_batch(kind, SEED, batch)[1] for batch in range(BATCHES)]

@@ -407,7 +407,7 @@ def test_shapes_of_images(use, kernels):
     ids=lambda k: next(iter(k)),
 )
 def test_the_unusual_is_left_to_the_composed_functions(keywords):
-    if not launch.numba_available():
+    if not launch.HAS_NUMBA:
         pytest.skip("needs numba")
     logits, target, metric = some_logits(F64), few_labels(F64), random_metric(LABELS)
     for given, expected in (({}, True), (keywords, False)):
@@ -540,7 +540,7 @@ def test_free_targets(use, kernels, dtype, regularizer, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
 def test_free_targets_take_one_pass_with_costs_from_anywhere(monkeypatch, epsilon):
-    if not launch.numba_available():
+    if not launch.HAS_NUMBA:
         pytest.skip("needs numba")
     metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
     keywords = {"epsilon": epsilon, "gamma": (math.inf, 0.0), "normalize_target": True}

@@ -46,7 +46,7 @@ MODULES = {
 
 # What there is on this machine; the tests of CUDA are `make test-cuda`.
 PATHS = [
-    *(["compiled"] if launch.numba_available() else []),
+    *(["compiled"] if launch.HAS_NUMBA else []),
     "composed",
     *(["cuda"] if torch.cuda.is_available() else []),
 ]

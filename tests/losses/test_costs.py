@@ -30,7 +30,7 @@ KERNELS = pytest.mark.parametrize(
     [
         pytest.param(
             True,
-            marks=pytest.mark.skipif(not launch.numba_available(), reason="needs Numba"),
+            marks=pytest.mark.skipif(not launch.HAS_NUMBA, reason="needs Numba"),
             id="compiled",
         ),
         pytest.param(False, id="torch"),
@@ -135,7 +135,7 @@ def test_transport(use, mode: dict[str, Any], compiled: bool, kind: str) -> None
         pytest.param(
             NewtonCPU(),
             "plan",
-            marks=pytest.mark.skipif(not launch.numba_available(), reason="Numba"),
+            marks=pytest.mark.skipif(not launch.HAS_NUMBA, reason="Numba"),
         ),
         (NetworkSimplex(), "exact"),
         (Nearest(), "nearest product"),

@@ -42,7 +42,7 @@ def problem_of(
 
 # Which solver
 
-FASTEST = NewtonCPU if launch.numba_available() else Newton
+FASTEST = NewtonCPU if launch.HAS_NUMBA else Newton
 
 
 def shared_problem(labels: int) -> Problem:

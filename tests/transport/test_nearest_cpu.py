@@ -12,13 +12,13 @@ import torch
 import wassloss as wl
 from tests.generators import is_finite, random_masses, random_metric
 from tests.oracles import INF
-from wassloss.kernels.launch import numba_available
+from wassloss.kernels import launch
 from wassloss.transport import Problem, Solution
 from wassloss.transport import closed_forms as nearest
 from wassloss.transport.closed_forms import Nearest, compiled_potential, potential
 from wassloss.transport.objective import Objective, Regularizer
 
-pytestmark = pytest.mark.skipif(not numba_available(), reason="needs Numba")
+pytestmark = pytest.mark.skipif(not launch.HAS_NUMBA, reason="needs Numba")
 
 F32, F64 = torch.float32, torch.float64
 LABELS, BATCH = 300, 4  # more than a block, and no whole number of them

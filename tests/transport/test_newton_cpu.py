@@ -24,12 +24,12 @@ from tests.generators import (
 )
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
-from wassloss.kernels.launch import numba_available
+from wassloss.kernels import launch
 from wassloss.transport import Newton, Problem, Status
 from wassloss.transport.newton.cpu import NewtonCPU
 from wassloss.transport.objective import Objective
 
-pytestmark = pytest.mark.skipif(not numba_available(), reason="needs Numba")
+pytestmark = pytest.mark.skipif(not launch.HAS_NUMBA, reason="needs Numba")
 
 F32, F64 = torch.float32, torch.float64
 LABELS = 300  # more than a block, and no whole number of them
@@ -305,7 +305,7 @@ def test_two_threads_may_solve_at_once() -> None:
 SOLVE = """
     import torch
     import wassloss as wl
-    from wassloss.kernels.launch import numba_available
+    from wassloss.kernels import launch
     from wassloss.transport.newton.cpu import NewtonCPU
     h, y = torch.full((1, 4), 0.25), torch.tensor([[0.5, 0.5, 0.0, 0.0]])
     cost = (torch.arange(4.0)[:, None] - torch.arange(4.0)).abs() ** 0.5
@@ -323,8 +323,8 @@ def test_without_numba_it_says_so() -> None:
     code = """
         import sys
         sys.modules["numba"] = None
-        from wassloss.kernels.launch import numba_available
-        print(numba_available())
+        from wassloss.kernels import launch
+        print(launch.HAS_NUMBA)
     """
     assert run_python(code) == "False"
 

@@ -30,11 +30,6 @@ MOST_EXAMPLES_OF_MANY_WARPS = 256
 LARGEST_TILE = 2048  # labels that a program of the closed form holds at a time
 
 
-def numba_available() -> bool:
-    """Whether kernels can run on the CPU: they need Numba."""
-    return HAS_NUMBA
-
-
 def triton_available(device: torch.device) -> bool:
     """Whether kernels can run on a device: they need an NVIDIA GPU and Triton."""
     return HAS_TRITON and device.type == "cuda"

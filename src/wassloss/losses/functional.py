@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss._precision import at_least_single
 from wassloss.ground import GroundMetric
 from wassloss.kernels.status import IGNORED
 from wassloss.losses import inputs
@@ -296,11 +297,6 @@ def _checked(
     if counts is not None:  # whatever an ignored example predicts, NaN included, has no effect
         rows = rows.masked_fill(~counts.unsqueeze(1), 0.0)
     return rows, read.marked(inputs.check_logits(rows.detach(), name)), counts
-
-
-def at_least_single(x: Tensor) -> Tensor:
-    """At least single precision: half precision has too few digits for `M/ε`."""
-    return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
 def divergence(y: Tensor, log_h: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ from wassloss.transport.objective import Regularizer
 from wassloss.transport.precision import (
     default_tolerance,
     lowest_log_mass,
-    rounding_error,
+    needs_double,
     smallest_mass,
 )
 
@@ -102,7 +102,7 @@ def fused_loss(
 def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
     """The kernels of the logits' device, if what is asked for is what they do."""
     usual = spec.options.solver is None and not spec.debiased
-    plain = not torch.compiler.is_compiling() and not spec.metric.requires_grad
+    plain = not _checks.is_traced() and not spec.metric.requires_grad
     if not (usual and plain and logits.shape[0] and _checks.has_memory(logits)):
         return None
     device = logits.device.type
@@ -119,7 +119,7 @@ def _sparse_batch(x: Tensor, indices: Tensor, weights: Tensor, spec: LossSpec) -
     largest = spec.metric.largest_known_cost
     if not objective.free_target and options.scaling_iterations is None:
         tol = objective.marginal_error(tol, largest or 1.0)  # in medians, where it is unknown
-        if rounding_error(largest or 0.0, objective.epsilon, dtype) > tol:
+        if needs_double(x, lambda: largest or 0.0, objective.epsilon, tol):
             x = x.double()  # whose rounding leaves enough digits
     # In the precision of the logits first: what it rounds to 0 is padding in either.
     rounded = weights.to(dtype).to(x.dtype).contiguous()
@@ -347,15 +347,11 @@ def _spread(
     value, gradient = np.empty(len(x), x.dtype), np.empty(x.shape, x.dtype)
     status = np.empty(len(x), np.uint8)
     written = value, gradient, status
-    if pieces == 1:  # a small batch: Python takes longer than the kernel
-        worst = rows(0, len(x), *given, scratch(), *written)
-    else:
-        statuses: list[int] = []
+    statuses: list[int] = []
 
-        def work(first: int, last: int, own: Any) -> None:
-            statuses.append(rows(first, last, *given, own, *written))
+    def work(first: int, last: int, own: Any) -> None:
+        statuses.append(rows(first, last, *given, own, *written))
 
-        spread(work, len(x), scratch, pieces)
-        worst = max(statuses)
+    spread(work, len(x), scratch, pieces)
     found = [torch.from_numpy(array) for array in written]
-    return FusedResult(found[0], found[1], found[2], worst)
+    return FusedResult(found[0], found[1], found[2], max(statuses))

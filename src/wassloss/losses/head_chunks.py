@@ -27,6 +27,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from wassloss import _checks
+from wassloss._precision import wide_dtype
 from wassloss.ground import Embedding, GroundMetric, Ordinal, Subset
 from wassloss.kernels import launch
 from wassloss.losses.autograd import first_order_only
@@ -78,11 +80,6 @@ def numbered(head: Head) -> int:
     return number
 
 
-def wide_dtype(dtype: torch.dtype) -> torch.dtype:
-    """That of sums: single precision at least."""
-    return torch.promote_types(dtype, torch.float32)
-
-
 class LinearHead(torch.autograd.Function):
     """Each token's loss, or their sum weighted by `scale`, whose gradient is known at once."""
 
@@ -100,7 +97,7 @@ class LinearHead(torch.autograd.Function):
         losses, *gradients = _pass(number, hidden, weight, bias, ids, scale, needs)
         ctx.save_for_backward(hidden, weight, bias, ids, scale, *gradients)
         ctx.number, ctx.needs, ctx.handed_over = number, needs, False
-        if not torch.compiler.is_compiling():
+        if not _checks.is_traced():
             ctx.head = _HEADS[number]  # which the backward pass may need after the loss is gone
         return losses if scale is None else torch.where(scale == 0, 0.0, scale * losses).sum()
 
@@ -108,7 +105,7 @@ class LinearHead(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, ids, scale, *gradients = ctx.saved_tensors
         inputs = (hidden, weight, bias)
-        if gradients and torch.compiler.is_compiling():
+        if gradients and _checks.is_traced():
             gradients = [grad_output * gradient for gradient in gradients]
         elif gradients and not ctx.handed_over:
             # In place, for the weight's may be a gigabyte. Whoever gets them may change them, so
@@ -128,7 +125,7 @@ class LinearHead(torch.autograd.Function):
 
 def _pass(*given: Any) -> list[Tensor]:
     """`_in_chunks`, as an operation of its own that compilers do not look into."""
-    run = torch.ops.wassloss.linear_head if torch.compiler.is_compiling() else _in_chunks
+    run = torch.ops.wassloss.linear_head if _checks.is_traced() else _in_chunks
     found: list[Tensor] = run(*given)
     return found
 

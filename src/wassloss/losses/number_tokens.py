@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss._precision import at_least_single, wide_dtype
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.losses.autograd import check_reverse_mode
-from wassloss.losses.functional import PerExample, at_least_single
+from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
 from wassloss.losses.modules import LARGEST_TABLE, REDUCTIONS, MetricModule
 from wassloss.losses.spec import check_ignore_index
@@ -262,7 +263,7 @@ def _with_gradient(
     labels, number, scale, counts = given
     needs_gradient = torch.is_grad_enabled() and rows.requires_grad
     x, label = rows.detach(), labels.unsqueeze(1)
-    value = x.new_empty(len(x), dtype=at_least_single(x[:0]).dtype)
+    value = x.new_empty(len(x), dtype=wide_dtype(x.dtype))
     gradient = torch.empty_like(x) if needs_gradient else None
     size = max(1, (largest_block(x.device) if x.is_cuda else IN_CACHE) // x.shape[1])
     starts = range(0, max(1, len(x)), size)

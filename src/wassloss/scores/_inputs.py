@@ -49,7 +49,7 @@ def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = 
         )
     if x.dtype not in (torch.float32, torch.float64):
         x = x.float() if x.is_floating_point() else x.double()
-    row = first_row(x.isnan())
+    row = first_row(x.isnan().any(1))
     if row is not None:
         raise ValueError(f"{name} must not hold NaN, got one in example {row}")
     return x

@@ -109,7 +109,7 @@ def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
     # Sums are not finite where a summand is not, and need no second pass.
     if math.isfinite(value.sum() + f.sum()):
         return solution
-    row = _checks.first_row(~(value.isfinite() & f.isfinite().all(1)).unsqueeze(1))
+    row = _checks.first_row(~(value.isfinite() & f.isfinite().all(1)))
     if row is None:  # each is finite, and only their sum was not
         return solution
     masses = " and ".join(f"{float(mass[row]):.3g}" for mass in solution.problem.masses())

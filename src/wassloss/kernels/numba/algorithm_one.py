@@ -17,7 +17,7 @@ from wassloss.kernels.numba.newton import (
     Scratch,
     Terms,
     Totals,
-    column_log_sum,
+    best_for,
     exponentials,
 )
 from wassloss.kernels.numba.vectorized import compiled, log, summing
@@ -69,15 +69,6 @@ def write_scalings(
         )
         add_masses(scratch.share, lanes[2], size, mass)
     return mean
-
-
-@compiled
-def best_for(f: Reals, log_h: Reals, cost: Reals, j: int, terms: Terms, scratch: Scratch) -> float:
-    """The potential of target `j` that is best for `f`, by exponentials of its own."""
-    row, log_y = cost[scratch.present[j]], scratch.vectors[LOG_Y, j]
-    reference = log_y if terms.product else -1.0
-    log_sum = column_log_sum(f, log_h, row, terms, scratch.lanes[0])
-    return float(terms.epsilon * (log_y - reference - log_sum))
 
 
 @compiled

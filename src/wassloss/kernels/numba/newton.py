@@ -489,6 +489,16 @@ def column_log_sum(f: Reals, log_h: Reals, row: Reals, terms: Terms, top: Reals)
     return float(largest) + math.log(total)
 
 
+@compiled
+def best_for(f: Reals, log_h: Reals, cost: Reals, j: int, terms: Terms, scratch: Scratch) -> float:
+    """The potential of target `j` that is best for `f`, by exponentials of its own."""
+    row, log_y = cost[scratch.present[j]], scratch.vectors[LOG_Y, j]
+    reference = log_y if terms.product else -1.0
+    log_sum = column_log_sum(f, log_h, row, terms, scratch.lanes[0])
+    strength = damping(terms.gamma_y, terms.epsilon) * terms.epsilon
+    return float(strength * (log_y - reference - log_sum))
+
+
 @kept_on_disk
 def maximize(
     start: int, stop: int, log_h: Reals, log_y: Reals, cost: Reals, rows: Indices, terms: Terms,
@@ -515,12 +525,9 @@ def maximize(
                 g[b, j] = 0
                 continue
             g[b, j] = vectors[POTENTIAL, n]
-            n += 1
             if math.exp(log_y[b, j]) <= little:
-                log_sum = column_log_sum(f[b], log_h[b], cost[rows[b, j]], terms, scratch.lanes[0])
-                reference = log_y[b, j] if terms.product else -1.0
-                strength = damping(terms.gamma_y, terms.epsilon) * terms.epsilon
-                g[b, j] = strength * (log_y[b, j] - reference - log_sum)
+                g[b, j] = best_for(f[b], log_h[b], cost, n, terms, scratch)
+            n += 1
 
 
 @kept_on_disk

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from wassloss._checks import check_strength
+from wassloss._precision import at_least_single
 from wassloss.losses.baselines.per_example import (
     AnyMetric,
     PerExampleLoss,
@@ -14,7 +15,7 @@ from wassloss.losses.baselines.per_example import (
     masses,
     shares,
 )
-from wassloss.losses.functional import at_least_single, divergence_at
+from wassloss.losses.functional import divergence_at
 from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
 from wassloss.targets import Target

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from wassloss._precision import at_least_single
 from wassloss.losses.baselines.per_example import PerExampleLoss, dense_shares
-from wassloss.losses.functional import at_least_single
 from wassloss.targets import Target
 
 _LOG_2 = math.log(2)

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_count
+from wassloss._precision import at_least_single
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
-from wassloss.losses.functional import PerExample, at_least_single
+from wassloss.losses.functional import PerExample
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
 

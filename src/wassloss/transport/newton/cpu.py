@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import has_memory
-from wassloss.kernels.launch import WORTH_SOLVING, as_array, numba_available
+from wassloss.kernels import launch
 from wassloss.kernels.newton_constants import NO_LOG_MASS
 from wassloss.kernels.threads import spread
 from wassloss.transport.newton.solver import Newton
@@ -55,7 +55,7 @@ class NewtonCPU(Newton):
         g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
         written = [value, f, g, n_iterations, error]
-        run_compiled(maximize, problem, terms, written, WORTH_SOLVING)
+        run_compiled(maximize, problem, terms, written, launch.WORTH_SOLVING)
         converged = error <= tol
         status = Status.of(problem, converged, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
@@ -64,7 +64,7 @@ class NewtonCPU(Newton):
 def compiles_for(problem: Problem) -> bool:
     """Whether compiled code can read a problem's numbers: their device and dtype decide."""
     known = problem.log_h.dtype in (torch.float32, torch.float64)
-    return numba_available() and problem.log_h.device.type == "cpu" and known
+    return launch.HAS_NUMBA and problem.log_h.device.type == "cpu" and known
 
 
 def run_compiled(
@@ -75,8 +75,8 @@ def run_compiled(
 
     cost, rows = problem.costs.rows()
     rows = rows.expand_as(problem.log_y)
-    read = [as_array(x) for x in (problem.log_h, problem.log_y, cost, rows)]
-    arrays = [as_array(x) for x in written]
+    read = [launch.as_array(x) for x in (problem.log_h, problem.log_y, cost, rows)]
+    arrays = [launch.as_array(x) for x in written]
     (batch, support), labels = rows.shape, cost.shape[1]
 
     def work(first: int, last: int, scratch: Scratch) -> None:
