@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.ground._cost import MetricKeywords
+from wassloss.ground._cost import CostsByTile, MetricKeywords
 from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground.base import GroundMetric
 
@@ -73,6 +73,10 @@ class Ordinal(GroundMetric):
             if len(after.unique()) < len(before.unique()):
                 raise ValueError(f"dtype {dtype} is too narrow: positions of {self!r} coincide")
         return other
+
+    def costs_by_tile(self) -> CostsByTile:
+        known = self.positions.float().contiguous()
+        return "line", known.__getitem__, known
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         return (self.positions[indices][:, None] - self.positions).abs_()  # (n, K)
