@@ -22,7 +22,7 @@ from torch import Tensor
 
 import wassloss as wl
 
-TOKENS, WORDS, REPEATS = 4096, 32_000, 5
+TOKENS, WORDS, REPEATS = 2048, 32_000, 9
 CASES = [(10, 0.2), (1110, 0.2), (1110, 1.0)]  # numbers among the words, and among the labels
 
 
@@ -62,9 +62,11 @@ def row(numbers: int, share: float, dtype: torch.dtype, tokens: int = TOKENS) ->
 
 def main(path: Path) -> None:
     torch.set_num_threads(1)
-    rows = [row(*case, dtype) for case in CASES for dtype in (torch.float32, torch.bfloat16)]
-    for found in rows:
-        print(found)
+    rows = []
+    for case in CASES:
+        for dtype in (torch.float32, torch.bfloat16):
+            rows.append(row(*case, dtype))
+            print(rows[-1], flush=True)
     about = {"machine": describe("cpu"), "versions": versions()}
     record = {**about, "tokens": TOKENS, "words": WORDS, "rows": rows}
     output.write(path, json.dumps(record, indent=1).encode())

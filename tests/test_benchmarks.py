@@ -77,6 +77,11 @@ def test_few_examples_tell_the_rest_of_a_slow_loop(load, work):
     assert result.examples == 1
 
 
+def test_number_tokens_are_compared_with_cross_entropy(load):
+    row = load("number_tokens").row(10, 0.5, torch.bfloat16, tokens=4)
+    assert row["ratio"] == row["seconds"]["ours"] / row["seconds"]["cross_entropy"]
+
+
 def test_the_picture_of_heads_comes_from_their_record(load):
     rows = [
         {"contender": name, "tokens": tokens, "words": 9, "milliseconds": 2.0, "megabytes": 1.0}

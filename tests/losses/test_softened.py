@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import wassloss as wl
 from wassloss import SparseTarget
 from wassloss.kernels import launch
 from wassloss.losses import fused
+from wassloss.losses.functional import _with_softened_kl, loss_of_logits
 from wassloss.targets import read_form
 
 K, BATCH = 6, 5
@@ -170,6 +172,23 @@ def test_ignored_examples_do_not_count() -> None:
     assert logits.grad is not None
     assert logits.grad[-1].abs().sum() == 0
     assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_can_be_added_to_a_pass_without_it(name: str, kind: Any) -> None:
+    """As on GPUs, whose compiled passes leave it out."""
+    logits, target = some_logits().requires_grad_(), TARGETS[name]
+    if name == "ids":
+        target = target.index_fill(0, torch.tensor(1), -100)
+    spec = kind(METRIC, softening=0.4).spec
+    whole = loss_of_logits(logits, target, spec)
+    alone = loss_of_logits(logits, target, replace(spec, softening=0.0, kl_weight=0.0))
+    read = read_form(target, K, logits.shape[:1], logits)
+    added = _with_softened_kl(alone, logits, read, spec)
+    results = [losses.reduced("mean") for losses in (whole, added)]
+    torch.testing.assert_close(*results)
+    torch.testing.assert_close(*[torch.autograd.grad(x, logits) for x in results])
 
 
 @pytest.mark.parametrize("keyword", ["softening", "transport_weight"])

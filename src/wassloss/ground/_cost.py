@@ -11,6 +11,9 @@ import torch
 from torch import Tensor
 
 Scale: TypeAlias = float | Literal["max", "median"] | None
+CostsByTile: TypeAlias = tuple[
+    Literal["line", "vectors", "places", "rows"], Callable[[Tensor], Tensor], Tensor | None
+]
 BLOCK_ENTRIES = 2**22  # of distances or costs computed at once, to bound the memory
 
 

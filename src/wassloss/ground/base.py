@@ -18,6 +18,7 @@ from wassloss._files import write_npz
 from wassloss._precision import at_least_single
 from wassloss.ground import storage
 from wassloss.ground._cost import (
+    CostsByTile,
     MetricKeywords,
     Scale,
     blocks,
@@ -205,6 +206,10 @@ class GroundMetric(ABC):
         None for other costs. Labels are numbered in row-major order.
         """
         return None
+
+    def costs_by_tile(self) -> CostsByTile:
+        """How kernels find costs, what they need of chosen labels, and what of every label."""
+        return "rows", self.unchecked_cost_columns, None
 
     def max_cost(self) -> float:
         """The largest cost."""

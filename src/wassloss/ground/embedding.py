@@ -17,7 +17,7 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss._precision import at_least_single
-from wassloss.ground._cost import MetricKeywords, blocks, fill_by_labels
+from wassloss.ground._cost import CostsByTile, MetricKeywords, blocks, fill_by_labels
 from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground.base import GroundMetric
 from wassloss.kernels.launch import HAS_TRITON
@@ -76,6 +76,10 @@ class Embedding(GroundMetric):
     def vectors(self) -> Tensor:
         """The vectors that distances are taken between, shape (K, features)."""
         return _unit_rows(self._vectors) if self._normalize_on_use else self._vectors
+
+    def costs_by_tile(self) -> CostsByTile:
+        known = self.vectors.float().contiguous()
+        return "vectors", known.__getitem__, known
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         vectors = at_least_single(self.vectors)

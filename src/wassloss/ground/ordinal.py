@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_count
-from wassloss.ground._cost import MetricKeywords
+from wassloss.ground._cost import CostsByTile, MetricKeywords
 from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground.base import GroundMetric
 
@@ -71,6 +71,10 @@ class Ordinal(GroundMetric):
         if other.dtype != self.dtype:
             _check_apart(self.positions, other.positions)
         return other
+
+    def costs_by_tile(self) -> CostsByTile:
+        known = self.positions.float().contiguous()
+        return "line", known.__getitem__, known
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         return (self.positions[indices][:, None] - self.positions).abs_()  # (n, K)

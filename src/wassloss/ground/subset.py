@@ -14,7 +14,7 @@ from torch import Tensor
 from wassloss._checks import check_count, check_number
 from wassloss._files import pack_npz, unpack_npz
 from wassloss.ground import storage
-from wassloss.ground._cost import MetricKeywords, cost_of
+from wassloss.ground._cost import CostsByTile, MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, int_array
 from wassloss.ground.base import GroundMetric
 
@@ -90,6 +90,9 @@ class Subset(GroundMetric):
         ``(len(indices), n + 1)``: row by row, ``costs_by_place(indices)[:, places]``.
         """
         return cost_of(self._distances_by_place(indices), self.power, self.scale)
+
+    def costs_by_tile(self) -> CostsByTile:
+        return "places", self.costs_by_place, self.places
 
     def _distances_by_place(self, indices: Tensor) -> Tensor:
         place, count = self.places[indices], self.metric.size

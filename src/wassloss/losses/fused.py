@@ -137,27 +137,22 @@ def _with_costs(
     named = indices.reshape(len(x), -1).clamp(0, metric.size - 1)  # kernels refuse others
     block = largest_block(x.device) if x.is_cuda else COLUMNS_ON_CPU
     size = max(2, block // (named.shape[1] * metric.size))
+
+    def found(rows: slice) -> FusedResult:
+        own = None if weights is None else weights[rows]
+        columns = metric.unchecked_cost_columns(named[rows]).detach().to(x.dtype)
+        piece = batch._replace(logits=x[rows], indices=indices[rows], weights=own)
+        return run(piece, columns.reshape(-1, metric.size), False)
+
     if size >= len(x):
-        return run(batch, _columns(metric, named, x.dtype), False)
+        return found(slice(None))
     values, gradient, statuses = [], torch.empty_like(x), []
     for first in range(0, len(x), size):
-        rows = slice(first, first + size)
-        piece = batch._replace(
-            logits=x[rows],
-            indices=indices[rows],
-            weights=None if weights is None else weights[rows],
-        )
-        # Not kept under a name: the next ones would be computed while these are in memory.
-        found = run(piece, _columns(metric, named[rows], x.dtype), False)
-        gradient[rows] = found.gradient
-        values.append(found.value)
-        statuses.append(found.status)
+        part = found(slice(first, first + size))
+        gradient[first : first + size] = part.gradient
+        values.append(part.value)
+        statuses.append(part.status)
     return FusedResult(torch.cat(values), gradient, torch.cat(statuses))
-
-
-def _columns(metric: GroundMetric, labels: Tensor, dtype: torch.dtype) -> Tensor:
-    columns = metric.unchecked_cost_columns(labels).detach().to(dtype)
-    return columns.reshape(-1, metric.size)
 
 
 class _Kernels(ABC):
@@ -186,11 +181,6 @@ class _Kernels(ABC):
     def sparse(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
         """The loss of a few labels per example."""
 
-    def entropy_of_one_label(self) -> float:
-        """What the only plan to one label is charged for its entropy `Σ h log h`; see `OneHot`."""
-        objective = self.spec.objective
-        return objective.epsilon if objective.regularizer is Regularizer.PLAN else 0.0
-
     def budget(self) -> int:
         """How many iterations to run: just so many of Algorithm 1, or at most so many."""
         options = self.spec.options
@@ -214,7 +204,7 @@ class NumbaKernels(_Kernels):
         x, dtype, spec = batch.logits.numpy(), batch.logits.dtype, self.spec
         given = (
             *(x, batch.indices.numpy(), cost.contiguous().numpy(), tabulated),
-            *(spec.transport_weight, spec.transport_weight * self.entropy_of_one_label()),
+            *(spec.transport_weight, spec.entropy_of_one_label),
             *(spec.kl_weight, spec.softening, lowest_log_mass(dtype), spec.ignore_index),
         )
 
@@ -276,7 +266,7 @@ class TritonKernels(_Kernels):
             class_id_kernel[(count,)](
                 *(cost, batch.indices, x, *found[:3], tally),
                 *(labels, cost.stride(0), spec.ignore_index),
-                *(self.entropy_of_one_label(), self._kl_weight(), lowest_log_mass(x.dtype)),
+                *(spec.entropy_of_one_label, self._kl_weight(), lowest_log_mass(x.dtype)),
                 TILE=tile,
                 TABLE=tabulated,
                 TALLY=tally is not found.status,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -29,11 +28,10 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss._precision import wide_dtype
-from wassloss.ground import Embedding, GroundMetric, Ordinal, Subset
+from wassloss.ground import GroundMetric
 from wassloss.kernels import launch
 from wassloss.losses.autograd import first_order_only
 from wassloss.losses.spec import LossSpec
-from wassloss.transport.objective import Regularizer
 from wassloss.transport.precision import lowest_log_mass
 
 CHUNK_BYTES = 2**26  # of logits, and of costs where they are stored, that exist at once: 64 MiB
@@ -59,13 +57,6 @@ class Head:
 
     def capped(self, x: Tensor) -> Tensor:
         return self.softcap * torch.tanh(x / self.softcap) if self.softcap else x
-
-    @property
-    def entropy(self) -> float:
-        """What the log of a probability is charged; see `OneHot`."""
-        objective = self.spec.objective
-        plan = objective.regularizer is Regularizer.PLAN
-        return self.spec.transport_weight * objective.epsilon if plan else 0.0
 
 
 # Compiled graphs hold numbers, not objects.
@@ -140,16 +131,9 @@ def _in_chunks(
     scale: Tensor | None,
     needs: list[bool],
 ) -> list[Tensor]:
-    """The loss of each token, and gradients of their sum weighted by `scale`.
+    """The loss of each token, and gradients of their sum weighted by `scale (tokens,)`.
 
-    Args:
-        number: of the head in `_HEADS`.
-        hidden: `(tokens, features)`.
-        weight: `(words, features)`.
-        bias: `(words,)`, or None.
-        ids: true labels, `(tokens,)`.
-        scale: `(tokens,)`; None for no gradients.
-        needs: which of hidden, weight and bias need one.
+    There are those of the three inputs that `needs` names; without a `scale`, none.
     """
     head, (tokens, words) = _HEADS[number], (len(hidden), len(weight))
     found = _room(number, hidden, weight, bias, ids, scale, needs)
@@ -227,8 +211,8 @@ def _closed_form(
         over_group = torch.stack([total, spread, cost, at_target])
         dist.all_reduce(over_group, group=head.group)
         total, spread, cost, at_target = over_group
-    mean = (spec.transport_weight * cost + head.entropy * spread) / total
-    mean = mean - head.entropy * total.log()
+    mean = (spec.transport_weight * cost + spec.entropy_of_one_label * spread) / total
+    mean = mean - spec.entropy_of_one_label * total.log()
     log_total = top + total.log()
     losses = mean + spec.kl_weight * (log_total - at_target) if spec.kl_weight else mean
     return losses, log_total, mean - spec.kl_weight
@@ -256,7 +240,7 @@ class _Passes:
         log_total, centre, scale = terms.unsqueeze(2)
         log_h, spec = z - log_total, self.head.spec
         slope = spec.transport_weight * cost - centre
-        slope += self.head.entropy * log_h.clamp(min=lowest_log_mass(z.dtype))
+        slope += spec.entropy_of_one_label * log_h.clamp(min=lowest_log_mass(z.dtype))
         found = log_h.exp() * slope
         every = torch.arange(self.words.start, self.words.stop, device=ids.device)
         found -= spec.kl_weight * (ids[:, None] == every)
@@ -282,7 +266,10 @@ class _TritonPasses(_Passes):
 
         super().__init__(head, hidden)
         self.kernels: ModuleType = linear_head
-        self.kind, self.own, known = _cost_source(head.spec.metric)
+        metric = head.spec.metric
+        by_tile = metric.known_costs is None
+        costs = metric.costs_by_tile() if by_tile else GroundMetric.costs_by_tile(metric)
+        self.kind, self.own, known = costs
         self.others = None if known is None else known[self.words]  # of this process's words
         norms = self.others is not None and self.kind == "vectors"
         self.squares = torch.linalg.vector_norm(self.others, dim=1).square() if norms else None
@@ -308,7 +295,7 @@ class _TritonPasses(_Passes):
         with torch.cuda.device_of(logits):
             self.kernels.gradient_kernel[grid](
                 *(logits, ids - self.words.start, terms, tokens, words, self.head.softcap),
-                *(spec.transport_weight, self.head.entropy, spec.kl_weight),
+                *(spec.transport_weight, spec.entropy_of_one_label, spec.kl_weight),
                 lowest_log_mass(terms.dtype),
                 **self._constants(logits, ids),
             )
@@ -338,15 +325,3 @@ class _TritonPasses(_Passes):
             "PRECISION": "tf32x3" if logits.dtype == torch.float32 else "tf32",
             "num_warps": self.warps,
         }
-
-
-def _cost_source(metric: GroundMetric) -> tuple[str, Callable[[Tensor], Tensor], Tensor | None]:
-    """How kernels find costs, what they need for chosen words, and what of every word."""
-    if metric.known_costs is None and isinstance(metric, Ordinal | Embedding):
-        line = isinstance(metric, Ordinal)
-        known = metric.positions if isinstance(metric, Ordinal) else metric.vectors
-        known = known.float().contiguous()
-        return "line" if line else "vectors", known.__getitem__, known
-    if metric.known_costs is None and isinstance(metric, Subset):
-        return "places", metric.costs_by_place, metric.places
-    return "rows", metric.unchecked_cost_columns, None

@@ -58,22 +58,29 @@ class LossSpec:
 
     def __post_init__(self) -> None:
         self.options.check_objective(self.objective)
-        debiased = check_flag("debiased", self.debiased)
-        if debiased and not self.objective.balanced:
+        for name in ("kl_weight", "softening", "transport_weight"):
+            object.__setattr__(self, name, check_strength(name, getattr(self, name)))
+        object.__setattr__(self, "debiased", check_flag("debiased", self.debiased))
+        object.__setattr__(self, "normalize_target", bool(self.normalize_target))
+        object.__setattr__(self, "ignore_index", check_ignore_index(self.ignore_index))
+        if self.debiased and not self.objective.balanced:
             raise ValueError(
                 f"gamma must be infinite where debiased=True, got gamma={self.objective.gamma}: "
                 "the divergence compares measures of equal mass"
             )
-        if debiased and not self.metric.is_distance:
+        if self.debiased and not self.metric.is_distance:
             # It would not be 0 for equal measures, nor the same both ways.
             raise ValueError(
                 f"debiased must be False for {self.metric!r}: the divergence subtracts what each "
                 "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
                 "itself; if these costs are one, use Matrix"
             )
-        for name in ("kl_weight", "softening", "transport_weight"):
-            object.__setattr__(self, name, check_strength(name, getattr(self, name)))
-        object.__setattr__(self, "ignore_index", check_ignore_index(self.ignore_index))
+
+    @property
+    def entropy_of_one_label(self) -> float:
+        """What the only plan to one label is charged for its entropy `Σ h log h`; see `OneHot`."""
+        plan = self.objective.regularizer is Regularizer.PLAN
+        return self.transport_weight * self.objective.epsilon if plan else 0.0
 
     @classmethod
     def checked(
