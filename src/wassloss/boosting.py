@@ -13,6 +13,9 @@ w \log h_\kappa`, where h is the softmax of the raw scores and w is ``kl_weight`
 
 Boosting divides by the second derivative, which must be positive, so the first of its two terms
 is taken as its absolute value.
+
+For scikit-learn's histogram gradient boosting there is an estimator,
+:class:`~wassloss.estimators.WassersteinHistGradientBoostingClassifier`.
 """
 
 from __future__ import annotations
@@ -97,6 +100,14 @@ class Objective:
         if np.ndim(second) == 1:  # of two classes, the score of the second
             return gradient[:, 1], curvature[:, 1]
         return gradient, curvature
+
+    def values(self, ids: Any, raw: Any) -> Array:
+        """The loss of each example, `(n,)`, for class ids and raw scores."""
+        ids, raw = self._checked(np.asarray(ids), np.asarray(raw, dtype=np.float64))
+        log_h = log_softmax(raw, axis=1)
+        transport = (np.exp(log_h) * (self.costs[ids] + self.epsilon * log_h)).sum(1)
+        found: Array = transport - self.kl_weight * log_h[np.arange(len(ids)), ids]
+        return found
 
     def derivatives(self, ids: NDArray[np.int64], raw: Array) -> tuple[Array, Array]:
         """Gradient and second derivatives `(n, labels)` for class ids and raw scores."""

@@ -23,7 +23,8 @@ NAMES = {
     """,
     "wassloss.estimators": """
         Candidate Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
-        WassersteinMeasureRegressor compare export_onnx make_scorer mean_distance
+        WassersteinHistGradientBoostingClassifier WassersteinMeasureRegressor compare export_onnx
+        make_scorer mean_distance
     """,
     "wassloss.ground": """
         Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load taxonomy

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -359,6 +358,7 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     command = ("train", data, "--metric", metric, "--hidden-layer-sizes", 16, *QUICK)
     ok(*command, "--out", whole)
+    resource = pytest.importorskip("resource", reason="limits are of Unix")
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import cohen_kappa_score, log_loss
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -108,6 +108,20 @@ def test_in_a_search() -> None:
     scorer = make_scorer(wl.scores.off_by_one_accuracy)
     found = cross_val_score(LogisticRegression(max_iter=1000), X, Y, scoring=scorer, cv=3)
     assert (found > 0.9).all()
+
+
+def test_a_model_without_mistakes_wins_the_search() -> None:
+    """Its severity is undefined, and its kappa if a fold holds one label only."""
+    x, y = np.repeat([[0.0], [10.0], [20.0]], 30, axis=0), np.repeat([0, 1, 2], 30)
+    severity = make_scorer(wl.scores.mistake_severity, metric=wl.ground.Ordinal(3))
+    grid = {"C": [1e-9, 100.0]}
+    search = GridSearchCV(LogisticRegression(max_iter=1000), grid, scoring=severity, cv=3)
+    search.fit(x, y)
+    assert search.best_params_ == {"C": 100.0}
+    assert search.best_score_ == 0
+    kappa = make_scorer(wl.scores.quadratic_weighted_kappa)
+    assert kappa(search, x[:30], y[:30]) == 1
+    assert kappa(search, x[:30], y[30:60]) == 0
 
 
 def test_what_is_missing_is_named() -> None:

@@ -1,6 +1,5 @@
 """`import wassloss` imports nothing, a loss hardly more than torch; the rest comes when used."""
 
-import resource
 import subprocess
 import sys
 
@@ -92,6 +91,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.slow  # processor time, for another process may have the clock
 def test_importing_takes_at_most_half_as_long_again_as_torch() -> None:
+    resource = pytest.importorskip("resource", reason="processor time is asked of Unix")
+
     def seconds(code: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -240,6 +239,7 @@ def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """The second checkpoint does not fit: writes end in the middle, as on a full disk."""
+    resource = pytest.importorskip("resource", reason="limits are of Unix")
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     loss_fn, calls = wasserstein(), []
 
@@ -269,6 +269,7 @@ def test_a_disk_that_fills_in_the_log_loses_nothing(
 ) -> None:
     undisturbed, model = perceptron(), perceptron()
     train(undisturbed, wasserstein(), tags(), plan_with())
+    resource = pytest.importorskip("resource", reason="limits are of Unix")
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     loss_fn, calls = wasserstein(), []
 

@@ -19,6 +19,8 @@ from wassloss.scores import ordinal
 from wassloss.scores._score import score_of
 
 Scorer = Callable[..., float]
+# Undefined without a mistake, which a search must not rank below every model that makes some.
+_WITHOUT_MISTAKES = {scores.mistake_severity: 0.0, scores.quadratic_weighted_kappa: 1.0}
 
 
 def make_scorer(
@@ -30,7 +32,8 @@ def make_scorer(
     """A score of :mod:`wassloss.scores` as ``scoring`` for `GridSearchCV` and the like.
 
     More is better, as scikit-learn wants it: distances, errors and other scores of which less is
-    better are negated. Scores of the first guess judge `predict`, all others `predict_proba`.
+    better are negated. Scores of the first guess judge `predict`, all others `predict_proba`. Where
+    there are no mistakes, the severity is 0, and a weighted kappa that is undefined is 1.
 
     Args:
         function: the score, such as ``wl.scores.quadratic_weighted_kappa``.
@@ -108,6 +111,7 @@ class _Scorer:
                 raise ValueError(f"metric must be given to score {kind}, which has no metric_")
             arguments["metric"] = inner.metric_
         value = float(self.function(guesses, y, sample_weight=sample_weight, **arguments))
+        value = _WITHOUT_MISTAKES.get(self.function, value) if np.isnan(value) else value
         return value if made.larger_is_better else -value
 
     def _places(self, inner: Any, seen: NDArray[Any]) -> NDArray[np.int64]:
