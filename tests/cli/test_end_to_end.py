@@ -91,7 +91,7 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     ok("predict", run, data, "--top", 2, "--out", answers)
     lines = [json.loads(line) for line in answers.read_text().splitlines()]
     assert [line["row"] for line in lines] == list(range(200))
-    known = set(map(str, range(5))) if kind == "svm" else set(NAMES)
+    known = set(range(5)) if kind == "svm" else set(NAMES)
     assert all(set(line["labels"]) <= known for line in lines)
 
     page = tmp_path / "report.html"
