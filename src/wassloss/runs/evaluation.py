@@ -83,6 +83,7 @@ def evaluate(
     metric = run.metric if metric is None else metric
     kind, pieces = None, []
     for x, target in batches:
+        _check_width(run, x)
         kind = kind or kind_of(target, metric)
         pieces.append(_score(run.logits(x), target, metric, kind))
     if not pieces:
@@ -182,5 +183,14 @@ def features_to_predict(
     """
     wanted = wanted_like(run.columns, label_column)
     for numbers, features in feature_batches(source, rows_at_once(run.metric.size), part, wanted):
+        _check_width(run, features)
         narrowed("features", features, torch.float32, numbers)
         yield numbers, features
+
+
+def _check_width(run: TrainedRun, features: Tensor) -> None:
+    if features.shape[1] != run.features:
+        raise ValueError(
+            f"data must have {run.features} features, as {run.path} was trained on, got "
+            f"{features.shape[1]}"
+        )
