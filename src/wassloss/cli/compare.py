@@ -12,12 +12,12 @@ import typer
 
 from wassloss import __version__
 from wassloss._files import write_file
-from wassloss.cli._comparison_report import write_comparison
 from wassloss.cli._tables import HELP, PARSERS
-from wassloss.cli._terminal import option, progress_bar, say, table
+from wassloss.cli._terminal import fitted_table, option, progress_bar, say
 from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison, WassersteinClassifier, compare
 from wassloss.estimators.base import FitWarning
+from wassloss.report import comparison_report, write_report
 from wassloss.runs import Settings
 from wassloss.runs.directory import CONFIG, MODEL, TABLE
 from wassloss.runs.inputs import check_trainable, labels_of
@@ -90,8 +90,10 @@ def compare_table(
         _keep(found, inputs.columns, label_column, out)
         header, rows = found.table()
         say(f"\n{found.answer}\n")
-        say(table("", header, rows, numbers=0, gap=1))
-        write_comparison(found, inputs.columns, given.features.numpy(), out / REPORT)
+        say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
+        say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
+        report = comparison_report(found, inputs.columns, given.features.numpy())
+        write_report(report, out / REPORT)
     except KeyboardInterrupt:
         done = len(list(kept_pieces.glob("*.json")))
         say(

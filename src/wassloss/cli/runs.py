@@ -16,7 +16,6 @@ import numpy as np
 import typer
 
 from wassloss import runs
-from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
 from wassloss.cli.compare import read_model
@@ -24,7 +23,7 @@ from wassloss.data._arrow import import_pyarrow
 from wassloss.data.files import feature_batches
 from wassloss.data.table import Wanted
 from wassloss.estimators.model_file import rows_at_once
-from wassloss.report import build_report, write_report
+from wassloss.report import runs_report, write_report
 from wassloss.runs import evaluation
 from wassloss.runs.directory import TABLE
 
@@ -146,25 +145,16 @@ def _predicted(
     return k, predictions
 
 
-def _checked_seed(seed: int) -> int:
-    try:
-        return check_seed("seed", seed)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}.") from None
-
-
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Directories of runs.")],
     out: Annotated[Path, option("The page.", "--out", "-o")] = Path("report.html"),
     data: Annotated[str | None, option("What to judge them on; by default their own data.")] = None,
     part: Annotated[str | None, option("Which examples; by default test, or validation.")] = None,
-    examples: Annotated[int, option("Examples to show side by side.", min=0)] = 12,
-    seed: Annotated[int, option("Of the choice of examples.", callback=_checked_seed)] = 0,
 ) -> None:
-    """Compare runs on one page that needs nothing else: curves, scores, log, examples, settings."""
-    opened = [_opened(run) for run in runs]
-    page = build_report(opened, data=data, part=part, examples=examples, seed=seed)
-    write_report(page, out)
+    """Compare runs on one page that needs nothing else: mistakes, scores, training, settings."""
+    found = runs_report([_opened(run) for run in runs], data=data, part=part)
+    write_report(found, out)
+    say(f"{found.answer}\n")
     say(f"Report: {out.resolve()}")
 
 
