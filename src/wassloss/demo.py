@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss.data import Definitions, definitions
-from wassloss.estimators.comparison import LEAST_COST, PROBABLE, Candidate
 from wassloss.losses import WassersteinLoss
 from wassloss.report import Report, write_report
-from wassloss.report.record import Mistake, answer, judged, mistakes, score_table
-from wassloss.runs.evaluation import example_scores
+from wassloss.report.models import models_report
 from wassloss.training import TrainingPlan, train
 
 CE, W = "cross-entropy", "Wasserstein"
@@ -126,39 +125,18 @@ def _words(text: str) -> list[str]:
 def _report(
     data: Definitions, test: NDArray[np.int64], logits: dict[str, list[Tensor]], quick: bool
 ) -> Report:
-    names, seeds = list(logits), len(logits[CE])
-    truth, labels = data.classes[torch.from_numpy(test)], data.metric.labels or ()
-    candidates: list[Candidate] = []
-    for decision in (PROBABLE, LEAST_COST):
-        for name, each in logits.items():
-            answers = ((own.softmax(1), truth) for own in each)
-            first = candidates[0] if candidates else None
-            candidates.append(judged(name, decision, answers, data.metric, first, seeds=seeds))
-    models = candidates[:2]
-    scores = [
-        [example_scores([(own, truth)], data.metric) for own in each] for each in logits.values()
-    ]
-    header, rows, meanings = score_table(scores, names, titles=_TITLES)
+    seeds, truth = len(logits[CE]), data.classes[torch.from_numpy(test)]
 
-    def shown(i: int) -> Mistake:
-        guesses = [labels[model.guess[i]] for model in models]
-        return Mistake(data.words[test[i]], data.texts[test[i]], labels[truth[i]], guesses)
-
-    short = np.array([len(data.texts[row]) <= _SHORT for row in test.tolist()])
-    both_wrong = np.all([model.accuracy[: len(test)] == 0 for model in models], axis=0)
-    mended, made = mistakes(models, shown, among=np.flatnonzero(short & both_wrong))
-    return Report(
-        answer=answer(models, names, "the truth"),
+    return models_report(
+        {name: partial(iter, each) for name, each in logits.items()},
+        [truth] * seeds,
+        data.metric,
+        labels=data.metric.labels or (),
+        describe=lambda i: (data.words[test[i]], data.texts[test[i]]),
+        may_show=np.array([len(data.texts[row]) <= _SHORT for row in test]),
+        seeds=seeds,
+        titles=_TITLES,
         warnings=["A quick run, to see that it works: these are not results."] if quick else [],
-        models=models,
-        names=names,
-        candidates=candidates,
-        metric=data.metric,
-        labels=labels,
-        truth=truth.repeat(seeds).numpy(),
-        header=header,
-        rows=rows,
-        meanings=meanings,
         notes=[
             f"{_TRAIN} definitions of nouns to learn from and {_TEST} others to judge by, in "
             f"{data.metric.size} classes of WordNet. The distance of two classes is how far up "
@@ -167,13 +145,8 @@ def _report(
             "The same network (the mean of learned word vectors), optimiser, learning rate and "
             f"{seeds} {'seed' if seeds == 1 else 'seeds'} for both. Nothing was tuned for either, "
             "and WassersteinLoss has its defaults.",
-            "Changes are relative to cross-entropy's, with 95 % intervals over definitions and "
-            "seeds; “unclear” means that the interval includes 0. ↓ lower is better, ↑ higher is "
-            "better.",
             "Mistakes are of the first seed: the five pairs that differ most, either way round, "
             "where both losses are wrong and the definition is short.",
         ],
         unit="definition",
-        mended=mended,
-        made=made,
     )

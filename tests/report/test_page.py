@@ -64,14 +64,14 @@ def test_confusion_counts_pairs_of_groups() -> None:
 
 def test_cells_are_as_dark_as_labels_are_confused() -> None:
     found = report()
-    draw_confusion(found, figure := Figure(), 1)
+    draw_confusion(found, 1, figure := Figure())
     cells = figure.axes[0].images[0].get_array()
     counts = confusion(found.truth, found.models[1].guess, found.groups)
     assert np.asarray(cells)[..., 3] ** 2 == pytest.approx(counts / counts.sum(1, keepdims=True))
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == ["label 0", "label 2", "label 1", "label 3"]  # by position
     many = report(wl.ground.Ordinal(100))
-    draw_confusion(many, figure := Figure(), 0)
+    draw_confusion(many, 0, figure := Figure())
     assert figure.axes[0].images[0].get_array().shape == (24, 24, 4)
 
 

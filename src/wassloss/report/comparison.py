@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison
-from wassloss.report.record import Mistake, Report, mistakes
+from wassloss.report.record import Mistake, Report, most_mended
 
 _SHOWN = 4  # columns of a row
 
@@ -23,7 +23,7 @@ def comparison_report(found: Comparison, raw: RawTable, features: NDArray[np.flo
         return Mistake(f"row {row}", text, labels[found.truth[i]], guesses)
 
     header, rows = found.table()
-    mended, made = mistakes(models, shown)
+    before, after = (model.distance for model in models)
     return Report(
         answer=found.answer,
         models=models,
@@ -43,8 +43,8 @@ def comparison_report(found: Comparison, raw: RawTable, features: NDArray[np.flo
             f"The saved model is {found.best!r}.",
         ],
         unit="row",
-        mended=mended,
-        made=made,
+        mended=[shown(i) for i in most_mended(before, after)],
+        made=[shown(i) for i in most_mended(after, before)],
     )
 
 

@@ -72,7 +72,7 @@ def draw_frontier(report: Report, figure: Figure) -> None:
     _finish(axes, "accuracy, %", "mean distance")
 
 
-def draw_confusion(report: Report, figure: Figure, model: int) -> None:
+def draw_confusion(report: Report, model: int, figure: Figure) -> None:
     """A cell for each true and each predicted label, the darker the more often."""
     from matplotlib.colors import to_rgba
 

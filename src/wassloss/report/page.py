@@ -66,14 +66,8 @@ def _figures(report: Report) -> dict[str, str]:
 
 
 def _matrices(report: Report) -> list[str]:
-    if report.truth is None:
-        return []
+    names = report.names if report.truth is not None else ()
     return [
-        svg(
-            f"confusion-{i}",
-            f"What {name} takes labels for",
-            partial(draw_confusion, report, model=i),
-            height=5.0,
-        )
-        for i, name in enumerate(report.names)
+        svg(f"confusion-{i}", f"Answers of {name}", partial(draw_confusion, report, i), height=5.0)
+        for i, name in enumerate(names)
     ]

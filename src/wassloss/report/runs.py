@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.data.streaming import Batch
-from wassloss.estimators.comparison import LEAST_COST, PROBABLE, Candidate
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.report.comparison import described
-from wassloss.report.record import Mistake, Report, answer, judged, mistakes, score_table
+from wassloss.report.models import models_report
+from wassloss.report.record import Report
 from wassloss.runs import TrainedRun
-from wassloss.runs.evaluation import ExampleScores, evaluate, inputs_for
+from wassloss.runs.evaluation import inputs_for
 from wassloss.runs.inputs import Inputs
-from wassloss.scores import paired_difference
-from wassloss.scores._inputs import read_weights
-from wassloss.scores.by_kind import ONE, ORDERED, TAGS
-from wassloss.targets import take_rows
-
-_NAMED = 3  # labels of a distribution that are named, the largest first
 
 
 def runs_report(
@@ -43,105 +35,33 @@ def runs_report(
     first, names = runs[0], _names(runs)
     inputs, part = inputs_for(first, data, part)
     _check_comparable(runs, data, part)
-    batches: list[Any] = list(inputs.batches(part))
-    scores = [evaluate(run, batches, first.metric) for run in runs]
-    kind, groups = scores[0].kind, _groups(inputs, part)
-    candidates = _candidates(runs, names, batches, scores, groups)
-    models = candidates[: len(runs)]
-    one_label, tags = kind in (ONE, ORDERED), kind == TAGS
-    far_from = "the nearest true label" if tags else "the true distribution"
-    far_from = "the truth" if one_label else far_from
-    header, rows, meanings = score_table([[each] for each in scores], names, groups)
-    mended, made = mistakes(models, lambda i: _mistake(runs, models, batches, kind, i))
-    return Report(
-        answer=answer(models, names, far_from),
-        warnings=_warnings(runs),
-        models=models,
-        names=names,
-        candidates=candidates,
-        metric=first.metric,
+    batches = list(inputs.batches(part))
+    examples = sum(len(x) for x, _ in batches)
+
+    def answers(run: TrainedRun) -> Iterator[Tensor]:
+        return (run.logits(x) for x, _ in batches)
+
+    def describe(i: int) -> tuple[str, str]:
+        place = i
+        for x, _ in batches:
+            if place < len(x):
+                break
+            place -= len(x)
+        return f"example {i}", described(first.columns, x[place].numpy())
+
+    return models_report(
+        {name: partial(answers, run) for name, run in zip(names, runs, strict=True)},
+        [target for _, target in batches],
+        first.metric,
         labels=[first.label(i) for i in range(first.metric.size)],
-        truth=torch.cat([ids for _, ids in batches]).numpy() if one_label else None,
-        far_from=far_from,
-        header=header,
-        rows=rows,
-        meanings=meanings,
-        notes=[
-            _subtitle(inputs, data or first.settings.data, part, len(scores[0])),
-            "Scores are means over examples, ↓ lower is better, ↑ higher is better. Changes are "
-            f"relative to those of {names[0]} on the same examples, with 95 % intervals; “unclear” "
-            "means that the interval includes 0. They describe these models, not what other seeds "
-            "would give.",
-        ],
+        describe=describe,
+        groups=_groups(inputs, part),
+        warnings=_warnings(runs),
+        notes=[_subtitle(inputs, data or first.settings.data, part, examples)],
         unit="example",
-        mended=mended,
-        made=made,
-        curves=[each.curve for each in scores] if one_label or tags else (),
         logs=[run.log() for run in runs],
         settings=_settings(runs),
     )
-
-
-def _candidates(
-    runs: Sequence[TrainedRun],
-    names: Sequence[str],
-    batches: Sequence[Batch],
-    scores: Sequence[ExampleScores],
-    groups: NDArray[np.int64] | None,
-) -> list[Candidate]:
-    """Each run by its most probable labels, then each by those of least expected cost.
-
-    The distance of an answer is that to the nearest true label. If targets are distributions, it is
-    that of the predicted distribution from the true one, and there is nothing to decide.
-    """
-    metric, found = runs[0].metric, list[Candidate]()
-    shares = "transport" in scores[0].values
-    for decision in (PROBABLE,) if shares else (PROBABLE, LEAST_COST):
-        for run, name, own in zip(runs, names, scores, strict=True):
-            answers = ((run.logits(x).softmax(1), target) for x, target in batches)
-            first = found[0] if found else None
-            one = judged(name, decision, answers, metric, first, groups)
-            if shares:
-                distance = own.values["transport"]
-                gaps = distance - (distance if first is None else first.distance)
-                one = replace(one, distance=distance, versus=paired_difference(gaps, groups))
-            found.append(one)
-    return found
-
-
-def _mistake(
-    runs: Sequence[TrainedRun],
-    models: Sequence[Candidate],
-    batches: Sequence[Batch],
-    kind: str,
-    example: int,
-) -> Mistake:
-    x, target = _example(batches, example)
-    first = runs[0]
-    chances = [run.logits(x).softmax(1)[0] for run in runs[:2]]
-    truth = read_weights(target, chances[0][None])[0]
-    if kind in (ONE, ORDERED, TAGS):
-        true = ", ".join(first.label(i) for i in truth.nonzero()[:, 0].tolist())
-        guesses = [first.label(int(model.guess[example])) for model in models[:2]]
-    else:
-        true, *guesses = (_in_words(first, shares) for shares in (truth / truth.sum(), *chances))
-    return Mistake(f"example {example}", described(first.columns, x[0].numpy()), true, guesses)
-
-
-def _example(batches: Sequence[Batch], place: int) -> Batch:
-    """An example as a batch of its own, by its place in all batches."""
-    batch = 0
-    while place >= len(batches[batch][0]):
-        place -= len(batches[batch][0])
-        batch += 1
-    features, target = batches[batch]
-    return features[[place]], take_rows(target, torch.tensor([place]))
-
-
-def _in_words(run: TrainedRun, shares: Tensor) -> str:
-    largest = shares.topk(min(_NAMED, len(shares)))
-    named = zip(largest.indices.tolist(), largest.values.tolist(), strict=True)
-    return ", ".join(f"{run.label(i)} {100 * share:.0f} %" for i, share in named)
 
 
 def _warnings(runs: Sequence[TrainedRun]) -> list[str]:
