@@ -29,9 +29,18 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     assert "240 rows" in done.stdout
     assert "column 'id' looks like row numbers" in done.stderr
     assert "rows held out the mean distance is" in done.stdout
-    for name in ("cross-entropy", "W + KL", "softened labels", "ridge, rounded"):
+    for name in ("cross-entropy", "W + KL", "softened", "ridge"):
         assert name in done.stdout
+    lines = done.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("loss "))
+    shown = [line.split()[0] for line in lines[start + 1 : start + 8]]
+    assert shown == ["cross-entropy", "W", "softened"] * 2 + ["ridge"]  # none is wrapped
+    assert lines[start + 8].startswith("change: distance against the first row, 95 % interval")
+    assert max(map(len, lines[start : start + 9])) <= 80
     found = json.loads((out / "comparison.json").read_text())
+    assert {"off by one", "kappa"} <= set(found["header"])
+    assert "label, as chosen while tuning (" in found["answer"]
+    assert "% (cross-entropy) and" in found["answer"]
     page = (out / "report.html").read_text()
     assert found["answer"] in page
     for name in ("distances", "frontier", "mended", "made", "confusion", "scores"):

@@ -15,6 +15,6 @@ def test_quick_demo(tmp_path: Path) -> None:
     assert text.count("cross-entropy says") == 10  # five mistakes either way
     assert [path.name for path in out.iterdir()] == ["report.html"]
     page = (out / "report.html").read_text()
-    assert page.index("With the Wasserstein loss guesses are") < page.index("<svg")
+    assert page.index("the mean distance from the truth is") < page.index("<svg")
     assert "these are not results" in page
     ok("demo", "--quick", "--seeds", 1, "--out", out)  # again, over its own report

@@ -72,7 +72,7 @@ def test_searches_and_comparisons() -> None:
     dense = wl.WassersteinClassifierCV("ordinal", **few).fit(DENSE, Y, Y + 1.0)
     np.testing.assert_allclose(ours.scores_, dense.scores_, atol=1e-6)
     found = wl.compare(X, Y, "ordinal")
-    assert found.candidates[-1].loss == "ridge, rounded"
+    assert found.candidates[-1].loss == "ridge"
     assert found.best.score(X, Y) > 0.5
 
 

@@ -12,6 +12,7 @@ import wassloss as wl
 from wassloss.scores import by_kind
 
 LINE, PLAIN = wl.ground.Ordinal(6), wl.ground.Discrete(6)
+TREE = wl.ground.Tree.from_paths([(str(i % 2), str(i)) for i in range(6)])
 IDS = torch.tensor([0, 5, 2])
 TAGS = torch.tensor([[1, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0]])
 SHARES = torch.softmax(torch.randn(3, 6, generator=torch.Generator().manual_seed(0)), 1)
@@ -31,6 +32,9 @@ def sparse(weights: Any) -> wl.SparseTarget:
         (TAGS.float().to_sparse(), LINE, by_kind.TAGS),
         (SHARES, LINE, by_kind.DISTRIBUTION),
         (sparse(SHARES), PLAIN, by_kind.DISTRIBUTION),
+        (2 * SHARES, LINE, by_kind.DISTRIBUTION),  # in another unit
+        (torch.tensor([[1.0], [2.0], [9.0]]) * SHARES, LINE, by_kind.MASSES),
+        (IDS, TREE, by_kind.ONE),
     ],
 )
 def test_each_kind_has_its_scores(target: Any, metric: Any, kind: str) -> None:
@@ -49,6 +53,19 @@ def test_few_labels_have_no_tenth_guess() -> None:
     assert "top10_cost" not in by_kind.shown_for(by_kind.ONE, PLAIN)
     shown = by_kind.shown_for(by_kind.ORDERED, LINE, answers=True)
     assert set(shown) == {"top1_cost", "accuracy", "off_by_one", "kappa"}
+
+
+def test_grave_mistakes_are_those_across_the_tree() -> None:
+    assert "grave" not in by_kind.shown_for(by_kind.ONE, PLAIN)
+    guesses = torch.eye(6)[[0, 1, 2]]  # right, across, a sibling
+    found = by_kind.SCORES["grave"].function(guesses, torch.tensor([0, 0, 0]), TREE)
+    assert found.tolist() == [0, 1, 0]
+
+
+def test_ordered_labels_have_a_word_for_their_distance() -> None:
+    score = by_kind.SCORES["top1_cost"]
+    assert "mean absolute error" in score.meaning_for(by_kind.ORDERED)
+    assert score.meaning_for(by_kind.TAGS) == score.meaning
 
 
 def test_the_distance_between_distributions() -> None:

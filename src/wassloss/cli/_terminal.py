@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from wassloss.runs.evaluation import MEANING, ExampleScores
+from wassloss.runs.evaluation import ExampleScores
+from wassloss.scores.by_kind import SCORES
 
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 _PAIRS = (
@@ -122,14 +123,27 @@ def table(
     return made
 
 
+def fitted_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int]
+) -> Table:
+    """A table without those of the optional columns, the first first, that find no room."""
+    shown, waiting = list(range(len(header))), list(optional)
+    widths = [max(map(len, column)) + 1 for column in zip(header, *rows, strict=True)]
+    while waiting and sum(widths[i] for i in shown) - 1 > Console().width:
+        shown.remove(waiting.pop(0))
+    cells = [[row[i] for i in shown] for row in (header, *rows)]
+    return table("", cells[0], cells[1:], numbers=0, gap=1)
+
+
 def score_table(found: ExampleScores, title: str) -> Table:
     """A run's scores with their standard errors; ↑ marks those of which more is better."""
     rows = []
-    for name in found.values:
-        better, meaning = MEANING[name]
+    for name in found.names:
+        score = SCORES[name]
         numbers = (found.mean(name), found.standard_error(name))
         cells = ["–" if math.isnan(number) else f"{number:.4f}" for number in numbers]
-        rows.append([f"{name} {'↑' if better else '↓'}", *cells, meaning])
+        arrow = "↑" if score.more_is_better else "↓"
+        rows.append([f"{name} {arrow}", *cells, score.meaning_for(found.kind)])
     return table(title, ["score", "mean", "± s.e.", ""], rows, numbers=2)
 
 

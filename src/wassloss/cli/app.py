@@ -64,12 +64,12 @@ def demo(
     torch.set_num_threads(1)  # batches this small only make threads wait for each other
     found, report = run_demo(out, seeds, quick, say)
     say(f"\n{found.answer}")
-    say(table("", list(found.header), [list(row) for row in found.rows], numbers=4, gap=1))
+    say(table("", list(found.header), [list(row) for row in found.rows], numbers=2, gap=1))
     for title, mistakes in (("Milder mistakes", found.mended), ("Worse mistakes", found.made)):
         say(f"\n{title}, where both are wrong:")
         for mistake in mistakes:
             ce, w = mistake.guesses
             say(f"  {mistake.text} ({mistake.truth}): cross-entropy says {ce}, W says {w}")
-    for note in found.notes:
+    for note in (*found.warnings, *found.notes):
         say(f"\n{note}")
     say(f"\nReport: {report.resolve()}")

@@ -11,11 +11,11 @@ import torch
 import typer
 
 from wassloss._files import write_file
-from wassloss.cli._comparison_report import write_comparison
 from wassloss.cli._tables import HELP, PARSERS
-from wassloss.cli._terminal import option, progress_bar, say, table
+from wassloss.cli._terminal import fitted_table, option, progress_bar, say
 from wassloss.estimators import Comparison, compare
 from wassloss.estimators.base import FitWarning
+from wassloss.report import comparison_report, write_report
 from wassloss.runs import Settings
 from wassloss.runs.directory import CONFIG, MODEL
 from wassloss.runs.inputs import check_trainable, labels_of
@@ -90,9 +90,11 @@ def compare_table(
         header, rows = found.table()
         _keep(found, header, rows, out)
         say(f"\n{found.answer}\n")
-        say(table("", header, rows, numbers=0, gap=1))
+        say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
+        say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
         say(f"\n{_saved(found)}")
-        write_comparison(found, found.best.table_, given.features.numpy(), out / REPORT)
+        report = comparison_report(found, found.best.table_, given.features.numpy())
+        write_report(report, out / REPORT)
     except KeyboardInterrupt:
         done = len(list(kept_pieces.glob("*.json")))
         say(

@@ -13,13 +13,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
-from wassloss._checks import check_seed
 from wassloss._files import replacing, write_file
 from wassloss.cli._tables import name_list
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
 from wassloss.data._arrow import import_pyarrow
 from wassloss.data.files import columns
-from wassloss.report import build_report, write_report
+from wassloss.report import runs_report, write_report
 from wassloss.runs import evaluation
 from wassloss.runs.trained import open_run
 
@@ -157,25 +156,16 @@ def _word(label: Any) -> Any:
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
-def _checked_seed(seed: int) -> int:
-    try:
-        return check_seed("seed", seed)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}.") from None
-
-
 def report(
     runs: Annotated[list[Path], typer.Argument(help="What train or compare wrote.")],
     out: Annotated[Path, option("The page.", "--out", "-o")] = Path("report.html"),
     data: Annotated[str | None, option("What to judge them on; by default their own data.")] = None,
     part: Annotated[str | None, option("Which examples; by default test, or validation.")] = None,
-    examples: Annotated[int, option("Examples to show side by side.", min=0)] = 12,
-    seed: Annotated[int, option("Of the choice of examples.", callback=_checked_seed)] = 0,
 ) -> None:
-    """Compare runs on one page that needs nothing else: curves, scores, log, examples, settings."""
-    opened = [open_run(run) for run in runs]
-    page = build_report(opened, data=data, part=part, examples=examples, seed=seed)
-    write_report(page, out)
+    """Compare runs on one page that needs nothing else: mistakes, scores, training, settings."""
+    found = runs_report([open_run(run) for run in runs], data=data, part=part)
+    write_report(found, out)
+    say(f"{found.answer}\n")
     say(f"Report: {out.resolve()}")
 
 

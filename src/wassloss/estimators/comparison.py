@@ -38,9 +38,9 @@ from wassloss.scores.differences import Difference
 
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
-_RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
+RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
 SAID = {"better": "Milder mistakes", "worse": "Graver mistakes", "unclear": "No clear gain"}
-CE, W, SOFT, RIDGE = "cross-entropy", "W + KL", "softened labels", "ridge, rounded"
+CE, W, SOFT, RIDGE = "cross-entropy", "W + KL", "softened", "ridge"
 # Eight settings for each loss: two strengths of its own and four penalties, or eight penalties.
 _ALPHAS = (100.0, 10.0, 1.0, 0.1)
 _MORE_ALPHAS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
@@ -57,29 +57,34 @@ _FOLDS, _MANY = 3, 5000  # folds to choose by; rows from which on one of them is
 _HIDDEN, _BATCH, _STEPS, _STRONGER = (64,), 250, 500, 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A loss and a decision, as chosen, with its scores on the rows that were held out.
+    """A loss and a decision, with their scores on the rows that were held out.
 
     Attributes:
-        settings: of the loss and the penalty.
-        validation: the mean distance by which they were chosen.
         guess: the label of each row held out, as its place in the metric.
         accuracy, distance, nll: of each row held out; a regression has no likelihood.
         versus: the difference in `distance` from cross-entropy's most probable labels.
+        settings: of the loss and the penalty, as chosen.
+        validation: the mean distance by which they were chosen.
         others: further scores that labels of their kind are judged by.
     """
 
     loss: str
     decision: str
-    settings: dict[str, float]
-    validation: float
     guess: NDArray[np.int64] = field(repr=False)
     accuracy: NDArray[np.float64] = field(repr=False)
     distance: NDArray[np.float64] = field(repr=False)
-    nll: NDArray[np.float64] | None = field(repr=False)
+    nll: NDArray[np.float64] | None = field(default=None, repr=False)
     versus: Difference
+    settings: dict[str, float] = field(default_factory=dict)
+    validation: float = np.nan
     others: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The loss and the decision in words."""
+        return f"{self.loss}, {self.decision} label"
 
     @property
     def verdict(self) -> str:
@@ -110,12 +115,13 @@ class Comparison:
         """The finding in a sentence."""
         plain, ours = self.candidates[0], self.ours
         decided = next(c for c in self.candidates if (c.loss, c.decision) == (CE, LEAST_COST))
-        right = [f"{100 * c.accuracy.mean():.1f}" for c in (plain, ours)]
+        right = [f"{100 * c.accuracy.mean():.1f} %" for c in (plain, ours)]
         return (
             f"{SAID[ours.verdict]}: on {self.rows[1]} rows held out the mean distance is "
             f"{plain.distance.mean():.3g} with cross-entropy, {decided.distance.mean():.3g} if it "
             f"decides by least expected cost, and {ours.distance.mean():.3g} with the Wasserstein "
-            f"loss ({self.change(ours)} %); accuracy {right[0]} % and {right[1]} %."
+            f"loss and the {ours.decision} label, as chosen while tuning ({self.change(ours)} %); "
+            f"accuracy {right[0]} (cross-entropy) and {right[1]} (Wasserstein)."
         )
 
     @property
@@ -130,9 +136,7 @@ class Comparison:
 
     def change(self, candidate: Candidate) -> str:
         """Its distance relative to cross-entropy's most probable labels, with the interval."""
-        gap, before = candidate.versus, self.candidates[0].distance.mean() or np.nan
-        mean, low, high = (100 * x / before for x in (gap.mean, gap.low, gap.high))
-        return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+        return in_percent(candidate.versus, float(self.candidates[0].distance.mean()))
 
     @property
     def labels(self) -> list[str]:
@@ -161,6 +165,18 @@ class Comparison:
         lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
         head = "  ".join(c.ljust(w) for c, w in zip(header, widths, strict=True))
         return "\n".join([self.answer, "", head.rstrip(), *(line.rstrip() for line in lines)])
+
+
+def in_percent(gap: Difference, before: float) -> str:
+    """A difference and its interval relative to the mean that it is a difference from.
+
+    >>> in_percent(Difference(-0.5, -0.75, -0.25), 5.0)
+    '-10.0 [-15.0, -5.0]'
+    """
+    if not before:
+        return "–"  # nothing is relative to 0
+    mean, low, high = (100 * x / before for x in (gap.mean, gap.low, gap.high))
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def compare(
@@ -248,7 +264,7 @@ def compare(
     if isinstance(whole.metric_, Ordinal):
         found.append(work.ridge(found[0].distance))
     saved = _with(whole, best.settings)
-    saved.decision = _RULE[best.decision]
+    saved.decision = RULE[best.decision]
     saved.fit(X, y)
     if table is not None:
         saved.table_ = table
@@ -308,7 +324,7 @@ def _tried(work: _Work, pieces: Pieces) -> Tried:
     for i, (loss, strengths, alphas) in enumerate(jobs):
         own = means[i * len(work.folds) : (i + 1) * len(work.folds)]
         for j, alpha in enumerate(alphas):
-            scores = {d: float(np.mean([fold[d][j] for fold in own])) for d in _RULE}
+            scores = {d: float(np.mean([fold[d][j] for fold in own])) for d in RULE}
             found[loss].append(({**strengths, "alpha": alpha}, scores))
     return found
 
@@ -335,7 +351,7 @@ class _Work:
         self, strengths: dict[str, float], alphas: Sequence[float], fold: int
     ) -> dict[str, list[float]]:
         """The mean distance on a fold along a path of penalties, `(alphas,)`, by decision."""
-        found: dict[str, list[float]] = {decision: [] for decision in _RULE}
+        found: dict[str, list[float]] = {decision: [] for decision in RULE}
         train, test = self.folds[fold]
         truth = self.whole._labels.places_of(self.y[test])
         path = [_with(self.whole, {**strengths, "alpha": alpha}) for alpha in alphas]
@@ -352,12 +368,12 @@ class _Work:
         classifier._fit_part(self.x, self.y, None, self.whole._labels, None)
         logs = classifier._outputs(self.held_x).log_softmax(1)
         truth = self.whole._labels.places_of(self.held_y)
-        found = {decision: self.decided(logs.exp(), decision).tolist() for decision in _RULE}
+        found = {decision: self.decided(logs.exp(), decision).tolist() for decision in RULE}
         return {**found, "nll": (-logs.numpy()[np.arange(len(logs)), truth]).tolist()}
 
     def decided(self, p: Tensor, decision: str) -> NDArray[np.int64]:
         """The label of each row of probabilities, as the classifier decides."""
-        found: NDArray[np.int64] = decide(p, self.whole.metric_, 1, _RULE[decision])[:, 0].numpy()
+        found: NDArray[np.int64] = decide(p, self.whole.metric_, 1, RULE[decision])[:, 0].numpy()
         return found
 
     def ridge(self, reference: NDArray[np.float64]) -> Candidate:
@@ -396,8 +412,18 @@ class _Work:
         off = self.distance[guess, truth]
         gap = paired_difference(off - (off if reference is None else reference), self.groups)
         right = (guess == truth).astype(np.float64)
-        scores = (guess, right, off, nll, gap, self.others(guess, truth))
-        return Candidate(name, decision, settings, validation, *scores)
+        return Candidate(
+            loss=name,
+            decision=decision,
+            guess=guess,
+            accuracy=right,
+            distance=off,
+            nll=nll,
+            versus=gap,
+            settings=settings,
+            validation=validation,
+            others=self.others(guess, truth),
+        )
 
     def others(self, guess: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, float]:
         """What labels of their kind are judged by besides accuracy and distance."""

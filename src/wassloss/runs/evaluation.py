@@ -6,7 +6,7 @@ With a score for each example, runs can be compared on the same ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +32,40 @@ from wassloss.scores.by_kind import SCORES, kind_of, shown_for
 
 CURVE = 20  # guesses up to which the top-k cost is computed
 
-# name → whether more is better, and what it is
-MEANING = {name: (score.more_is_better, score.meaning) for name, score in SCORES.items()}
-
 
 @dataclass(frozen=True)
 class ExampleScores:
-    """Scores of each example."""
+    """Scores of each example.
 
-    curve: NDArray[np.float64]  # top-k cost for k = 1, 2, …, (examples, k)
-    values: dict[str, NDArray[np.float64]]  # the others by name, (examples,); NaN if one has none
+    Attributes:
+        kind: of the target, as :func:`wassloss.scores.by_kind.kind_of` calls it.
+        curve: the top-k cost for k = 1, 2, …, `(examples, k)`.
+        values: the others by name, `(examples,)`; NaN if an example has none.
+        pooled: those of all examples together, which are no means.
+    """
+
+    kind: str
+    curve: NDArray[np.float64]
+    values: dict[str, NDArray[np.float64]]
+    pooled: dict[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.curve)
 
+    @property
+    def names(self) -> list[str]:
+        """Of all scores but the curve, in the order in which they are shown."""
+        return [name for name in SCORES if name in self.values or name in self.pooled]
+
     def mean(self, name: str) -> float:
-        """Over the examples that have the score; NaN if none has."""
+        """Over the examples that have the score, or of all together; NaN if none has it."""
+        if name in self.pooled:
+            return self.pooled[name]
         known = self._known(name)
         return float(known.mean()) if len(known) else float("nan")
 
     def standard_error(self, name: str) -> float:
-        """Of the mean, for independent examples."""
+        """Of the mean, for independent examples; NaN if the score is no mean."""
         known = self._known(name)
         return float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("nan")
 
@@ -60,7 +73,7 @@ class ExampleScores:
         """Means and their standard errors, or None."""
 
         def numbers(of: Any) -> dict[str, float | None]:
-            return {name: None if np.isnan(v := of(name)) else v for name in self.values}
+            return {name: None if np.isnan(v := of(name)) else v for name in self.names}
 
         return {
             "examples": len(self),
@@ -70,9 +83,11 @@ class ExampleScores:
         }
 
     def _known(self, name: str) -> NDArray[np.float64]:
-        return self.values[name][~np.isnan(self.values[name])]
+        values = self.values.get(name, np.empty(0))
+        return values[~np.isnan(values)]
 
 
+@torch.no_grad()
 def evaluate(
     run: TrainedRun, batches: Iterable[Batch], metric: GroundMetric | None = None
 ) -> ExampleScores:
@@ -81,30 +96,39 @@ def evaluate(
     Distances are those of `metric`, by default the run's own.
     """
     metric = run.metric if metric is None else metric
-    kind, pieces = None, []
+    return example_scores(_answers(run, batches), metric)
+
+
+def _answers(run: TrainedRun, batches: Iterable[Batch]) -> Iterator[tuple[Tensor, Any]]:
     for x, target in batches:
         _check_width(run, x)
-        kind = kind or kind_of(target, metric)
-        pieces.append(_score(run.logits(x), target, metric, kind))
-    if not pieces:
-        raise ValueError("data must hold examples, got none")
-    values = {
-        name: np.concatenate([piece.values[name] for piece in pieces]) for name in pieces[0].values
-    }
-    return ExampleScores(np.concatenate([piece.curve for piece in pieces]), values)
+        yield run.logits(x), target
 
 
 @torch.no_grad()
-def _score(logits: Tensor, target: Any, metric: GroundMetric, kind: str) -> ExampleScores:
-    """All scores of some predictions."""
+def example_scores(answers: Iterable[tuple[Tensor, Any]], metric: GroundMetric) -> ExampleScores:
+    """All scores of batches of (logits, target)."""
     ks = range(1, min(CURVE, metric.size) + 1)
-    curve = scores.top_k_cost(logits, target, metric, k=ks, reduction="none").double().numpy()
-    values = {
-        name: score.function(logits, target, metric).double().numpy()
-        for name, score in shown_for(kind, metric).items()
-        if not score.pooled
-    }
-    return ExampleScores(curve, values)
+    kind, curves = "", list[Tensor]()
+    pieces: dict[str, list[NDArray[np.float64]]] = {}
+    sums: dict[str, Any] = {}
+    for logits, target in answers:
+        kind = kind or kind_of(target, metric)
+        curves.append(scores.top_k_cost(logits, target, metric, k=ks, reduction="none"))
+        for name, score in shown_for(kind, metric).items():
+            if score.pooled:
+                sums[name] = sums.get(name, 0) + score.sums(logits, target, metric)
+            else:
+                values = score.function(logits, target, metric)
+                pieces.setdefault(name, []).append(values.double().numpy())
+    if not curves:
+        raise ValueError("data must hold examples, got none")
+    return ExampleScores(
+        kind,
+        torch.cat(curves).double().numpy(),
+        {name: np.concatenate(each) for name, each in pieces.items()},
+        {name: SCORES[name].answer(total) for name, total in sums.items()},
+    )
 
 
 def inputs_for(

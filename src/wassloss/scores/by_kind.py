@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from wassloss import scores
-from wassloss.ground import GroundMetric, Ordinal
+from wassloss.ground import Discrete, GroundMetric, Ordinal
+from wassloss.scores import cost
 from wassloss.scores._inputs import AnyTarget, read_labels
 from wassloss.scores._score import Mean, Predictions, score, score_of
 from wassloss.targets import SparseTarget
@@ -18,8 +19,10 @@ from wassloss.targets import SparseTarget
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
-_EVERY = (ONE, ORDERED, TAGS, DISTRIBUTION)
+ONE, ORDERED, TAGS = "one label", "ordered", "tags"
+DISTRIBUTION, MASSES = "distribution", "masses"  # masses have totals of their own
+_GRAVE = 0.9  # of the largest distance, from which on a mistake is grave
+_SAMPLE = 512  # labels among which the largest distance is looked for
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,20 @@ class Shown:
         score: its function.
         kinds: of targets for which it is shown.
         options: keywords of the function.
+        graded: whether it says nothing new where all mistakes are equally bad.
+        if_ordered: what it means for ordered labels, if they have another word for it.
     """
 
     meaning: str
     score: Callable[..., Any]
     kinds: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    graded: bool = False
+    if_ordered: str | None = None
+
+    def meaning_for(self, kind: str) -> str:
+        """What it is, in a few words."""
+        return (kind == ORDERED and self.if_ordered) or self.meaning
 
     @property
     def more_is_better(self) -> bool:
@@ -50,19 +61,33 @@ class Shown:
 
     @property
     def pooled(self) -> bool:
-        """Whether it is not a mean over examples; only comparisons show these."""
+        """Whether it is not a mean over examples."""
         return score_of(self.score).answer is not None
 
     def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
         """The score of each example, or one number if `pooled`."""
+        more = {} if self.pooled else {"reduction": "none"}
+        found: Tensor = score_of(self.score).of(**self._arguments(logits, target, metric), **more)
+        return found
+
+    def sums(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
+        """What adds up over batches to a score that is `pooled`."""
+        made, arguments = score_of(self.score), self._arguments(logits, target, metric)
+        found: Tensor = made.found(arguments.pop(made.predictions), **arguments)
+        return found
+
+    def answer(self, sums: Tensor) -> float:
+        """A score that is `pooled`, from its sums."""
+        return float(score_of(self.score).answer(sums))  # type: ignore[misc]
+
+    def _arguments(self, logits: Tensor, target: Any, metric: GroundMetric) -> dict[str, Any]:
         made, more = score_of(self.score), dict(self.options)
         if made.takes_metric:
             more["metric"] = metric
-        if not self.pooled:
-            more["reduction"] = "none"
         predictions = logits if made.predictions == "scores" else logits.softmax(1)
-        found: Tensor = self.score(predictions, target, **more)
-        return found
+        named = made.named(predictions, target, **more)
+        named.pop("reduction", None)
+        return named
 
 
 def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
@@ -83,10 +108,26 @@ def _mass_distance(
     return (probabilities * nearest_true(target, metric, probabilities)).sum(1)
 
 
-_FEW, _ORDERED, _SHARES = (ONE, TAGS), (ORDERED,), (DISTRIBUTION,)
+@score(larger_is_better=False)
+def _grave(
+    scores: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
+) -> Any:
+    count = min(metric.size, _SAMPLE)
+    some = torch.arange(count, device=metric.device) * metric.size // count
+    far = _GRAVE * metric.distance_columns(some).max()
+    return (cost.top_k_cost(scores, target, metric, reduction="none") >= far).to(scores.dtype)
+
+
+_EVERY, _FEW, _ORDERED = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS), (ORDERED,)
+_SHARES = (DISTRIBUTION, MASSES)  # judged after division by their totals, as runs predict shares
 # To show another score, add a line.
 SCORES = {
-    "top1_cost": Shown("distance of the first guess to a true label", scores.top_k_cost, _EVERY),
+    "top1_cost": Shown(
+        "distance of the first guess to a true label",
+        scores.top_k_cost,
+        _EVERY,
+        if_ordered="mean absolute error of the first guess",
+    ),
     "top5_cost": Shown(
         "the same, mean of the first five guesses", scores.top_k_cost, _FEW, {"k": 5}
     ),
@@ -101,6 +142,9 @@ SCORES = {
     "kappa": Shown(
         "agreement beyond chance, quadratic weights", scores.quadratic_weighted_kappa, _ORDERED
     ),
+    "grave": Shown(
+        "how often the first guess is nearly as far off as can be", _grave, (ONE,), graded=True
+    ),
     "rps": Shown(
         "squared gaps of cumulated probabilities, summed",
         scores.ranked_probability_score,
@@ -113,7 +157,7 @@ SCORES = {
         "share of true labels in the first five guesses", scores.recall_at_k, _FEW, {"k": 5}
     ),
     "expected_distance": Shown(
-        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, DISTRIBUTION)
+        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, *_SHARES)
     ),
     "mass_distance": Shown("distance of predicted mass to a true label", _mass_distance, _EVERY),
     "transport": Shown(
@@ -141,12 +185,17 @@ def kind_of(target: Any, metric: GroundMetric) -> str:
     'tags'
     >>> kind_of(torch.tensor([[0.2, 0.8, 0.0]]), Discrete(3))
     'distribution'
+    >>> kind_of(torch.tensor([[0.2, 0.8, 0.0], [3.0, 1.0, 1.0]]), Discrete(3))
+    'masses'
     """
     if isinstance(target, Tensor) and target.dim() == 1:
         return ORDERED if isinstance(metric, Ordinal) and _in_order(metric) else ONE
     weights = target.weights if isinstance(target, SparseTarget) else target.to_dense()
     most = weights.max(1, keepdim=True).values  # an indicator may be divided by its sum
-    return TAGS if ((weights == 0) | (weights == most)).all() else DISTRIBUTION
+    if ((weights == 0) | (weights == most)).all():
+        return TAGS
+    totals = weights.sum(1)
+    return DISTRIBUTION if totals.allclose(totals[:1], rtol=1e-3) else MASSES
 
 
 def _in_order(metric: Ordinal) -> bool:
@@ -157,10 +206,12 @@ def _in_order(metric: Ordinal) -> bool:
 
 def shown_for(kind: str, metric: GroundMetric, *, answers: bool = False) -> dict[str, Shown]:
     """The scores for a kind of target, or those of them that judge answers."""
+    equally_bad = isinstance(metric, Discrete)
     return {
         name: shown
         for name, shown in SCORES.items()
         if kind in shown.kinds
         and shown.options.get("k", 1) <= metric.size
         and answers <= shown.answers
+        and not (equally_bad and shown.graded)
     }

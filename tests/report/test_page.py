@@ -1,4 +1,4 @@
-"""The page of `compare` and `demo`: its answer first, its pictures those of the answers."""
+"""The page: its answer first, its pictures those of the answers."""
 
 import dataclasses
 import re
@@ -9,75 +9,35 @@ import pytest
 
 import wassloss as wl
 from tests.report.browser import assert_looks_right, measured
+from tests.report.reports import report
 from wassloss.report.confusion import confusion, neighbour_order
-from wassloss.report.gains import (
-    Gains,
-    Mistake,
-    Point,
-    draw_confusion,
-    draw_distances,
-    draw_frontier,
-    most_mended,
-    write_gains,
-)
+from wassloss.report.figures import draw_confusion, draw_distances, draw_frontier
+from wassloss.report.page import render, write_report
+from wassloss.report.record import most_mended
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 from matplotlib.figure import Figure  # noqa: E402
 
 
-def gains(metric: wl.ground.GroundMetric | None = None) -> Gains:
-    metric = wl.ground.Ordinal([0.0, 2.0, 1.0, 4.0]) if metric is None else metric
-    rng = np.random.default_rng(0)
-    truth, first, second = rng.integers(metric.size, size=(3, 200))
-    mistake = Mistake("row 3", "a <b>bold</b> claim", "good", ("outstanding", "very good"))
-    return Gains(
-        answer="Milder mistakes: by half.",
-        header=["loss", "answer", "accuracy", "change, %", ""],
-        rows=[
-            ["cross-entropy", "probable", "46.1 %", "", ""],
-            ["W + KL", "least cost", "44.0 %", "-4.3 [-11.6, +2.9]", "better"],
-        ],
-        notes=["The saved model is WassersteinClassifier(alpha=3.0, transport_weight=0.0)."],
-        names=("cross-entropy, probable label", "W + KL, least cost label"),
-        metric=metric,
-        labels=[f"label {i}" for i in range(metric.size)],
-        truth=truth,
-        guesses=(first, second),
-        points=[
-            Point(loss, decision, 0.4 + 0.01 * i, 1.0 - 0.1 * i)
-            for i, (loss, decision) in enumerate(
-                (loss, decision)
-                for decision in ("probable", "least cost")
-                for loss in ("cross-entropy", "W + KL")
-            )
-        ],
-        unit="row",
-        mended=[mistake] * 2,
-        made=[mistake],
-    )
-
-
 def test_bars_are_the_shares_of_distances() -> None:
-    found = gains()
+    found = report()
     draw_distances(found, figure := Figure())
     bars = figure.axes[0].patches
-    table = found.metric.distance().numpy()
     expected = [
-        100 * np.mean(table[guess, found.truth] == value)
-        for guess in found.guesses
-        for value in (1, 2, 3, 4)
+        100 * np.mean(model.distance == value) for model in found.models for value in (1, 2, 3, 4)
     ]
     assert [bar.get_height() for bar in bars] == pytest.approx(expected)
 
 
 def test_the_frontier_has_a_mark_for_each_point() -> None:
-    found = gains()
+    found = report()
     draw_frontier(found, figure := Figure())
     marks = [line for line in figure.axes[0].lines if not line.get_label().startswith("_")]
     shown = {(line.get_label(), line.get_xdata()[0], line.get_ydata()[0]) for line in marks}
     assert shown == {
-        (f"{p.loss}, {p.decision}", 100 * p.accuracy, p.distance) for p in found.points
+        (f"{c.loss}, {c.decision}", 100 * c.accuracy.mean(), c.distance.mean())
+        for c in found.candidates
     }
 
 
@@ -103,15 +63,15 @@ def test_confusion_counts_pairs_of_groups() -> None:
 
 
 def test_cells_are_as_dark_as_labels_are_confused() -> None:
-    found = gains()
-    draw_confusion((found, 1), figure := Figure())
+    found = report()
+    draw_confusion(found, 1, figure := Figure())
     cells = figure.axes[0].images[0].get_array()
-    counts = confusion(found.truth, found.guesses[1], found.groups)
+    counts = confusion(found.truth, found.models[1].guess, found.groups)
     assert np.asarray(cells)[..., 3] ** 2 == pytest.approx(counts / counts.sum(1, keepdims=True))
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == ["label 0", "label 2", "label 1", "label 3"]  # by position
-    many = gains(wl.ground.Ordinal(100))
-    draw_confusion((many, 0), figure := Figure())
+    many = report(wl.ground.Ordinal(100))
+    draw_confusion(many, 0, figure := Figure())
     assert figure.axes[0].images[0].get_array().shape == (24, 24, 4)
 
 
@@ -123,7 +83,7 @@ def test_what_is_mended_most() -> None:
 
 def test_the_answer_comes_first_and_text_is_text(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    write_gains(gains(), page)
+    write_report(report(), page)
     text = page.read_text()
     order = [
         text.index(f'<section id="{name}">') for name in re.findall(r'<section id="(\w+)">', text)
@@ -135,14 +95,26 @@ def test_the_answer_comes_first_and_text_is_text(tmp_path: Path) -> None:
     assert "<b>bold" not in text
     assert "&lt;b&gt;bold" in text
     assert "http" not in re.sub(r'xmlns[:\w]*="[^"]*"', "", text)
-    write_gains(dataclasses.replace(gains(), mended=(), made=()), page)
-    assert '<section id="mended">' not in page.read_text()
+
+
+def test_several_true_labels_have_no_confusion_matrix() -> None:
+    assert '<section id="confusion">' not in render(report(one_label=False))
+
+
+def test_one_model_has_its_worst_mistakes() -> None:
+    found = report()
+    worst = dataclasses.replace(found.mended[0], guesses=("bad",))
+    page = render(
+        dataclasses.replace(found, models=found.models[:1], names=["w"], mended=[worst], made=())
+    )
+    assert '<section id="worst">' in page
+    assert '<section id="made">' not in page
 
 
 @pytest.mark.parametrize("labels", [4, 100])
 def test_in_a_browser(labels: int, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    write_gains(gains(wl.ground.Ordinal(labels)), page)
+    write_report(report(wl.ground.Ordinal(labels)), page)
     assert_looks_right(page)
 
 
@@ -158,9 +130,9 @@ def test_a_browser_tells_what_is_broken(tmp_path: Path) -> None:
 def test_many_distances_that_are_all_large() -> None:
     """Random vectors are about equally far apart: the smallest distance is not near 0."""
     vectors = np.random.default_rng(0).normal(size=(8, 50))
-    page = gains(wl.ground.Embedding(vectors))
+    page = report(wl.ground.Embedding(vectors))
     figure = Figure()
     draw_distances(page, figure)
     heights = [bar.get_height() for bar in figure.axes[0].patches]
-    wrong = [np.mean(off > 0) for off in page.distances]
+    wrong = [np.mean(model.distance > 0) for model in page.models]
     assert sum(heights) == pytest.approx(100 * sum(wrong))

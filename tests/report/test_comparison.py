@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from wassloss.cli._comparison_report import described
 from wassloss.data.raw_table import Column, RawTable
+from wassloss.report.comparison import described
 
 
 def test_rows_are_described_by_their_columns() -> None:
@@ -18,3 +18,4 @@ def test_rows_are_described_by_their_columns() -> None:
         "acid missing, cellar new, organic 0",
         "acid 3, cellar missing, organic 1",
     ]
+    assert described(RawTable.of_numbers(None, 5), rows[0]) == ""

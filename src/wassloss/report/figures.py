@@ -1,0 +1,178 @@
+"""The pictures of a report, as SVG that takes the page's ink."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.report.confusion import confusion
+from wassloss.report.record import Report
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_WIDTH = 5.6  # inches of a figure; on a telephone its letters are then as large as in print
+_MOST_VALUES = 14  # distances that each get a bar; beyond, they are put into bins
+_BINS = 8
+_NAMED = 12  # rows of a matrix whose counts are written, and names of labels on its axes
+
+# Distinguishable on white and on near-black, and by most who do not see all colours.
+_COLORS = ("#2f86d1", "#e0701b", "#2a9d6f", "#b45fc0", "#c2a200", "#d64a4a")
+_INK = "#010203"  # no one's colour: it becomes the page's own
+_INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: selectable, and in the page's font
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "grid.color": _INK,
+    **dict.fromkeys(_INKED, _INK),
+}
+
+
+def color(model: int) -> str:
+    """The colour of a model, wherever it is shown."""
+    return _COLORS[model % len(_COLORS)]
+
+
+def draw_distances(report: Report, figure: Figure) -> None:
+    """A bar for each distance and model; right answers would dwarf the mistakes."""
+    axes = figure.subplots()
+    edges, ticks = _bins(np.concatenate([model.distance for model in report.models]))
+    places, width = np.arange(len(edges) - 1), 0.8 / len(report.models)
+    left = places - 0.4 + width / 2
+    for i, (name, model) in enumerate(zip(report.names, report.models, strict=True)):
+        shares = 100 * np.histogram(model.distance, edges)[0] / len(model.distance)
+        axes.bar(left + i * width, shares, 0.92 * width, color=color(i), label=name)
+    between = len(ticks) > len(places)  # ends of bins, rather than a word for each
+    axes.set_xticks(np.arange(len(ticks)) - 0.5 * between, ticks)
+    _finish(axes, f"distance from {report.far_from}", "% of all answers")
+
+
+def draw_frontier(report: Report, figure: Figure) -> None:
+    """A mark for each loss and decision, with a line between the decisions of a loss."""
+    axes = figure.subplots()
+    losses = list(dict.fromkeys(one.loss for one in report.candidates))
+    decisions = list(dict.fromkeys(one.decision for one in report.candidates))
+    for i, loss in enumerate(losses):
+        own = [one for one in report.candidates if one.loss == loss]
+        points = [(100 * one.accuracy.mean(), one.distance.mean()) for one in own]
+        axes.plot(*zip(*points, strict=True), color=color(i), lw=1.2, alpha=0.6)
+        for point, one in zip(points, own, strict=True):
+            mark = "osD"[decisions.index(one.decision)]
+            label = f"{loss}, {one.decision}"
+            axes.plot(*point, mark, color=color(i), ms=8, label=label)
+    axes.margins(0.12)
+    _finish(axes, "accuracy, %", "mean distance")
+
+
+def draw_confusion(report: Report, model: int, figure: Figure) -> None:
+    """A cell for each true and each predicted label, the darker the more often."""
+    from matplotlib.colors import to_rgba
+
+    if report.truth is None:
+        raise ValueError("truth must be one label for each answer")
+    axes = figure.subplots()
+    counts = confusion(report.truth, report.models[model].guess, report.groups)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    cells = np.empty((*shares.shape, 4))
+    cells[:] = to_rgba(color(model))
+    cells[..., 3] = np.sqrt(shares)  # rare mistakes are seen too
+    axes.imshow(cells, interpolation="none")
+    size = len(counts)
+    step = -(-size // _NAMED)
+    places = np.arange(0, size, step)
+    words = [_short(report.labels[report.groups[i][0]]) for i in places]
+    axes.set_yticks(places, words)
+    few = size <= _NAMED and max(map(len, words)) <= 4
+    axes.set_xticks(places, words, rotation=0 if few else 90)
+    if size <= _NAMED:
+        for (i, j), count in np.ndenumerate(counts):
+            if count:
+                axes.text(j, i, str(count), ha="center", va="center", fontsize=9)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+
+
+def draw_top_k(report: Report, figure: Figure) -> None:
+    """Curves of top-k cost, with bands of one standard error over examples."""
+    axes = figure.subplots()
+    k = np.arange(1, report.curves[0].shape[1] + 1)
+    for i, (name, curve) in enumerate(zip(report.names, report.curves, strict=True)):
+        mean, half = curve.mean(0), curve.std(0) / max(len(curve) - 1, 1) ** 0.5
+        _line(axes, k, mean, i, name)
+        axes.fill_between(k, mean - half, mean + half, color=color(i), alpha=0.15, lw=0)
+    axes.set_xticks(k if len(k) <= 10 else [1, *range(5, len(k) + 1, 5)])
+    _finish(axes, "k, number of guesses", "mean distance")
+
+
+def draw_losses(report: Report, figure: Figure) -> None:
+    """The training loss of each model, relative to its first value, because units differ."""
+    axes = figure.subplots()
+    for i, (name, log) in enumerate(zip(report.names, report.logs, strict=True)):
+        first = log[0].loss if log else 1.0
+        shares = [100 * record.loss / (first or 1.0) for record in log]
+        _line(axes, [record.step for record in log], shares, i, name)
+    _finish(axes, "iteration", "training loss, % of its first value")
+
+
+def svg(name: str, title: str, draw: Callable[[Figure], None], height: float = 3.4) -> str:
+    """A figure as an element of a page: its own ids, the page's ink, no fixed size."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    buffer = io.StringIO()
+    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        draw(figure)
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = text.replace("url(#", f"url(#{name}-").replace('href="#', f'href="#{name}-')
+    for size in ("height", "width"):
+        text = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", text, count=1)
+    text = text.replace(_INK, "currentColor")
+    label = f'<svg role="img" aria-label="{escape(title)}" class="figure" id="figure-{name}"'
+    return text.replace("<svg", label, 1)
+
+
+def _line(axes: Axes, x: Any, y: Any, model: int, name: str) -> None:
+    style = "o-" if len(x) <= 20 else "-"  # a single point needs a mark to be seen
+    axes.plot(x, y, style, color=color(model), ms=3.5, lw=1.6, label=name)
+
+
+def _finish(axes: Axes, x: str, y: str) -> None:
+    """Name the axes, put a legend below them, and clear away what a page does not need."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25)
+    axes.set_axisbelow(True)
+    axes.figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= 14 else f"{word[:13]}…"
+
+
+def _bins(off: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[str]]:
+    """Edges of bins for distances above 0, and a word for each distance or else for each edge."""
+    values = np.unique(off[off > 0].round(9))
+    if not len(values):
+        return np.array([0.5, 1.5]), ["1"]
+    if len(values) <= _MOST_VALUES:
+        between = (values[1:] + values[:-1]) / 2
+        return np.array([values[0] / 2, *between, np.inf]), [f"{value:.3g}" for value in values]
+    edges = np.linspace(values[0], values[-1], _BINS + 1)
+    return np.array([values[0] / 2, *edges[1:-1], np.inf]), [f"{edge:.3g}" for edge in edges]

@@ -1,0 +1,88 @@
+"""What a report says, in numbers and words, whoever found it: nothing is drawn here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wassloss.estimators.comparison import Candidate
+from wassloss.ground import GroundMetric
+from wassloss.report.confusion import GROUPS, neighbour_order
+from wassloss.training.log import Record
+
+_SHOWN = 5  # mistakes of each kind
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An example, its true label or labels, and what the models say."""
+
+    name: str
+    text: str
+    truth: str
+    guesses: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that the page shows.
+
+    Attributes:
+        answer: the finding in a sentence.
+        warnings: what to keep in mind when reading it.
+        models, names: what is shown next to each other; mistakes are of the first two.
+        candidates: each loss, or run, with each decision, as marks of accuracy against distance.
+        metric, labels: how far apart labels are, and their names.
+        truth: the true label of each answer, `(answers,)`; None if there may be several.
+        far_from: what distances are measured from.
+        header, rows: a table of scores.
+        meanings: what the first cell of each row means, if it is not plain.
+        notes: how it was found.
+        unit: what an example is, in a word.
+        mended, made: mistakes of the first model that the second mends, and the other way round; of
+            a single model, its worst.
+        curves: the top-k cost of each answer, `(answers, k)`, by model.
+        logs: of the models' training.
+        settings: a name and a value for each model.
+    """
+
+    answer: str
+    warnings: Sequence[str] = ()
+    models: Sequence[Candidate]
+    names: Sequence[str]
+    candidates: Sequence[Candidate]
+    metric: GroundMetric
+    labels: Sequence[str]
+    truth: NDArray[np.int64] | None
+    far_from: str = "the truth"
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    meanings: Sequence[str] = ()
+    notes: Sequence[str]
+    unit: str
+    mended: Sequence[Mistake] = ()
+    made: Sequence[Mistake] = ()
+    curves: Sequence[NDArray[np.float64]] = ()
+    logs: Sequence[Sequence[Record]] = ()
+    settings: Sequence[tuple[str, Sequence[str]]] = ()
+
+    @cached_property
+    def groups(self) -> list[NDArray[np.int64]]:
+        """Labels in an order in which near ones are neighbours, put together if they are many."""
+        order = neighbour_order(self.metric)
+        return np.array_split(order, min(GROUPS, len(order)))
+
+
+def most_mended(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The examples whose distance falls most, the worst mistakes first; at most five.
+
+    >>> most_mended(np.array([3.0, 0.0, 4.0, 2.0]), np.array([1.0, 1.0, 2.0, 2.0])).tolist()
+    [2, 0]
+    """
+    gain = before - after
+    order = np.lexsort((-before, -gain))[:_SHOWN]
+    return order[gain[order] > 0]
