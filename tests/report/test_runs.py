@@ -1,5 +1,6 @@
 """The report of runs shows the right numbers, stands alone, and looks right in a browser."""
 
+import copy
 import dataclasses
 import json
 import re
@@ -14,6 +15,7 @@ import torch
 
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, graded, ok, saved, tagged
+from tests.data.tables import split
 from tests.report.browser import assert_looks_right
 from wassloss._sealed import sealed
 from wassloss.report import Report, runs_report, write_report
@@ -81,7 +83,7 @@ def test_mistakes_are_those_whose_distance_changes(
             used = test.target.weights[row] > 0
             true = test.target.indices[row][used].tolist()
             assert sorted(mistake.truth.split(", ")) == sorted(runs[0].label(i) for i in true)
-            guesses = [run.predict_top(test.features[[row]], 1)[0, 0] for run in runs]
+            guesses = [run.model.predict(test.features[[row]].numpy())[0] for run in runs]
             assert list(mistake.guesses) == guesses
 
 
@@ -97,7 +99,7 @@ def test_one_label_has_a_confusion_matrix(tmp_path: Path) -> None:
     test = data.part("test")
     assert found.truth is not None
     assert found.truth.tolist() == test.target.tolist()
-    chosen = run.chosen(test.features, 1)[:, 0]
+    chosen = run.logits(test.features).argmax(1).numpy()
     assert found.models[0].guess.tolist() == chosen.tolist()
     page = render(found)
     assert '<section id="confusion">' in page
@@ -111,13 +113,13 @@ def test_distributions_are_as_far_as_they_must_travel(tmp_path: Path) -> None:
     x, y = rng.normal(size=(60, 3)), rng.dirichlet(np.ones(5), size=60)
     names = ("awful", "bad", "fair", "good", "superb")
     data = wl.data.Dataset(torch.tensor(x).float(), torch.tensor(y).float(), label_names=names)
-    data = data.split({"train": 0.6, "validation": 0.2, "test": 0.2})
+    data = split(data, {"train": 0.6, "validation": 0.2, "test": 0.2})
     common = {"data": str(saved(data, tmp_path / "data.npz")), "metric": "ordinal", "steps": 20}
     fit(Settings(**common), tmp_path / "run")
     run = open_run(tmp_path / "run")
     found = runs_report([run])
     test = data.part("test")
-    h = np.asarray(run.predict_proba(test.features))
+    h = run.logits(test.features).softmax(1).numpy()
     true = test.target.to_dense().numpy()
     far = np.abs((h - true).cumsum(1)).sum(1)
     np.testing.assert_allclose(found.models[0].distance, far, rtol=1e-4)
@@ -147,8 +149,9 @@ def test_notes_say_what_to_keep_in_mind(runs: list[wl.runs.TrainedRun]) -> None:
     assert not runs_report(runs).warnings
     stopped = dataclasses.replace(first, finished=False)
     assert "kl was stopped before its end" in render(runs_report([stopped, second]))
-    metric = wl.ground.Discrete(5, labels=second.metric.labels)
-    other = dataclasses.replace(second, metric=metric)
+    model = copy.copy(second.model)
+    model.metric_ = wl.ground.Discrete(5, labels=second.metric.labels)
+    other = dataclasses.replace(second, model=model)
     page = render(runs_report([first, other]))
     assert "under different ground metrics; distances here are those of kl" in page
 
