@@ -49,9 +49,7 @@ def comparison_report(found: Comparison, raw: RawTable, features: NDArray[np.flo
 
 
 def described(raw: RawTable, features: NDArray[np.floating]) -> str:
-    """The first columns of a row in words, from its features; nothing if they have no names."""
-    if not raw.named:
-        return ""
+    """The first columns of a row in words, from its features."""
     words, start = [], 0
     for column in raw.columns[:_SHOWN]:
         own = features[start : start + len(column.features)]

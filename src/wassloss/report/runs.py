@@ -47,7 +47,8 @@ def runs_report(
             if place < len(x):
                 break
             place -= len(x)
-        return f"example {i}", described(first.columns, x[place].numpy())
+        named = first.feature_names is not None
+        return f"example {i}", described(first.columns, x[place].numpy()) if named else ""
 
     return models_report(
         {name: partial(answers, run) for name, run in zip(names, runs, strict=True)},
