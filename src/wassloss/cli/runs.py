@@ -52,6 +52,11 @@ def evaluate(
     inputs, part = evaluation.inputs_for(opened, data, part, label_column)
     if part is None and inputs.own:
         say("warning: these are the examples that the run was trained on", err=True)
+    if opened.model.decision == "least_cost":
+        say(
+            "note: guesses are the most probable labels; predict answers by least expected cost",
+            err=True,
+        )
     found = evaluation.evaluate(opened, inputs.batches(part))
     answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
     text = json.dumps(answer, indent=1)

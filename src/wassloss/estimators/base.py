@@ -21,16 +21,17 @@ from torch import Tensor, nn
 
 from wassloss._checks import check_choice, check_count, check_strength
 from wassloss._files import write_file
+from wassloss.data.raw_table import RawTable
 from wassloss.estimators.frames import frame_features, is_frame
 from wassloss.estimators.inputs import check_squares, read_weight, weighted_rows
 from wassloss.estimators.labels import Metric
 from wassloss.estimators.model_file import (
     GIVEN,
-    FittedModel,
     fit_scaler,
     model_features,
     new_model,
     one_line_errors,
+    outputs,
     pack,
     plain,
     tupled,
@@ -121,13 +122,13 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _packed(self) -> bytes:
         """The content of a file."""
-        fitted = self._fitted()
+        check_is_fitted(self, "model_")
         state = {
             "params": {name: plain(name, v) for name, v in self.get_params(deep=False).items()},
             "n_iter": self.n_iter_,
             "own": self._own_state(),
         }
-        return pack(fitted, type(self).__name__, state)
+        return pack(self, state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "cpu") -> Self:
@@ -142,41 +143,36 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         """
         content = Path(path).read_bytes()
         with one_line_errors(path, cls.__name__):
-            fitted, state = unpack(content)
+            attributes, state = unpack(content)
             if state["kind"] != cls.__name__:
                 raise ValueError(f"it holds a {state['kind']}: use {state['kind']}.load")
-            return cls._restored(fitted, state, device)
+            return cls._restored(attributes, state, device)
 
     @classmethod
-    def _restored(cls, fitted: FittedModel, state: dict[str, Any], device: str) -> Self:
+    def _restored(cls, attributes: dict[str, Any], state: dict[str, Any], device: str) -> Self:
         params = {name: tupled(value) for name, value in state["params"].items()}
         if params["metric"] == GIVEN:
-            params["metric"] = fitted.metric
+            params["metric"] = attributes["metric_"]
         estimator = cls(**params | {"device": device})
-        estimator.metric_, estimator.scaler_ = fitted.metric, fitted.scaler
-        estimator.model_ = fitted.model.to(estimator._device())
-        estimator.n_features_in_ = fitted.features
-        if fitted.feature_names is not None:
-            estimator.feature_names_in_ = np.array(fitted.feature_names, dtype=object)
-        if fitted.table is not None:
-            estimator.table_ = fitted.table
+        estimator.__dict__.update(attributes)
+        estimator.model_.to(estimator._device())
         estimator.n_iter_ = state["n_iter"]
         estimator._set_own_state(state["own"])
         return estimator
 
-    def _fitted(self) -> FittedModel:
-        check_is_fitted(self, "model_")
+    def _columns_taken(self) -> RawTable:
+        """What becomes of the columns of a table."""
         names = getattr(self, "feature_names_in_", None)
-        names = None if names is None else tuple(names)
-        table = getattr(self, "table_", None)
-        return FittedModel(self.metric_, self.model_, self.scaler_, names, table)
+        numbers = RawTable.of_numbers(names, self.n_features_in_)
+        return getattr(self, "table_", numbers)
 
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
-        fitted = self._fitted()
-        if fitted.table is not None and is_frame(X):
-            X = frame_features(X, fitted.table)
-        return fitted.outputs(self._checked(X, reset=False)).double()
+        check_is_fitted(self, "model_")
+        if hasattr(self, "table_") and is_frame(X):
+            X = frame_features(X, self.table_)
+        X = self._checked(X, reset=False)
+        return outputs(self.model_, self.scaler_, self.metric_.size, X).double()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None."""

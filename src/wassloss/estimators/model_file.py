@@ -18,7 +18,6 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,30 +45,15 @@ _ROWS = 4096  # examples that are predicted at once, at most
 _ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded whatever the labels
 
 
-@dataclass(frozen=True)
-class FittedModel:
-    """The way from features to outputs."""
-
-    metric: GroundMetric  # of the labels
-    model: nn.Module  # in evaluation mode; takes standardised features
-    scaler: StandardScaler | None  # standardises them
-    feature_names: tuple[str, ...] | None  # of a data frame of numbers that it was fitted to
-    table: RawTable | None  # what became of the columns of a table, if it was fitted to one
-
-    @property
-    def features(self) -> int:
-        """How many features it takes."""
-        return int(self.model.config()["features"])  # type: ignore[operator]
-
-    @torch.no_grad()
-    def outputs(self, X: Any) -> Tensor:
-        """The model's outputs `(n, labels)` for a tensor or an array, on the CPU."""
-        weights = next(self.model.parameters())
-        self.model.eval()
-        many = rows_at_once(self.metric.size)
-        pieces = (X[start : start + many] for start in range(0, max(1, X.shape[0]), many))
-        rows = (model_features(piece, self.scaler, weights.dtype) for piece in pieces)
-        return torch.cat([self.model(some.to(weights.device)).cpu() for some in rows])
+@torch.no_grad()
+def outputs(model: nn.Module, scaler: StandardScaler | None, labels: int, X: Any) -> Tensor:
+    """The outputs `(n, labels)` of a model for an array of features, on the CPU."""
+    weights = next(model.parameters())
+    model.eval()
+    many = rows_at_once(labels)
+    pieces = (X[start : start + many] for start in range(0, max(1, X.shape[0]), many))
+    rows = (model_features(piece, scaler, weights.dtype) for piece in pieces)
+    return torch.cat([model(some.to(weights.device)).cpu() for some in rows])
 
 
 def new_model(build: Callable[[], nn.Module], seed: int, linear: bool) -> nn.Module:
@@ -157,42 +141,54 @@ def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:
     return torch.as_tensor(least_cost_labels(p, metric, k))
 
 
-def pack(fitted: FittedModel, kind: str, state: dict[str, Any]) -> bytes:
-    """The content of a file, with `state` that JSON can hold."""
-    tensors = {f"model.{name}": tensor for name, tensor in fitted.model.state_dict().items()}
-    scaler, archive = fitted.scaler, bytearray(pack_npz(to_arrays(fitted.metric)))
+def pack(estimator: Any, state: dict[str, Any]) -> bytes:
+    """The content of the file of a fitted estimator, with `state` that JSON can hold."""
+    model, scaler, table = estimator.model_, estimator.scaler_, getattr(estimator, "table_", None)
+    names = getattr(estimator, "feature_names_in_", None)
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    archive = bytearray(pack_npz(to_arrays(estimator.metric_)))
     tensors["metric"] = torch.frombuffer(archive, dtype=torch.uint8)
     if scaler is not None:
         tensors |= {f"scaler.{name}": torch.tensor(getattr(scaler, name)) for name in _SCALER}
     about = {
         "format": _FORMAT,
-        "kind": kind,
-        "model": describe(fitted.model),
-        "feature_names": fitted.feature_names,
-        "table": None if fitted.table is None else fitted.table.state(),
+        "kind": type(estimator).__name__,
+        "model": describe(model),
+        "features": int(estimator.n_features_in_),
+        "feature_names": None if names is None else names.tolist(),
+        "table": None if table is None else table.state(),
         "examples_seen": None if scaler is None else float(np.max(scaler.n_samples_seen_)),
     }
     return sealed_tensors(tensors, {**about, **state})
 
 
-def unpack(content: bytes) -> tuple[FittedModel, dict[str, Any]]:
-    """What `pack` was given; the state has its `kind`. For its errors, see `one_line_errors`."""
+def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Attributes of the estimator that `pack` was given, and the state, with its `kind`.
+
+    For its errors, see `one_line_errors`.
+    """
     tensors, state = unsealed_tensors(content)
     if state["format"] != _FORMAT:
         raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
-    metric = from_arrays(unpack_npz(io.BytesIO(tensors["metric"].numpy().tobytes())))
-    names = state["feature_names"]
     weights = {name[6:]: t for name, t in tensors.items() if name.startswith("model.")}
-    model, scaler = build(state["model"], weights), None
+    scaler = None
     if state["examples_seen"] is not None:
         scaler = StandardScaler()
         for name in _SCALER:
             setattr(scaler, name, tensors[f"scaler.{name}"].numpy())
         scaler.n_samples_seen_ = np.float64(state["examples_seen"])
         scaler.n_features_in_ = len(scaler.mean_)
-    table = None if state["table"] is None else RawTable.from_state(state["table"])
-    names = None if names is None else tuple(names)
-    return FittedModel(metric, model, scaler, names, table), state
+    found = {
+        "metric_": from_arrays(unpack_npz(io.BytesIO(tensors["metric"].numpy().tobytes()))),
+        "model_": build(state["model"], weights),
+        "scaler_": scaler,
+        "n_features_in_": state["features"],
+    }
+    if state["feature_names"] is not None:
+        found["feature_names_in_"] = np.array(state["feature_names"], dtype=object)
+    if state["table"] is not None:
+        found["table_"] = RawTable.from_state(state["table"])
+    return found, state
 
 
 @contextmanager

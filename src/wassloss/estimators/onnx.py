@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from wassloss import __version__
 from wassloss._files import write_file
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.frames import names_of
-from wassloss.estimators.model_file import FittedModel
 from wassloss.models import MLP, LinearSoftmax
 
 _OPSET, _IR = 17, 8  # ONNX 1.12, which every runtime of the last years reads
@@ -61,18 +61,18 @@ def export_onnx(
         raise ValueError(
             f"model must be a fitted classifier to be exported, got a {type(model).__name__}"
         )
-    fitted, places = model._fitted(), model._labels.places
-    own = names_of(fitted.table) if fitted.table else fitted.feature_names
-    names = own if feature_names is None else feature_names
+    check_is_fitted(model)
+    table = getattr(model, "table_", None)
+    names = names_of(model._columns_taken()) if feature_names is None else feature_names
     about = {
         "labels": model.classes_.tolist(),
         "feature_names": None if names is None else list(names),
         "decision": model.decision,
-        "preprocessing": fitted.table.state() if fitted.table else preprocessing,
+        "preprocessing": preprocessing if table is None else table.state(),
         "version": __version__,
     }
     made = onnx.helper.make_model(
-        _Graph(onnx).of(fitted, places),
+        _Graph(onnx).of(model),
         producer_name="wassloss",
         producer_version=__version__,
         opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
@@ -91,13 +91,13 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def of(self, fitted: FittedModel, places: Any) -> Any:
-        """From features to decisions, with labels in the order of `places`."""
+    def of(self, model: WassersteinClassifier) -> Any:
+        """From features to decisions, with labels in the order of `classes_`."""
         helper, kinds = self.onnx.helper, self.onnx.TensorProto
-        layers = _layers(fitted.model)
+        layers, places, metric = _layers(model.model_), model._labels.places, model.metric_
         dtype = layers[0].weight.dtype
         kind = kinds.DOUBLE if dtype == torch.float64 else kinds.FLOAT
-        x, scaler = "features", fitted.scaler
+        x, scaler = "features", model.scaler_
         if scaler is not None:
             x = self.add("Sub", x, self.constant("mean", scaler.mean_))
             x = self.add("Div", x, self.constant("scale", scaler.scale_))
@@ -114,15 +114,17 @@ class _Graph:
         self.add("ArgMax", x, name="label", axis=1, keepdims=0)
         rows = "n"
         outputs = [
-            helper.make_tensor_value_info(p, kind, [rows, fitted.metric.size]),
+            helper.make_tensor_value_info(p, kind, [rows, metric.size]),
             helper.make_tensor_value_info("label", kinds.INT64, [rows]),
         ]
-        if fitted.metric.size <= _MOST_LABELS:
-            cost = _array(fitted.metric.cost().to(dtype))[places][:, places]
+        if metric.size <= _MOST_LABELS:
+            cost = _array(metric.cost().to(dtype))[places][:, places]
             expected = self.add("MatMul", p, self.constant("cost", cost.T))
             self.add("ArgMin", expected, name="least_cost_label", axis=1, keepdims=0)
             outputs.append(helper.make_tensor_value_info("least_cost_label", kinds.INT64, [rows]))
-        given = helper.make_tensor_value_info("features", kinds.DOUBLE, [rows, fitted.features])
+        given = helper.make_tensor_value_info(
+            "features", kinds.DOUBLE, [rows, model.n_features_in_]
+        )
         return helper.make_graph(self.nodes, "wassloss", [given], outputs, self.constants)
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:

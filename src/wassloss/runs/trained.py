@@ -57,8 +57,7 @@ class TrainedRun:
     @cached_property
     def columns(self) -> RawTable:
         """What becomes of the columns of a table."""
-        fitted = self.model._fitted()
-        return fitted.table or RawTable.of_numbers(fitted.feature_names, fitted.features)
+        return self.model._columns_taken()
 
     @property
     def features(self) -> int:
@@ -171,8 +170,8 @@ def read_model(
 def _read_estimator(path: Path, device: str) -> Estimator:
     content = path.read_bytes()
     with one_line_errors(path, "estimator"):
-        fitted, state = unpack(content)
+        attributes, state = unpack(content)
         for kind in (WassersteinClassifier, WassersteinMeasureRegressor):
             if state["kind"] == kind.__name__:
-                return kind._restored(fitted, state, device)
+                return kind._restored(attributes, state, device)
         raise ValueError(f"it holds a {state['kind']}")
