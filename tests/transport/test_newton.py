@@ -176,7 +176,7 @@ def test_costs_at_the_lower_end_of_single_precision_need_double(gamma: float) ->
     unit = metric.max_cost()  # whose reciprocal single precision does not hold
     h, y = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.375, 0.625]])
     given = {"epsilon": 0.25 * unit, "gamma": gamma * unit}
-    with pytest.raises(ValueError, match="epsilon must be a number .* can divide"):
+    with pytest.raises(ValueError, match=r"epsilon must be a number .* can divide"):
         wl.solve(h, y, metric, **given)
     tiny = wl.solve(h.double(), y.double(), metric, **given)
     usual = wl.solve(h, y, Discrete(2), epsilon=0.25, gamma=gamma)
