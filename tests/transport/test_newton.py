@@ -171,11 +171,14 @@ def test_one_label_of_two_masses_is_soon_solved(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("gamma", [INF, 1.0])
-def test_costs_at_the_lower_end_of_single_precision_are_solved_in_double(gamma: float) -> None:
+def test_costs_at_the_lower_end_of_single_precision_need_double(gamma: float) -> None:
     metric = Discrete(2, power=13, scale=1000)
     unit = metric.max_cost()  # whose reciprocal single precision does not hold
     h, y = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.375, 0.625]])
-    tiny = wl.solve(h, y, metric, epsilon=0.25 * unit, gamma=gamma * unit)
+    given = {"epsilon": 0.25 * unit, "gamma": gamma * unit}
+    with pytest.raises(ValueError, match=r"epsilon must be a number .* can divide"):
+        wl.solve(h, y, metric, **given)
+    tiny = wl.solve(h.double(), y.double(), metric, **given)
     usual = wl.solve(h, y, Discrete(2), epsilon=0.25, gamma=gamma)
     torch.testing.assert_close(tiny.value.double() / unit, usual.value.double(), rtol=1e-3, atol=0)
 

@@ -337,11 +337,15 @@ def _spread(
     value, gradient = np.empty(len(x), x.dtype), np.empty(x.shape, x.dtype)
     status = np.empty(len(x), np.uint8)
     written = value, gradient, status
-    statuses: list[int] = []
+    if pieces == 1:  # a small batch: Python takes longer than the kernel
+        worst = rows(0, len(x), *given, scratch(), *written)
+    else:
+        statuses: list[int] = []
 
-    def work(first: int, last: int, own: Any) -> None:
-        statuses.append(rows(first, last, *given, own, *written))
+        def work(first: int, last: int, own: Any) -> None:
+            statuses.append(rows(first, last, *given, own, *written))
 
-    spread(work, len(x), scratch, pieces)
+        spread(work, len(x), scratch, pieces)
+        worst = max(statuses)
     found = [torch.from_numpy(array) for array in written]
-    return FusedResult(found[0], found[1], found[2], max(statuses))
+    return FusedResult(found[0], found[1], found[2], worst)
