@@ -70,6 +70,7 @@ sphinx_gallery_conf = {
             "plot_tree.py",
             "plot_word_tags.py",
             "plot_displaced_blob.py",
+            "plot_segmentation.py",
             "plot_counts.py",
             "plot_noisy_labels.py",
             "plot_learning_the_cost.py",
