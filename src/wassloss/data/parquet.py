@@ -100,7 +100,7 @@ def check_alike(
     same = ("feature_names", "target_column", "weighted", "label_names", "label_count")
     differing = [what for what in same if getattr(layout, what) != getattr(other, what)]
     if set(layout.feature_columns) != set(other.feature_columns):
-        differing.append("feature_columns")
+        differing.insert(0, "feature_columns")
     if differing:
         raise ValueError(
             f"{os.fspath(path)} must have the {differing[0].replace('_', ' ')} of "

@@ -110,7 +110,7 @@ class Settings(TrainingPlan):
             classes=labels.classes[np.argsort(labels.places)].tolist(),
             hidden_layer_sizes=self.hidden_layer_sizes,
             solver="sgd" if self.optimizer == "sgd" else "adam",
-            learning_rate=self.learning_rate,
+            learning_rate=self.base_learning_rate,
             batch_size=self.batch_size,
             alpha=self.weight_decay * examples,
             random_state=self.seed,
