@@ -76,6 +76,8 @@ figure, axes = plt.subplots(1, 5, figsize=(10, 2.4), layout="constrained")
 found = {name: maps[0][0] for name, maps in answers.items()}
 shown = {"scan": x_test[0, 0], "truth": y_test[0], **found}
 for axis, (title, picture) in zip(axes, shown.items(), strict=True):
-    axis.imshow(picture, **({"cmap": "gray"} if title == "scan" else {"vmin": 0, "vmax": 3}))
+    axis.imshow(
+        picture.numpy(), **({"cmap": "gray"} if title == "scan" else {"vmin": 0, "vmax": 3})
+    )
     axis.set(title=title, xticks=[], yticks=[])
 plt.show()
