@@ -16,7 +16,7 @@ endif
 
 .PHONY: help
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY)  ## classify definitions with and without a Wasserstein loss and compare the mistakes
@@ -62,6 +62,7 @@ fuzz: $(READY)  ## random calls, checked against a reference: CALLS, MINUTES, SE
 
 .PHONY: slow
 slow: $(READY)  ## run the tests that take minutes
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[slow]'
 	$(BIN)/python -m pytest -m slow
 
 # Needs no .venv: what counts is what a user gets. The oldest supported of everything, by hand, for it fetches gigabytes:
@@ -77,6 +78,11 @@ smoke:  ## build the wheel, install it into an empty environment, and use it the
 	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py core
 	$(SMOKE)/bin/python -m pip install -qq -c $(SMOKE_CONSTRAINTS) "$$(echo $(SMOKE)/wheel/*.whl)[cli]"
 	$(SMOKE)/bin/python -I -W error tests/packaging/smoke.py cli
+
+# Tools go into an environment of their own; tests of the sdist run with what is in .venv.
+.PHONY: release-check
+release-check: $(READY)  ## build wheel and sdist; check contents, metadata, licences, links and workflows
+	$(BIN)/python scripts/release_check.py
 
 .PHONY: check
 check: $(READY)  ## formatting, lint, types, security

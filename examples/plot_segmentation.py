@@ -26,8 +26,7 @@ rows, columns = np.mgrid[:SIDE, :SIDE]
 
 def scans(count, seed):
     """Images `(count, 1, side, side)` and the class of each pixel."""
-    rng = np.random.default_rng(seed)
-    maps = np.zeros((count, SIDE, SIDE), dtype=int)
+    rng, maps = np.random.default_rng(seed), np.zeros((count, SIDE, SIDE), dtype=int)
     for each in maps:
         slope, height = rng.normal(0, 0.5), rng.integers(SIDE)
         each[np.abs(rows - height - slope * (columns - SIDE / 2)) < 1] = 1
@@ -46,8 +45,7 @@ losses = {
     "W + KL": wl.WassersteinLoss(metric),
     "with Dice": lambda logits, y: cross_entropy(logits, y) + dice(logits, y),
 }
-x_test, y_test = scans(80, seed=100)
-answers = {name: [] for name in losses}
+(x_test, y_test), answers = scans(80, seed=100), {name: [] for name in losses}
 for seed in range(SEEDS):
     x, y = scans(12, seed)
     for name, loss_fn in losses.items():
@@ -76,6 +74,6 @@ figure, axes = plt.subplots(1, 5, figsize=(10, 2.4), layout="constrained")
 found = {name: maps[0][0] for name, maps in answers.items()}
 shown = {"scan": x_test[0, 0], "truth": y_test[0], **found}
 for axis, (title, picture) in zip(axes, shown.items(), strict=True):
-    axis.imshow(picture, **({"cmap": "gray"} if title == "scan" else {"vmin": 0, "vmax": 3}))
+    axis.imshow(picture.numpy(), vmax=None if title == "scan" else 3)
     axis.set(title=title, xticks=[], yticks=[])
 plt.show()

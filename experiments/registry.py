@@ -14,6 +14,7 @@ from experiments.figures import (
     networks,
     numbers,
     ordinal,
+    published,
     relaxed,
     relaxed_tags,
     tags,
@@ -39,6 +40,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         networks,
         numbers,
         boosting,
+        published,
     )
 }
 

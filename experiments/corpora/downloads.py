@@ -33,6 +33,7 @@ DOWNLOADS = {
 BY_HAND = {
     "delicious": ("delicious-train.arff, delicious-test.arff (or .gz), delicious.xml", "Mulan"),
     "flickr8k": ("flickr8k_efflite0_tags.npz", "whoever computed features of Flickr8k's photos"),
+    "orca": ("tae/matlab/train_tae.0 to test_tae.29", "exampledata/30-holdout of ayrna/orca"),
     "wordnet": ("index.noun, data.noun, cntlist.rev, noun.exc (or .gz)", "WordNet 3.0"),
     "glove": (
         "glove_100d.npy, words.txt",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wassloss.training import TrainingPlan, train
     from wassloss.transport import ConvergenceWarning, Solution
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ConvergenceWarning",

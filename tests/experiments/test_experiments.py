@@ -26,6 +26,7 @@ pytest.importorskip("matplotlib")
 NEEDED = {
     "boosting": ("ordinal",),
     "mnist": ("mnist",),
+    "published": ("ldl",),
     "hierarchy": ("flickr8k", "wordnet"),
     "relaxed-tags": ("flickr8k", "glove"),
 }

@@ -13,6 +13,7 @@ from experiments.figures import (
     mnist,
     numbers,
     ordinal,
+    published,
     relaxed,
     relaxed_tags,
     tags,
@@ -60,6 +61,7 @@ SETTINGS: dict[str, Any] = {
     "boosting": boosting.Settings(
         sets=("machine",), seeds=2, rates=(0.1,), leaves=(4,), rounds=(2, 4)
     ),
+    "published": published.Settings(sets=("s-jaffe",), seeds=1, folds=2, alphas=(100.0, 30.0)),
     "ordinal": ordinal.Settings(budget=FEW, iterations=10, seeds=2, folds=3),
     "hierarchy": hierarchy.Settings(
         families=("kl", "decoded", "plan"), budget=FEW, iterations=10, seeds=2, least=100,
