@@ -76,7 +76,7 @@ def train(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="A file (.npz, .parquet, .csv, .svm), a folder of Parquet files, or clipart, "
+            help="A file (.npz, .parquet, .csv), a folder of Parquet files, or clipart, "
             "which is built in."
         ),
     ] = None,
