@@ -18,6 +18,7 @@ from experiments.figures import (
     relaxed_tags,
     tags,
     tradeoff,
+    words,
 )
 from experiments.lab.experiment import Experiment
 
@@ -38,6 +39,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         relaxed_tags,
         networks,
         numbers,
+        words,
         boosting,
     )
 }

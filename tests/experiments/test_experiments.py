@@ -28,6 +28,7 @@ NEEDED = {
     "mnist": ("mnist",),
     "hierarchy": ("flickr8k", "wordnet"),
     "relaxed-tags": ("flickr8k", "glove"),
+    "words": ("wordnet", "glove"),
 }
 
 
