@@ -44,6 +44,8 @@ CRITERIA = {"distance": "distance", "nll": "perplexity"}  # what is chosen by
 BY_MEAN = "distance of the nearest to the mean"  # of a decision, in place of the likeliest word
 COMMON = 100  # most frequent words; all others are the rarer ones
 
+# From hidden states `(tokens, width)`, the head's weight and the true words to a scalar.
+HeadLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 # A number for each predicted word, `(tokens,)`; after several runs, `(runs, tokens)`.
 TokenScores = Mapping[str, NDArray[np.float64]]
 
@@ -165,16 +167,15 @@ def _chosen(tried: Mapping[str, Sequence[Any]], criterion: str) -> dict[str, Tri
 def _scores_of(trial: Trial, data: Glosses, settings: Settings, part: slice, seed: int) -> Any:
     """Train a model and score it on a part."""
     ids = torch.from_numpy(data.ids)
-    model = _trained(trial, data, ids[: -2 * settings.held_out], settings.size, seed)
+    size = replace(settings.size, rate=trial.rate)
+    model = _trained(_head_loss(trial, data), data, ids[: -2 * settings.held_out], size, seed)
     validation = ids[-2 * settings.held_out : -settings.held_out]
     temperature = _best_temperature(model, data, validation[:400])
     return _token_scores(model, data, ids[part], temperature)
 
 
-def _trained(trial: Trial, data: Glosses, ids: Tensor, size: Size, seed: int) -> Decoders:
-    size = replace(size, rate=trial.rate)
+def _trained(loss: HeadLoss, data: Glosses, ids: Tensor, size: Size, seed: int) -> Decoders:
     model = Decoders([seed], data.tokens, ids.shape[1], size)
-    loss = _head_loss(trial, data)
 
     def of_hidden(hidden: Tensor, following: Tensor) -> Tensor:
         predicted = following < data.metric.size
@@ -189,8 +190,7 @@ def _head(model: Decoders, data: Glosses) -> Tensor:
     return model.head[0, :, : data.metric.size].T
 
 
-def _head_loss(trial: Trial, data: Glosses) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """From hidden states `(tokens, width)`, the head's weight and the true words to a scalar."""
+def _head_loss(trial: Trial, data: Glosses) -> HeadLoss:
     if trial.family == UNTOUCHED:
         return wl.LinearWassersteinLoss(data.metric)
     if trial.family == W:
@@ -298,13 +298,16 @@ def _differences(scores: Mapping[str, TokenScores], texts: NDArray[np.int64]) ->
 def _seconds(data: Glosses, settings: Settings, steps: int = 20, rounds: int = 5) -> dict[str, Any]:
     """Processor time of a training step, the least of some rounds; losses take turns."""
     ids, size = torch.from_numpy(data.ids), replace(settings.size, steps=steps)
-    found: dict[str, list[float]] = {}
+    losses = {
+        family: _head_loss(Trial(family, size.rate, *STRENGTHS.get(family, ())[:1]), data)
+        for family in (CE, *STRENGTHS, UNTOUCHED)
+    }
+    found: dict[str, list[float]] = {family: [] for family in losses}
     for _ in range(rounds):
-        for family in (CE, *STRENGTHS, UNTOUCHED):
-            trial = Trial(family, size.rate, *STRENGTHS.get(family, ())[:1])
+        for family, loss in losses.items():
             began = time.process_time()
-            _trained(trial, data, ids, size, seed=0)
-            found.setdefault(family, []).append((time.process_time() - began) / steps)
+            _trained(loss, data, ids, size, seed=0)
+            found[family].append((time.process_time() - began) / steps)
     return {family: round(min(each), 5) for family, each in found.items()}
 
 
