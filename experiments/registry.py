@@ -19,6 +19,7 @@ from experiments.figures import (
     relaxed_tags,
     tags,
     tradeoff,
+    words,
 )
 from experiments.lab.experiment import Experiment
 
@@ -39,6 +40,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         relaxed_tags,
         networks,
         numbers,
+        words,
         boosting,
         published,
     )

@@ -35,7 +35,7 @@ def make(out: Path, folder: Path | None = None, *, least: int = 60, most: int = 
             (
                 str(place[roots[synset]]),
                 ", ".join(notion.words).replace("_", " "),
-                _definition(notion.gloss),
+                definition(notion.gloss),
             )
         )
         for synset, notion in taxonomy.items()
@@ -73,7 +73,7 @@ def named(paths: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     ]
 
 
-def _definition(gloss: str) -> str:
+def definition(gloss: str) -> str:
     """A gloss without the examples, which follow it in quotation marks."""
     return gloss.split('; "')[0].strip().lower()
 

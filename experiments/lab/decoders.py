@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-# From logits `(models, batch, answer, vocabulary)` and labels to the sum of the models' losses.
+# From logits `(models, batch, answer, vocabulary)`, or from hidden states in place of them, and
+# labels to the sum of the models' losses.
 LossOfModels = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -58,6 +59,12 @@ class Decoders(nn.Module):
 
     def forward(self, ids: Tensor, last: int) -> Tensor:
         """Logits after each of the `last` tokens of `ids (models, batch, length)`."""
+        states = self.hidden(ids, last)
+        logits: Tensor = states.flatten(1, 2) @ self.head
+        return logits.reshape(*states.shape[:3], -1)
+
+    def hidden(self, ids: Tensor, last: int) -> Tensor:
+        """What the head makes these logits of, `(models, batch, last, width)`."""
         models, batch, length = ids.shape
         model = torch.arange(models, device=ids.device)[:, None]
         x = self.words[model, ids.flatten(1)]  # (models, batch · length, width)
@@ -71,9 +78,7 @@ class Decoders(nn.Module):
             seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + seen.transpose(1, 2).reshape(x.shape) @ self.join[layer]
             x = x + functional.gelu(_normed(x) @ self.widen[layer]) @ self.shrink[layer]
-        x = x.reshape(models, batch, length, -1)[:, :, -last:].flatten(1, 2)
-        logits: Tensor = _normed(x) @ self.head
-        return logits.reshape(models, batch, last, -1)
+        return _normed(x.reshape(models, batch, length, -1)[:, :, -last:])
 
 
 def _normed(x: Tensor) -> Tensor:
@@ -81,9 +86,19 @@ def _normed(x: Tensor) -> Tensor:
 
 
 def train_decoders(
-    models: Decoders, ids: Tensor, answer: int, loss: LossOfModels, seeds: Sequence[int]
+    models: Decoders,
+    ids: Tensor,
+    answer: int,
+    loss: LossOfModels,
+    seeds: Sequence[int],
+    *,
+    from_hidden: bool = False,
 ) -> None:
-    """Train on texts `(texts, length)` to say the last `answer` tokens; each in its own order."""
+    """Train on texts `(texts, length)` to say the last `answer` tokens; each in its own order.
+
+    With `from_hidden` the loss takes hidden states and applies the head itself.
+    """
+    predict = models.hidden if from_hidden else models
     size, device = models.size, ids.device
     optimizer = torch.optim.AdamW(models.parameters(), size.rate, fused=device.type == "cuda")
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -97,9 +112,9 @@ def train_decoders(
             order = torch.stack(drawn, 1).to(device, non_blocking=True)  # (chunk, models, batch)
         batch = ids[order[step % chunk]]
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            logits = models(batch[..., :-1], answer)
+            predicted = predict(batch[..., :-1], answer)
         optimizer.zero_grad()
-        loss(logits, batch[..., -answer:]).backward()
+        loss(predicted, batch[..., -answer:]).backward()
         optimizer.step()
         schedule.step()
 

@@ -29,6 +29,7 @@ NEEDED = {
     "published": ("ldl",),
     "hierarchy": ("flickr8k", "wordnet"),
     "relaxed-tags": ("flickr8k", "glove"),
+    "words": ("wordnet", "glove"),
 }
 
 

@@ -18,6 +18,7 @@ from experiments.figures import (
     relaxed_tags,
     tags,
     tradeoff,
+    words,
 )
 from experiments.lab.decoders import Size
 from experiments.lab.families import Budget
@@ -57,6 +58,10 @@ SETTINGS: dict[str, Any] = {
     "numbers": numbers.Settings(
         tasks=(("product", 3),), size=Size(width=16, layers=1, heads=2, batch=8, steps=4),
         tuning_steps=2, examples=50, held_out=20, seeds=2,
+    ),
+    "words": words.Settings(
+        words=300, length=6, size=Size(width=16, layers=1, heads=2, batch=8, steps=4),
+        tuning_steps=2, held_out=20, rates=(0.01,), only_rates=(0.01,), seeds=2,
     ),
     "boosting": boosting.Settings(
         sets=("machine",), seeds=2, rates=(0.1,), leaves=(4,), rounds=(2, 4)

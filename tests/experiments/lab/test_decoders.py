@@ -39,3 +39,15 @@ def test_no_token_sees_the_next() -> None:
     changed = ids.clone()
     changed[..., 3] = 5
     torch.testing.assert_close(models(changed, 4)[:, :, :3], before[:, :, :3])
+
+
+def test_a_loss_from_hidden_states_trains_the_same() -> None:
+    plain, own_head = Decoders([3], 6, 4, SMALL), Decoders([3], 6, 4, SMALL)
+    train_decoders(plain, TEXTS, 2, _loss, [3])
+
+    def of_hidden(hidden: Tensor, labels: Tensor) -> Tensor:
+        return _loss(hidden @ own_head.head[:, None], labels)
+
+    train_decoders(own_head, TEXTS, 2, of_hidden, [3], from_hidden=True)
+    for name, weights in plain.named_parameters():
+        torch.testing.assert_close(own_head.get_parameter(name), weights, rtol=1e-3, atol=1e-3)
