@@ -252,3 +252,13 @@ def real_array(name: str, value: object) -> NDArray[Any]:
             f"{name} must hold real numbers, got {type(value).__name__} of dtype {array.dtype}"
         )
     return array
+
+
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Single precision at least: half precision has too few digits for sums and for `M/ε`."""
+    return dtype if dtype == torch.float64 else torch.float32
+
+
+def at_least_single(x: Tensor) -> Tensor:
+    """The same numbers in `wide_dtype`."""
+    return x.to(wide_dtype(x.dtype))

@@ -1,4 +1,4 @@
-"""Numbers in wider and in narrower dtypes; errors name the first that does not fit."""
+"""Numbers in a narrower dtype; errors name the first that does not fit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-
-
-def wide_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Single precision at least: half precision has too few digits for sums and for `M/ε`."""
-    return dtype if dtype == torch.float64 else torch.float32
-
-
-def at_least_single(x: Tensor) -> Tensor:
-    """The same numbers in `wide_dtype`."""
-    return x.to(wide_dtype(x.dtype))
 
 
 def narrowed(

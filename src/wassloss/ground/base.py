@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 import torch
 from torch import Tensor
 
-from wassloss._checks import check_count, check_strength
+from wassloss._checks import at_least_single, check_count, check_strength
 from wassloss._files import write_npz
-from wassloss._precision import at_least_single
 from wassloss.ground import storage
 from wassloss.ground._cost import (
     CostsByTile,

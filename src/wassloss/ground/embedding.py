@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._precision import at_least_single
+from wassloss._checks import at_least_single
 from wassloss.ground._cost import CostsByTile, MetricKeywords, blocks, fill_by_labels
 from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground.base import GroundMetric

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from wassloss._checks import check_choice, check_count
-from wassloss._precision import at_least_single
+from wassloss._checks import at_least_single, check_choice, check_count
 from wassloss.ground._cost import MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, float_tensor, int_array
 from wassloss.ground.base import GroundMetric

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._precision import at_least_single
+from wassloss._checks import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
 from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices
 from wassloss.ground.base import GroundMetric

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._precision import at_least_single
+from wassloss._checks import at_least_single
 from wassloss.ground import GroundMetric
 from wassloss.kernels.status import IGNORED
 from wassloss.losses import inputs

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._precision import wide_dtype
+from wassloss._checks import wide_dtype
 from wassloss.ground import GroundMetric
 from wassloss.kernels import launch
 from wassloss.losses.autograd import first_order_only

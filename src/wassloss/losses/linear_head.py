@@ -11,8 +11,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_count, check_device, check_number
-from wassloss._precision import wide_dtype
+from wassloss._checks import check_count, check_device, check_number, wide_dtype
 from wassloss.ground import GroundMetric
 from wassloss.losses.functional import PerExample
 from wassloss.losses.head_chunks import Head, LinearHead, numbered

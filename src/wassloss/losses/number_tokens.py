@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._precision import at_least_single, wide_dtype
+from wassloss._checks import at_least_single, wide_dtype
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.losses.autograd import check_reverse_mode
 from wassloss.losses.functional import PerExample

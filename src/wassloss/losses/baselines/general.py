@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from wassloss._checks import check_strength
-from wassloss._precision import at_least_single
+from wassloss._checks import at_least_single, check_strength
 from wassloss.losses.baselines.per_example import (
     AnyMetric,
     PerExampleLoss,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from wassloss._precision import at_least_single
+from wassloss._checks import at_least_single
 from wassloss.losses.baselines.per_example import PerExampleLoss, dense_shares
 from wassloss.targets import Target
 

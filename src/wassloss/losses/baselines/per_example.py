@@ -8,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice, check_count
-from wassloss._precision import at_least_single
+from wassloss._checks import at_least_single, check_choice, check_count
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.functional import PerExample
