@@ -20,10 +20,14 @@ def test_there_are_enough_to_look_at() -> None:
     assert len(EXAMPLES) >= 8
 
 
+# `make docs` runs them all. Here those that take long are behind the marker.
+LONG = {"plot_noisy_labels", "plot_segmentation", "plot_word_tags", "plot_ordered_labels"}
+
+
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(path, marks=[pytest.mark.slow] if path.stem == "plot_noisy_labels" else [])
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [])
         for path in EXAMPLES
     ],
     ids=lambda path: path.stem,

@@ -59,7 +59,6 @@ def glosses(
         find("glove", "glove_100d.npy"),
         words=frequent,
         names=find("glove", "words.txt"),
-        duplicates="first",
     )
     missing = vectors.missing(frequent)
     known = [word for word in frequent if word not in set(missing)]

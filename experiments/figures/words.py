@@ -222,7 +222,7 @@ def _token_scores(
                 "accuracy": accuracy(logits, truth, reduction="none"),
                 "distance": distance_at_k(*given, k=1, reduction="none"),
                 "distance of 5": distance_at_k(*given, k=5, reduction="none"),
-                BY_MEAN: data.metric.distance_between(nearest, truth),
+                BY_MEAN: data.metric.cost_between(nearest, truth),
             }
         )
     return {name: torch.cat([each[name] for each in found]) for name in found[0]}

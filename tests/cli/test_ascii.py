@@ -48,7 +48,7 @@ def ascii_only(*words: object) -> Result:
         "metric show {0}/metric.npz --near blé",
         "metric show clipart",
         "data show {0}/data.npz",
-        "demo --quick --seeds 2 --out {0}/demo",
+        pytest.param("demo --quick --seeds 2 --out {0}/demo", marks=pytest.mark.slow),
         "--help",
         "train --help",
         "metric show --help",
