@@ -76,9 +76,8 @@ class Settings:
     images: tuple[str, ...] = ("tiny-imagenet-50",)
     untouched: tuple[str, ...] = (
         *("tiny-imagenet-450", "definitions-40000", "definitions-transformer"),
-        *("definitions-10000-paths", "definitions-40000-paths"),
         *("digits-linear", "grades-linear", "clipart-linear"),
-        *("flickr8k", "flickr8k-linear", "delicious", "delicious-linear"),
+        *("flickr8k", "flickr8k-linear", "delicious"),
     )
     carried: tuple[str, ...] = tuple(LONG)
     trials: int = 8

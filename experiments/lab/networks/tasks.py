@@ -326,9 +326,7 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "definitions-3000": partial(definitions, examples=3000, epochs=20),
     "definitions-3000-paths": partial(definitions, examples=3000, epochs=20, heights=False),
     "definitions-10000": partial(definitions, examples=10_000, epochs=10),
-    "definitions-10000-paths": partial(definitions, examples=10_000, epochs=10, heights=False),
     "definitions-40000": partial(definitions, examples=40_000, epochs=5),
-    "definitions-40000-paths": partial(definitions, examples=40_000, epochs=5, heights=False),
     "definitions-transformer": partial(definitions, examples=10_000, epochs=10, attention=True),
     **{
         name: partial(ordered, name=name)
@@ -350,7 +348,6 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "flickr8k": partial(tags, name="flickr8k"),
     "flickr8k-linear": partial(tags, name="flickr8k", hidden=()),
     "delicious": partial(tags, name="delicious"),
-    "delicious-linear": partial(tags, name="delicious", hidden=()),
 }
 
 
