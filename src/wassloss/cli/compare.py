@@ -125,6 +125,6 @@ def _saved(found: Comparison) -> str:
     if best is kept:
         return f"{said} (the least distance while tuning)"
     return (
-        f"{said} (the least distance of a classifier while tuning; {best.loss}, had less, "
+        f"{said} (the least distance of a classifier while tuning; {best.loss} had less, "
         f"{best.validation:.3g} rather than {kept.validation:.3g}, and is not saved)"
     )
