@@ -373,6 +373,7 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
 # --- processes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_goes_on(data: Path, metric: Path, tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     # KL, for Numba's code rounds differently in the process that compiled it than from its cache.
@@ -417,6 +418,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(data: Path, metric: Path, tmp_path: Pa
     assert same_weights(run, whole)
 
 
+@pytest.mark.slow
 def test_errors_have_no_traceback_unless_asked(tmp_path: Path) -> None:
     plain = process("evaluate", tmp_path / "none")
     asked = process("evaluate", tmp_path / "none", "--debug")

@@ -91,7 +91,7 @@ def test_while_it_compares(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "evaluate {0}/run",
+        pytest.param("evaluate {0}/run", marks=pytest.mark.slow),
         "report {0}/run --out {0}/report.html",
         pytest.param("predict {0}/run {0}/data.npz", marks=pytest.mark.slow),
         pytest.param("metric show {0}/metric.npz", marks=pytest.mark.slow),

@@ -83,6 +83,7 @@ def test_scores_are_those_of_a_model_that_never_saw_the_rows(
         np.testing.assert_allclose(-logs, c.nll, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_score_that_is_added_to_the_table_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     @score(larger_is_better=True)
     def near(scores: Any, target: Any, metric: Any) -> Any:

@@ -40,6 +40,7 @@ def test_the_unit_of_mass_does_not_matter() -> None:
     np.testing.assert_allclose(million, 1e6 * one, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_hidden_layers_help_where_the_law_is_not_linear() -> None:
     x = np.linspace(-1, 1, 200)[:, None]
     y = np.hstack([x**2, 1 - x**2]) + 0.1

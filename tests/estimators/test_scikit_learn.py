@@ -67,6 +67,7 @@ def test_grid_search_with_a_matrix_of_targets() -> None:
     assert search.fit(X, np.eye(3)[Y]).best_score_ > 0.9
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_scores_of_one() -> None:
     estimator = wl.WassersteinClassifier(wl.ground.Ordinal(3))
     one, two = (cross_val_score(estimator, X, Y, cv=2, n_jobs=jobs) for jobs in (None, 2))

@@ -19,6 +19,7 @@ from experiments.lab.page import render_page
 from experiments.registry import EXPERIMENTS
 from experiments.run import run_experiment
 from tests.experiments.tiny import SETTINGS
+from tests.sampling import one_in
 
 pytest.importorskip("matplotlib")
 
@@ -39,7 +40,7 @@ def _missing(name: str) -> list[str]:
     return [each for each in needed if folder is None or not (Path(folder) / each).is_dir()]
 
 
-@pytest.fixture(scope="module", params=sorted(SETTINGS))
+@pytest.fixture(scope="module", params=one_in(2, sorted(SETTINGS)))
 def result(request, tmp_path_factory):
     if missing := _missing(request.param):
         pytest.skip(f"{' and '.join(missing)} is not in $WASSLOSS_DATA")

@@ -47,6 +47,7 @@ def test_every_family_is_tried_as_often() -> None:
     assert len(set(counts.values())) == 1, counts
 
 
+@pytest.mark.slow
 def test_all_losses_learn_to_count(corpus: Glosses) -> None:
     found = words.compute(SMALL)
     following = corpus.ids[-20:, 1:]

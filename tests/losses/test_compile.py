@@ -142,7 +142,11 @@ BROKEN: dict[str, Case] = {
 
 def cases(which: dict[str, Case]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
-        ("make", "kind"), [pytest.param(*case, id=name) for name, case in which.items()]
+        ("make", "kind"),
+        [
+            pytest.param(*case, id=name, marks=[pytest.mark.slow] if i % 2 else [])
+            for i, (name, case) in enumerate(which.items())
+        ],
     )
 
 

@@ -79,6 +79,7 @@ def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
                 assert snapshot(tmp_path / "run") == before
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     data_file(tmp_path)
     with running(tmp_path, tmp_path / "run") as owner:
