@@ -35,7 +35,8 @@ class WassersteinHistGradientBoostingClassifier(HistGradientBoostingClassifier):
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
             that are numbers; or None for the 0-1 metric.
         classes: the class of each label of the metric, in its order, as in
-            :class:`~wassloss.WassersteinClassifier`. Those that the data lack are never predicted.
+            :class:`~wassloss.estimators.WassersteinClassifier`. Those that the data lack are never
+            predicted.
         epsilon: entropic strength.
         kl_weight: weight of the KL term; with 0, some must be left in ``epsilon``.
         power: exponent of the cost; None for the metric's own.

@@ -111,7 +111,7 @@ class WassersteinClassifierCV(WassersteinClassifier):
 
     @property
     def partial_fit(self) -> Any:
-        """There is none: folds are made of all examples."""
+        """Not available, because folds are drawn from all examples."""
         raise AttributeError("WassersteinClassifierCV has no partial_fit")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
