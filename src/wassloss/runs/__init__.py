@@ -10,7 +10,7 @@
 ``scores.json``                   scores on examples that were held out
 ================================  ================================================================
 
-:func:`wassloss.load` returns the classifier, ready to predict.
+:func:`load`, also as ``wassloss.load``, returns the classifier, ready to predict.
 
 >>> from wassloss import runs
 >>> runs.Settings("clipart", kl_weight=0.1, steps=300).batch_size

@@ -129,7 +129,7 @@ def load_model(directory: str | os.PathLike[str]) -> nn.Module:
 
     Raises:
         CheckpointError: there is no intact checkpoint, or the model is not of `wassloss.models`.
-        ValueError: the directory was written by ``wassloss train``: see :func:`wassloss.load`.
+        ValueError: the directory was written by ``wassloss train``: see :func:`wassloss.runs.load`.
     """
     path = Path(directory)
     if (path / RUN_CONFIG).exists():
