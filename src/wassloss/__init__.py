@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         data,
         estimators,
         ground,
+        language,
         losses,
         models,
         runs,
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
         WassersteinMeasureRegressor,
         compare,
     )
+    from wassloss.language import LinearWassersteinLoss, NumberTokenLoss
     from wassloss.losses import (
-        LinearWassersteinLoss,
         NearestWassersteinLoss,
-        NumberTokenLoss,
         RelaxedWassersteinLoss,
         WassersteinLoss,
         solve,
@@ -61,6 +61,7 @@ __all__ = [
     "data",
     "estimators",
     "ground",
+    "language",
     "load",
     "losses",
     "models",
@@ -78,9 +79,9 @@ __all__ = [
 # data as long as a loss, and the command line has to be there before any of them, for Ctrl-C.
 _ROOM_OF = {
     "ConvergenceWarning": "transport",
-    "LinearWassersteinLoss": "losses",
+    "LinearWassersteinLoss": "language",
     "NearestWassersteinLoss": "losses",
-    "NumberTokenLoss": "losses",
+    "NumberTokenLoss": "language",
     "RelaxedWassersteinLoss": "losses",
     "Solution": "transport",
     "SparseTarget": "targets",

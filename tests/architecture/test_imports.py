@@ -22,6 +22,7 @@ ROOMS = (
     "targets",
     "transport",
     "losses",
+    "language",
     "boosting",
     "scores",
     "models",

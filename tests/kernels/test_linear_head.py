@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import wassloss as wl
-from tests.losses.test_linear_head import TOKENS, direct, metrics, problem, with_gradients
+from tests.language.test_linear_head import TOKENS, direct, metrics, problem, with_gradients
 from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
-from wassloss.losses import head_chunks, modules
+from wassloss.language import head_chunks
+from wassloss.losses import modules
 
 pytestmark = quiet
 

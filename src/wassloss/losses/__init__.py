@@ -2,7 +2,7 @@
 
 =========================================  =====================================================
 :class:`~wassloss.WassersteinLoss` …       modules: swap one in for `CrossEntropyLoss`
-:class:`~wassloss.LinearWassersteinLoss`   on a linear layer's inputs, without storing logits
+:mod:`wassloss.language`                   modules for the heads of language models
 :func:`~wassloss.wasserstein`, `solve`     the distance itself, and its plan
 :mod:`wassloss.losses.baselines`           other losses on the same targets, to compare with
 =========================================  =====================================================
@@ -28,18 +28,14 @@ solver              a solver of :mod:`wassloss.transport` instead of the automat
 
 from wassloss.losses import baselines
 from wassloss.losses.functional import solve, wasserstein
-from wassloss.losses.linear_head import LinearWassersteinLoss
 from wassloss.losses.modules import (
     NearestWassersteinLoss,
     RelaxedWassersteinLoss,
     WassersteinLoss,
 )
-from wassloss.losses.number_tokens import NumberTokenLoss
 
 __all__ = [
-    "LinearWassersteinLoss",
     "NearestWassersteinLoss",
-    "NumberTokenLoss",
     "RelaxedWassersteinLoss",
     "WassersteinLoss",
     "baselines",

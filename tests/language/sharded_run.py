@@ -6,7 +6,7 @@ import torch.distributed.fsdp
 import torch.distributed.tensor
 
 import wassloss as wl
-from tests.losses.test_linear_head import (
+from tests.language.test_linear_head import (
     WORDS,
     composed,
     head_chunks,

@@ -12,12 +12,12 @@ from torch import Tensor
 from wassloss import _checks
 from wassloss._checks import at_least_single, wide_dtype
 from wassloss.ground import GroundMetric, Ordinal
+from wassloss.language.vocabulary import Tokenizer, number_tokens, places, read_vocabulary
 from wassloss.losses.autograd import check_reverse_mode
 from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
 from wassloss.losses.modules import LARGEST_TABLE, REDUCTIONS, MetricModule
 from wassloss.losses.spec import check_ignore_index
-from wassloss.losses.vocabulary import Tokenizer, number_tokens, places, read_vocabulary
 from wassloss.targets import read_target
 from wassloss.transport.dispatch import largest_block
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from wassloss._checks import check_count, check_device, check_number, wide_dtype
 from wassloss.ground import GroundMetric
+from wassloss.language.head_chunks import Head, LinearHead, numbered
 from wassloss.losses.functional import PerExample
-from wassloss.losses.head_chunks import Head, LinearHead, numbered
 from wassloss.losses.inputs import check_class_ids
 from wassloss.losses.modules import EPSILON, KL_WEIGHT, TransportLoss, arguments
 from wassloss.losses.spec import LossSpec

@@ -15,7 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 import wassloss as wl
 from tests.generators import random_metric
-from wassloss.losses import head_chunks, modules
+from wassloss.language import head_chunks
+from wassloss.losses import modules
 
 TOKENS, FEATURES, WORDS = 11, 6, 37
 F32, F64 = torch.float32, torch.float64
@@ -331,7 +332,7 @@ def test_wrong_settings():
 def test_two_processes_with_a_part_of_the_weight_each():
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     run = subprocess.run(
-        [*command, "-m", "tests.losses.sharded_run"],
+        [*command, "-m", "tests.language.sharded_run"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

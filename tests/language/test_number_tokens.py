@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
-from wassloss.losses import number_tokens
+from wassloss.language import number_tokens
 
 F64 = torch.float64
 VOCABULARY = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from wassloss.losses.vocabulary import number_tokens, places
+from wassloss.language.vocabulary import number_tokens, places
 
 
 class Tokenizer:

@@ -1,0 +1,12 @@
+"""Losses for the heads of language models, on the metric of words or of numbers.
+
+========================================  ====================================================
+:class:`~wassloss.LinearWassersteinLoss`  on hidden states and weight, without storing logits
+:class:`~wassloss.NumberTokenLoss`        cross-entropy that takes number tokens for numbers
+========================================  ====================================================
+"""
+
+from wassloss.language.linear_head import LinearWassersteinLoss
+from wassloss.language.number_tokens import NumberTokenLoss
+
+__all__ = ["LinearWassersteinLoss", "NumberTokenLoss"]
