@@ -90,7 +90,8 @@ from wassloss.kernels.triton.cross_entropy import cross_entropy_kernel as kernel
 
 names = kernel.arg_names
 types = dict(logits="*bf16", ids="*i64", value="*fp32", largest="*fp32")
-types |= dict(log_rest="*fp32", gradient="*bf16", words="i32", TILE="constexpr", GRADIENT="constexpr")
+types |= dict(log_rest="*fp32", gradient="*bf16", words="i32")
+types |= dict(TILE="constexpr", GRADIENT="constexpr")
 constants = {(names.index("TILE"),): 4096, (names.index("GRADIENT"),): True}
 made = triton.compile(
     ASTSource(kernel, types, constants), target=GPUTarget("cuda", 90, 32), options=dict(num_warps=8)
