@@ -23,8 +23,8 @@ LARGEST_SUPPORT = 64
 # Up to this many target labels the code is unrolled over their pairs: up to three times faster, and
 # compiled in a second for 5 labels, 3 for 8, 6 for 12, but 18 for 16.
 MOST_UNROLLED = 12
-# Beyond, in tiles. Labels in a tile, warps, and numbers that a thread loads at once: where there are
-# few examples, and where there are many. As measured on an H200 with 1000 labels.
+# Beyond, in tiles. Labels in a tile, warps, and numbers that a thread loads at once: with few
+# examples, and with many. As measured on an H200 with 1000 labels.
 TILED = {
     16: ((128, 4, 1), (32, 1, 1)),
     32: ((128, 4, 4), (32, 1, 4)),
