@@ -44,7 +44,7 @@ def _passed(loss_fn, logits, target, tol=1e-10, rounds=40) -> DensePass:
     for _ in range(rounds):
         if not int(own.left):
             break
-        own.go_on()
+        own.go_further()
     own.end()
     return own
 

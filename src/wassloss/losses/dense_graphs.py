@@ -58,6 +58,8 @@ class DensePass:
         kernel = (table / -spec.objective.epsilon).exp().to(logits.dtype)
         self._sums = Products(None, (kernel,), plain=True)
         self._support = torch.arange(len(kernel), device=kernel.device).unsqueeze(0)
+        self._g, self._error = torch.empty_like(logits), torch.empty_like(logits[:, 0])
+        self.left = torch.empty_like(self._error, dtype=torch.long)[0]
 
     def begin(self) -> None:
         """Read logits and weights, and take the first steps."""
@@ -74,27 +76,38 @@ class DensePass:
         )
         self._conditions = Conditions.of(self._problem, self._sums)
         start = self._conditions.initial_potential(None)
-        self._steps: ScalingIterations | LogIterations
-        self._steps = ScalingIterations(self._conditions, self._sums, start)
-        self.go_on(FIRST_ITERATIONS)
+        self._plain = ScalingIterations(self._conditions, self._sums, start)
+        self._advance(self._plain, FIRST_ITERATIONS)
 
-    def go_on(self, count: int = STRIDE) -> None:
-        """More steps, and how many examples they leave above the tolerance."""
-        self._steps.step(count)
-        self.left = (self._valid & ~(self._steps.error <= self._tol)).sum()
+    def go_on(self) -> None:
+        """More steps."""
+        self._advance(self._plain, STRIDE)
 
     def lengthen(self) -> None:
-        """The same, with over-relaxed steps from now on."""
-        self._steps = LogIterations(self._conditions, self._steps.g())
-        self.go_on()
+        """The first over-relaxed steps, from where plain ones have come to."""
+        self._longer = LogIterations(self._conditions, self._g)
+        self.go_further()
+
+    def go_further(self) -> None:
+        """More over-relaxed steps."""
+        self._advance(self._longer, STRIDE)
+
+    def _advance(self, steps: ScalingIterations | LogIterations, count: int) -> None:
+        """Take steps; note the potentials, the error, and how many examples it leaves.
+
+        Always in the same place: which piece came last is not known to the one that reads it.
+        """
+        steps.step(count)
+        self._g.copy_(steps.g())
+        self._error.copy_(steps.error)
+        self.left.copy_((self._valid & ~(self._error <= self._tol)).sum())
 
     def end(self) -> None:
         """Losses, gradients and statuses, `(batch,)`, `(batch, labels)` and `(batch,)`."""
         y, kl_weight, conditions = self._y, self._spec.kl_weight, self._conditions
-        g = self._steps.g()
-        f, h = conditions.f_of(g), self._problem.log_h.exp()
+        f, h = conditions.f_of(self._g), self._problem.log_h.exp()
         mean = (h * f).sum(1, keepdim=True)
-        value = conditions.dual(f, g, h.sum(1))
+        value = conditions.dual(f, self._g, h.sum(1))
         gradient = h * (f - mean)
         if kl_weight:
             # A weight of zero must not meet an infinite log.
@@ -103,7 +116,7 @@ class DensePass:
             value = value + kl_weight * (y * (log_y - log_h)).sum(1)
             gradient += kl_weight * (h * y.sum(1, keepdim=True) - y)
         fine = self._valid & value.isfinite() & mean.squeeze(1).isfinite()
-        code = torch.where(self._steps.error <= self._tol, FINE, UNCONVERGED)
+        code = torch.where(self._error <= self._tol, FINE, UNCONVERGED)
         self.status = torch.where(fine, code, INVALID).to(torch.uint8)
         self.worst = self.status.max()
         self.value = value.where(fine, math.nan)
@@ -128,20 +141,20 @@ class DenseGraphs:
             self._logits.copy_(logits)
             self._weights.copy_(weights)
             self._replay("begin")
-            iterations, going = FIRST_ITERATIONS, "plain"
+            iterations, further = FIRST_ITERATIONS, False
             while int(own.left) and iterations < MOST_ITERATIONS:
                 if iterations < PLAIN_ITERATIONS:
                     self._replay("go_on")
                 else:
-                    self._replay("go_on_further" if going == "further" else "lengthen")
-                    going = "further"
+                    self._replay("go_further" if further else "lengthen")
+                    further = True
                 iterations += STRIDE
-            self._replay(f"end_{going}")
+            self._replay("end")
             return own.value.clone(), own.gradient.clone(), own.status.clone(), int(own.worst)
 
     def _replay(self, name: str) -> None:
         if name not in self._graphs:
-            run = getattr(self._pass, name.removesuffix("_further").removesuffix("_plain"))
+            run = getattr(self._pass, name)
             self._graphs[name] = captured(run, self._logits.device, self._pool)
         self._graphs[name]()
 
