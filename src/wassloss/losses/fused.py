@@ -105,8 +105,8 @@ def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
     plain = not _checks.is_traced() and not spec.metric.requires_grad
     if not (usual and plain and logits.shape[0] and _checks.has_memory(logits)):
         return None
-    largest = torch.finfo(logits.dtype).max
-    if any(0 < s * largest < 1 for s in (spec.objective.epsilon, *spec.objective.gamma)):
+    strengths = (spec.objective.epsilon, *spec.objective.gamma)
+    if any(s and _checks.inverse_overflows(s, logits.dtype) for s in strengths):
         return None  # no kernel divides by so little: what is composed refuses it by name
     device = logits.device.type
     if device == "cpu" and launch.HAS_NUMBA:
