@@ -67,7 +67,7 @@ def _check(rng: Generator, *, exact: bool) -> Tally:
     cost, precision = costs_of(metric), precision_of(x.dtype)
     if found["compiled"].refusal:
         most = 1e3 * max(cost.max(), epsilon, kl_weight)
-        check_refusal(found["compiled"].refusal, most > precision.most)
+        check_refusal(found["compiled"].refusal, most > precision.most, [epsilon], precision.most)
         return Tally(batch, refused=batch)
     log_h, y = torch.log_softmax(x.double(), 1).numpy(), targets.weights
     if normalize:
