@@ -51,6 +51,8 @@ def assert_as_on_the_cpu(loss_fn, x, target, **close):
         {"epsilon": 0.02, "regularizer": "product"},
         {"epsilon": 0.1, "debiased": True, "kl_weight": 0.1},
         {"epsilon": 0.05, "scaling_iterations": 10},
+        {"epsilon": 0.1, "kl_weight": 0.3, "softening": 0.2},
+        {"epsilon": 0.1, "kl_weight": 0.3, "softening": 0.2, "transport_weight": 0.0},
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

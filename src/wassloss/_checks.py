@@ -197,10 +197,15 @@ def check_fits(name: str, value: float, dtype: torch.dtype) -> None:
         )
 
 
+def inverse_overflows(value: float, dtype: torch.dtype) -> bool:
+    """Whether `1 / value` is more than a dtype can hold, as that of 0 is."""
+    return value * torch.finfo(dtype).max < 1
+
+
 def check_divisor(name: str, value: float, dtype: torch.dtype) -> None:
-    """A strength that costs are divided by: neither it nor its inverse overflows."""
+    """A strength that costs are divided by: it is 0, or neither it nor its inverse overflows."""
     check_fits(name, value, dtype)
-    if 0 < value < 1 / torch.finfo(dtype).max:
+    if value and inverse_overflows(value, dtype):
         raise ValueError(
             f"{name} must be a number that {dtype} can divide by, got {value:g}; use float64, or "
             "divide the costs by their median (scale='median')"

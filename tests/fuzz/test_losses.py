@@ -165,4 +165,6 @@ def test_relaxed_losses(data: st.DataObject) -> None:
         value, slack = float(values[b]), slack_of(known.size, log_h.dtype, largest)
         assert math.isfinite(value)
         assert found.doubtful or known.low - slack <= value <= known.high + slack
-        assert gradient[b].isfinite().all() or known.size > torch.finfo(log_h.dtype).max / 10
+        # In the log of a mass it is of the size of the value, which making mass may have raised.
+        steep = max(known.size, abs(known.high)) > torch.finfo(log_h.dtype).max / 10
+        assert gradient[b].isfinite().all() or steep

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -73,7 +74,8 @@ def compare(use, kernels, metric, logits, target, *, expect_fused=True, **keywor
     )
     device = use(kernels)
     if expect_fused:
-        assert run(kernels, metric, logits, target, **keywords) is not None
+        asked = {name: x for name, x in keywords.items() if name != "weight"}
+        assert run(kernels, metric, logits, target, **asked) is not None
     values, gradient = loss_and_gradient(loss_fn, logits, target, device)
     use(None)
     loss_fn = wl.WassersteinLoss(
@@ -436,11 +438,13 @@ def test_class_weights_and_sample_weights(use, ignored):
 
 
 @pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
-def test_inside_a_cuda_graph():
+@pytest.mark.parametrize("softening", [0.0, 0.2])
+def test_inside_a_cuda_graph(softening):
     metric, given = random_metric(LABELS).to(DEVICE), some_logits(F32).to(DEVICE)
     target = moved(few_labels(F32), DEVICE)
     ids = torch.tensor([3, -100, 7, 9], device=DEVICE)
-    loss_fn = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.1, own_units=True)
+    keywords = {"epsilon": 0.1, "kl_weight": 0.1, "softening": softening}
+    loss_fn = wl.WassersteinLoss(metric, own_units=True, **keywords)
 
     def step() -> tuple[Tensor, Tensor, Tensor]:
         logits = given.detach().requires_grad_()
@@ -594,3 +598,168 @@ def test_costs_that_are_no_distance(use, kernels, dtype, regularizer, tabulated)
     value = run(kernels, metric, logits, ids, epsilon=0.0).value
     expected = (logits.double().softmax(1) * cost.to(dtype).double()[:, ids].T).sum(1)
     torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+# KL on softened labels
+
+
+def softened_by_hand(logits: Tensor, target, cost: Tensor, softening: float) -> Tensor:
+    """`Σ s log(s/h)`, by the definition of `s`, in NumPy and double precision."""
+    log_h, costs = logits.double().log_softmax(1).numpy(), cost.double().numpy()
+    powers = np.exp((costs.min(0) - costs) / softening)  # (labels, targets)
+    columns = powers / powers.sum(0)
+    if isinstance(target, SparseTarget):
+        y = np.zeros(logits.shape)
+        for row, ids, weights in zip(y, target.indices, target.weights, strict=True):
+            row[ids[weights > 0].numpy()] = weights[weights > 0].double().numpy()
+    else:
+        y = np.eye(LABELS)[target.numpy()]
+    shares = y @ columns.T
+    return torch.from_numpy((shares * (np.log(shares) - log_h)).sum(1))
+
+
+def targets_of_all_kinds(dtype: torch.dtype) -> list:
+    dense = torch.zeros(BATCH, LABELS, dtype=dtype)
+    dense[:, 5], dense[:, 30] = 0.25, 0.75
+    return [torch.tensor([3, 0, LABELS - 1, 9]), few_labels(dtype), dense]
+
+
+@each_kernels
+@each_dtype
+@each_regularizer
+@tables
+@pytest.mark.parametrize("softening", [0.05, 0.7])
+def test_softened_labels(use, kernels, dtype, regularizer, tabulated, softening):
+    metric = table_of(random_metric(LABELS).to(dtype=dtype), tabulated)
+    for target in targets_of_all_kinds(dtype):
+        compare(
+            use, kernels, metric, some_logits(dtype), target,
+            epsilon=0.1, regularizer=regularizer, kl_weight=0.4, softening=softening,
+        )  # fmt: skip
+
+
+@each_kernels
+@each_dtype
+def test_softened_labels_by_their_definition(kernels, dtype):
+    metric, logits = random_metric(LABELS).to(dtype=dtype), some_logits(dtype)
+    for target in targets_of_all_kinds(dtype)[:2]:
+        with_kl = run(kernels, metric, logits, target, epsilon=0.1, kl_weight=2.0, softening=0.3)
+        without = run(kernels, metric, logits, target, epsilon=0.1, softening=0.3)
+        expected = 2 * softened_by_hand(logits, target, metric.cost(), 0.3)
+        close = 2e-5 if dtype == F32 else 1e-9
+        found = (with_kl.value - without.value).double()
+        torch.testing.assert_close(found, expected, rtol=close, atol=close)
+
+
+@each_kernels
+def test_softened_labels_have_the_slope_of_their_loss(use, kernels):
+    device, labels = use(kernels), 6
+    metric = random_metric(labels).to(device)
+    target = SparseTarget(torch.tensor([[0, 4], [2, 3]]), torch.tensor([[0.3, 0.7], [0.5, 0.5]]))
+    logits = torch.randn(2, labels, dtype=F64, device=device, requires_grad=True)
+    for given in (torch.tensor([1, 5]), SparseTarget(target.indices, target.weights.double())):
+        loss_fn = wl.WassersteinLoss(metric, epsilon=0.3, softening=0.2, tol=1e-11)
+        given = moved(given, device)
+        assert torch.autograd.gradcheck(lambda x: loss_fn(x, given), logits, atol=1e-6)  # noqa: B023
+
+
+@each_kernels
+@each_dtype
+def test_softened_labels_by_costs_far_from_nothing(use, kernels, dtype):
+    """What costs have in common is taken off before they are divided by a small softening."""
+    cost = 1000 + torch.randint(64, (LABELS, LABELS)) / 64
+    metric = wl.ground.Cost(cost.to(dtype))
+    for target in targets_of_all_kinds(dtype):
+        compare(
+            use, kernels, metric, some_logits(dtype), target,
+            epsilon=20.0, kl_weight=100.0, softening=0.02,
+        )  # fmt: skip
+
+
+@each_kernels
+@pytest.mark.parametrize("support", [1, 13, 20])
+def test_any_number_of_softened_labels(use, kernels, support):
+    compare(
+        use, kernels, random_metric(LABELS), some_logits(F64), few_labels(F64, support + 1),
+        epsilon=0.1, kl_weight=0.1, softening=0.2,
+    )  # fmt: skip
+
+
+@each_kernels
+def test_softened_labels_in_several_tiles(use, kernels):
+    labels = launch.LARGEST_TILE + 40
+    metric, logits = wl.ground.Ordinal(labels, scale="median"), torch.randn(2, labels, dtype=F64)
+    few = SparseTarget(torch.tensor([[0, 700], [labels - 1, 30]]), torch.full((2, 2), 0.5))
+    for target in (torch.tensor([labels - 1, 5]), SparseTarget(few.indices, few.weights.double())):
+        for softening in (0.01, 0.5):
+            compare(
+                use, kernels, metric, logits, target,
+                epsilon=0.5, kl_weight=0.3, softening=softening,
+            )  # fmt: skip
+
+
+@each_kernels
+@each_regularizer
+def test_softened_labels_beside_algorithm_one(use, kernels, regularizer):
+    compare_iterations(
+        use, kernels, random_metric(LABELS), some_logits(F64), few_labels(F64, 5), 1e-9,
+        epsilon=0.1, kl_weight=0.3, softening=0.2, regularizer=regularizer, scaling_iterations=10,
+    )  # fmt: skip
+
+
+@each_kernels
+def test_softened_labels_of_any_mass_weights_and_ignored_ones(use, kernels):
+    metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
+    target = SparseTarget(target.indices, target.weights * torch.arange(1, BATCH + 1)[:, None])
+    keywords = {"epsilon": 0.1, "kl_weight": 0.4, "softening": 0.2}
+    compare(use, kernels, metric, logits, target, normalize_target=True, **keywords)
+    ids, logits = torch.tensor([3, -100, 7, 9]), some_logits(F64)
+    logits[1, 0] = math.nan
+    compare(use, kernels, metric, logits, ids, **keywords)
+    compare(use, kernels, metric, logits, ids, weight=torch.rand(LABELS), **keywords)
+    fused = run(kernels, metric, logits, ids, **keywords)
+    assert fused.status.tolist() == [FINE, IGNORED, FINE, FINE]
+    assert fused.value[1] == 0
+    assert (fused.gradient[1] == 0).all()
+
+
+@each_kernels
+@each_dtype
+@pytest.mark.parametrize("softening", [1e-4, 1e-300])
+def test_hardly_softened_labels(use, kernels, dtype, softening):
+    metric, logits = random_metric(LABELS).to(dtype=dtype), some_logits(dtype)
+    logits[0, 20] = -math.inf  # none of whose neighbours is a target
+    for target in (torch.tensor([3, 0, LABELS - 1, 9]), few_labels(dtype)):
+        keywords = {"epsilon": 0.1, "kl_weight": 0.4}
+        compare(use, kernels, metric, logits, target, softening=softening, **keywords)
+        soft = run(kernels, metric, logits, target, softening=softening, **keywords)
+        plain = run(kernels, metric, logits, target, **keywords)
+        # The CPU gives the least mass to every label, and leaves what is impossible to others.
+        possible = slice(1 if kernels is NumbaKernels else 0, None)
+        torch.testing.assert_close(soft.value[possible], plain.value[possible])
+
+
+@each_kernels
+def test_softened_labels_that_are_impossible(use, kernels):
+    metric, logits = random_metric(LABELS), some_logits(F64)
+    logits[2, 30] = -math.inf
+    for target in targets_of_all_kinds(F64)[:2]:
+        keywords = {"epsilon": 0.1, "kl_weight": 0.4, "softening": 0.5}
+        fused = run(kernels, metric, logits, target, **keywords)
+        assert fused.status.tolist() == [FINE, FINE, INVALID, FINE]
+        device = use(kernels)
+        loss_fn = wl.WassersteinLoss(metric, reduction="none", own_units=True, **keywords)
+        values = loss_fn.to(device)(logits.to(device), moved(target, device))
+        assert values.isinf().tolist() == [False, False, True, False]  # the composed functions'
+
+
+@each_kernels
+def test_softening_without_kl_is_nothing(kernels):
+    metric, logits = random_metric(LABELS), some_logits(F64)
+    for target in targets_of_all_kinds(F64):
+        soft, plain = (
+            run(kernels, metric, logits, target, epsilon=0.1, softening=softening)
+            for softening in (0.3, 0.0)
+        )
+        for one, other in zip(soft[:2], plain[:2], strict=True):
+            assert (one == other).all()

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -14,17 +15,18 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from wassloss.kernels.triton.loss import sparse_kernel as kernel
+from wassloss.kernels.triton.loss import {kernel} as kernel
 
-names = kernel.arg_names
-shape, real = dict(N=5, S=8, TILE=128, UNROLLED=True), {real!r}
-chosen = dict(ALIGNED=1, TABLE=True, PRODUCT={product}, NORMALIZE=False, TALLY=True, FIXED={fixed})
-constants = {{**shape, **chosen}}
+names, real = kernel.arg_names, {real!r}
+constants = dict(N=5, S=8, TILE=128, UNROLLED=True, ALIGNED=1, TABLE=True, NORMALIZE=False)
+constants |= dict(TALLY=True, PRODUCT=False, FIXED=False, SOFT=False) | {chosen}
+constants = {{name: x for name, x in constants.items() if name in names}}
 types = dict.fromkeys(names, "fp64")
 types |= dict.fromkeys(["labels", "cost_row", "cost_example", "max_iterations"], "i32")
 types |= dict.fromkeys(["cost", "weights", "logits", "value", "gradient"], "*" + real)
-types |= dict(indices="*i64", status="*u8", unsolved="*i64")
+types |= dict(indices="*i64", ids="*i64", ignore_index="i32", status="*u8", unsolved="*i64")
 types |= dict.fromkeys(constants, "constexpr")
+types = {{name: types[name] for name in names}}
 source = ASTSource(kernel, types, {{(names.index(name),): x for name, x in constants.items()}})
 made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=dict(num_warps=4))
 print(len(made.asm["cubin"]))
@@ -33,12 +35,23 @@ print(len(made.asm["cubin"]))
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs triton")
 @pytest.mark.parametrize(
-    ("fixed", "product", "real"),
-    [(False, True, "fp64"), (True, False, "fp32"), (True, True, "fp64")],
-    ids=["newton", "algorithm one, plan", "algorithm one, product"],
+    ("kernel", "real", "chosen"),
+    [
+        ("sparse_kernel", "fp64", {"PRODUCT": True}),
+        ("sparse_kernel", "fp32", {"FIXED": True}),
+        ("sparse_kernel", "fp64", {"FIXED": True, "PRODUCT": True}),
+        ("sparse_kernel", "fp32", {"SOFT": True}),
+        ("class_id_kernel", "fp32", {"TILE": 1024, "SOFT": True}),
+        ("class_id_kernel", "fp64", {"TILE": 1024, "TABLE": False, "SOFT": True}),
+        ("class_id_kernel", "fp32", {"TILE": 1024}),
+    ],
+    ids=[
+        *("newton", "algorithm one, plan", "algorithm one, product", "few softened labels"),
+        *("softened class ids", "softened class ids, double", "class ids"),
+    ],
 )
-def test_losses_of_few_labels_compile(fixed: bool, product: bool, real: str, tmp_path) -> None:
-    script = COMPILE.format(fixed=fixed, product=product, real=real)
+def test_losses_compile(kernel: str, real: str, chosen: dict[str, Any], tmp_path) -> None:
+    script = COMPILE.format(kernel=kernel, real=real, chosen=chosen)
     environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -5,6 +5,9 @@ import math
 import pytest
 import torch
 
+import wassloss as wl
+from wassloss import _checks
+from wassloss.kernels import launch
 from wassloss.transport import precision
 
 F32, F64 = torch.float32, torch.float64
@@ -31,3 +34,37 @@ def test_the_smallest_mass_is_a_normal_number_that_no_sum_feels(dtype: torch.dty
     assert smallest > torch.finfo(dtype).tiny
     assert 1 + smallest == 1
     assert smallest.log().item() == pytest.approx(precision.lowest_log_mass(dtype))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_the_inverse_overflows_where_the_dtype_says_so(dtype: torch.dtype) -> None:
+    edge = 1 / torch.finfo(dtype).max
+    for value in (0.0, edge / 4, 0.9 * edge, 1.2 * edge, 1.0, math.inf):
+        inverse = 1 / torch.tensor(value, dtype=F64).to(dtype)
+        # Of a number that is denormal, or that the dtype rounds to 0.
+        assert _checks.inverse_overflows(value, dtype) == bool(inverse.isinf())
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "torch"])
+@pytest.mark.parametrize("regularizer", ["plan", "product"])
+def test_the_potential_of_no_mass_may_be_beyond_single_precision(
+    regularizer: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "HAS_NUMBA", compiled and launch.HAS_NUMBA)
+    unit, h = 1e31, torch.tensor([[0.0, 0.4, 0.7, 0.0], [1.0, 0.0, 0.0, 2.0]])
+    y = torch.tensor([[3.0, 0.0, 2.5, 0.0], [0.1, 0.3, 0.2, 0.0]])
+
+    def solved(dtype: torch.dtype, unit: float) -> wl.transport.Solution:
+        metric = wl.ground.Ordinal([0.0, unit, 2 * unit, 5 * unit])
+        keywords = {"epsilon": 2 * unit, "gamma": (0.5 * unit, 3 * unit)}
+        return wl.solve(h.to(dtype), y.to(dtype), metric, regularizer=regularizer, **keywords)
+
+    found, expected = solved(F32, unit), solved(F64, 1.0)
+    assert found.converged.all()
+    torch.testing.assert_close((found.value / unit).double(), expected.value, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found.plan().double(), expected.plan(), rtol=1e-4, atol=1e-5)
+    for side in (0, 1):
+        slope = (found.gradient(side) / unit).double()
+        assert slope.isfinite().all()
+        some = (h, y)[side] > 0
+        torch.testing.assert_close(slope[some], expected.gradient(side)[some], rtol=1e-4, atol=1e-4)

@@ -186,8 +186,7 @@ def loss_of_logits(
     if fused is not None:
         found = _from_fused(fused, rows, read, shape)
         if found is not None:
-            apart = spec.softening and rows.is_cuda  # Triton's kernels leave it out
-            return _with_softened_kl(found, rows, read, spec) if apart else found
+            return found
     rows, sparse, counts = _checked("logits", rows, read, spec)
     if spec.normalize_target:
         sparse = sparse.normalized()
@@ -201,26 +200,13 @@ def loss_of_logits(
     if spec.transport_weight:
         value = transport_cost(log_h, sparse, spec, unsolved=unsolved)
         value = value if spec.transport_weight == 1 else spec.transport_weight * value
-    if spec.softening:
-        value = value + spec.kl_weight * divergence(_softened(sparse, spec), log_h)
+    if spec.kl_weight and spec.softening:
+        nearest = spec.objective.free_target
+        labels = softened(sparse, spec.metric, spec.softening, nearest)
+        value = value + spec.kl_weight * divergence(labels, log_h)
     elif spec.kl_weight:
         value = value + spec.kl_weight * divergence_at(sparse, log_h)
     return PerExample(_ignoring(value, counts), shape, counts, target=sparse)
-
-
-def _with_softened_kl(
-    found: PerExample, rows: Tensor, target: ReadTarget, spec: LossSpec
-) -> PerExample:
-    """Add KL on softened labels to what a compiled pass found without it."""
-    rows, read, counts = _checked("logits", rows, target, spec)
-    read = read.normalized() if spec.normalize_target else read
-    kl = _ignoring(divergence(_softened(read, spec), rows.log_softmax(1)), counts)
-    values = found._replace(shape=found.values.shape).differentiable() + spec.kl_weight * kl
-    return found._replace(values=values, slope=None)
-
-
-def _softened(target: SparseTarget, spec: LossSpec) -> Tensor:
-    return softened(target, spec.metric, spec.softening, nearest=spec.objective.free_target)
 
 
 def _from_fused(

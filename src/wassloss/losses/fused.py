@@ -109,8 +109,8 @@ def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
     plain = not _checks.is_traced() and not spec.metric.requires_grad
     if not (usual and plain and logits.shape[0] and _checks.has_memory(logits)):
         return None
-    largest = torch.finfo(logits.dtype).max
-    if any(0 < s * largest < 1 for s in (spec.objective.epsilon, *spec.objective.gamma)):
+    strengths = (spec.objective.epsilon, *spec.objective.gamma)
+    if any(s and _checks.inverse_overflows(s, logits.dtype) for s in strengths):
         return None  # no kernel divides by so little: what is composed refuses it by name
     device = logits.device.type
     if device == "cpu" and launch.HAS_NUMBA:
@@ -216,7 +216,7 @@ class NumbaKernels(_Kernels):
         given = (
             *(x, batch.indices.numpy(), cost.contiguous().numpy(), tabulated),
             *(spec.transport_weight, spec.entropy_of_one_label),
-            *(spec.kl_weight, spec.softening, lowest_log_mass(dtype), spec.ignore_index),
+            *(spec.kl_weight, spec.per_softening, lowest_log_mass(dtype), spec.ignore_index),
         )
 
         def scratch() -> RowScratch:
@@ -236,12 +236,12 @@ class NumbaKernels(_Kernels):
         support, fixed = indices.shape[1], spec.options.scaling_iterations is not None
         terms = terms_of(spec.objective, dtype, batch.tol, self.budget(), staged=True, fixed=fixed)
         free, normalize = spec.objective.free_target, spec.normalize_target
-        apart = spec.softening > 0 and spec.kl_weight > 0
+        apart = spec.per_softening > 0
         costs = x, indices, weights, cost.contiguous().numpy(), tabulated
         least = lowest_log_mass(dtype), smallest_mass(dtype)
         kl_weight = 0.0 if apart else spec.kl_weight
         given = (terms, spec.transport_weight, kl_weight, *least, normalize, batch.mass_tolerance)
-        softened = (free, spec.kl_weight, spec.softening, *least, normalize)
+        softened = (free, spec.kl_weight, spec.per_softening, *least, normalize)
 
         def rows(first: int, last: int, *found: Any) -> int:
             worst: int = compiled.sparse_rows(first, last, *costs, *given, *found)
@@ -277,10 +277,12 @@ class TritonKernels(_Kernels):
             class_id_kernel[(count,)](
                 *(cost, batch.indices, x, *found[:3], tally),
                 *(labels, cost.stride(0), spec.ignore_index),
-                *(spec.entropy_of_one_label, self._kl_weight(), lowest_log_mass(x.dtype)),
+                *(spec.entropy_of_one_label, spec.kl_weight, spec.per_softening),
+                *(lowest_log_mass(x.dtype), smallest_mass(x.dtype)),
                 TILE=tile,
                 TABLE=tabulated,
                 TALLY=tally is not found.status,
+                SOFT=spec.per_softening > 0,
                 num_warps=4 if tile <= 1024 else 8,
             )
         return found
@@ -296,13 +298,14 @@ class TritonKernels(_Kernels):
             sparse_kernel[(count,)](
                 *(cost, batch.indices, batch.weights, x, *found[:3], tally),
                 *(*strides, self.budget(), spec.objective.epsilon, batch.tol),
-                *(self._kl_weight(), lowest_log_mass(x.dtype), smallest_mass(x.dtype)),
-                batch.mass_tolerance,
+                *(spec.kl_weight, spec.per_softening, lowest_log_mass(x.dtype)),
+                *(smallest_mass(x.dtype), batch.mass_tolerance),
                 TABLE=tabulated,
                 PRODUCT=spec.objective.regularizer is Regularizer.PRODUCT,
                 TALLY=tally is not found.status,
                 NORMALIZE=spec.normalize_target,
                 FIXED=spec.options.scaling_iterations is not None,
+                SOFT=spec.per_softening > 0,
                 **launch.solver_constants(cost, strides, support, count, x.dtype),
             )
         return found
@@ -317,10 +320,6 @@ class TritonKernels(_Kernels):
         if self.unsolved is not None and not _checks.can_read_values():
             self.unsolved += (status > IGNORED).sum()
         return FusedResult(value.to(logits.dtype), gradient.to(logits.dtype), status, worst)
-
-    def _kl_weight(self) -> float:
-        """KL on softened labels is added by `losses.functional`."""
-        return 0.0 if self.spec.softening else self.spec.kl_weight
 
     def _room(self, x: Tensor) -> tuple[FusedResult, Tensor]:
         """Room for the results, and the count to add to: the status stands for one not used."""

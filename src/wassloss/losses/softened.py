@@ -10,6 +10,8 @@ from torch import Tensor
 from wassloss.ground import GroundMetric
 from wassloss.targets import SparseTarget
 
+LEAST_SOFTENING = 1e-30  # less softens no more, and single precision cannot divide by much less
+
 
 def softened(target: SparseTarget, metric: GroundMetric, strength: float, nearest: bool) -> Tensor:
     """Shares of all labels, `(batch, labels)`, for targets whose weights sum to 1.
@@ -39,4 +41,4 @@ def mixed(weights: Tensor, columns: Tensor) -> Tensor:
 
 def _softmin(costs: Tensor, strength: float) -> Tensor:
     # Less the least, which changes nothing but that the quotients are not all infinite.
-    return ((costs.amin(-1, keepdim=True) - costs) / strength).softmax(-1)
+    return ((costs.amin(-1, keepdim=True) - costs) / max(strength, LEAST_SOFTENING)).softmax(-1)

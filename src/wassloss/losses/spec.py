@@ -14,6 +14,7 @@ from torch import Tensor
 from wassloss._checks import check_choice, check_flag, check_number, check_strength
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
+from wassloss.losses.softened import LEAST_SOFTENING
 from wassloss.transport import SolveOptions, Solver
 from wassloss.transport.objective import Objective, Regularizer
 
@@ -81,6 +82,13 @@ class LossSpec:
         """What the only plan to one label is charged for its entropy `Σ h log h`; see `OneHot`."""
         plan = self.objective.regularizer is Regularizer.PLAN
         return self.transport_weight * self.objective.epsilon if plan else 0.0
+
+    @property
+    def per_softening(self) -> float:
+        """What kernels multiply costs by to soften labels; 0 where KL takes them as they are."""
+        if not (self.softening and self.kl_weight):
+            return 0.0
+        return 1 / max(self.softening, LEAST_SOFTENING)
 
     @classmethod
     def checked(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss.kernels.newton_constants import NO_LOG_MASS
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.closed_forms import (
     LineArea,
@@ -109,8 +110,10 @@ def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
     # Sums are not finite where a summand is not, and need no second pass.
     if math.isfinite(value.sum() + f.sum()):
         return solution
-    row = _checks.first_row(~(value.isfinite() & f.isfinite().all(1)))
-    if row is None:  # each is finite, and only their sum was not
+    # The potential of a label without mass may be −inf, as it is in theory where plans are relaxed.
+    held = f.isfinite() | (solution.problem.log_h <= NO_LOG_MASS)
+    row = _checks.first_row(~(value.isfinite() & held.all(1)))
+    if row is None:  # or each is finite, and only their sum was not
         return solution
     masses = " and ".join(f"{float(mass[row]):.3g}" for mass in solution.problem.masses())
     raise ValueError(

@@ -9,6 +9,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from wassloss import _checks
+
 # A sum over the kernel as a matrix product: each sum has a term of at least e^{−max M/ε} next to
 # its largest factor, so below these exponents whatever underflows is less than 1e-46 of the sum
 # (1e-11 in single precision).
@@ -57,7 +59,7 @@ def rounding_error(reach: float, epsilon: float, dtype: torch.dtype) -> float:
     Potentials are rounded too, hence `reach`: see `Problem.reach`. However small they are, sums of
     masses are rounded.
     """
-    if epsilon * torch.finfo(dtype).max < 1:  # 1/ε overflows
+    if _checks.inverse_overflows(epsilon, dtype):
         return math.inf
     return torch.finfo(dtype).eps * max(0.5 * reach / epsilon, _ROUNDED_SUMS)
 

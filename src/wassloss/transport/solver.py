@@ -163,7 +163,10 @@ class IterativeSolver(Solver):
 
 
 def _left_the_range(solution: Solution) -> bool:
-    """Whether single precision failed to hold a mass on the way, `h e^{−f/γ}` with a small `γ`."""
+    """Whether single precision failed to hold a number on the way.
+
+    A mass, `h e^{−f/γ}` with a small `γ`; or a potential, which is −inf without mass.
+    """
     if solution.status is Status.CONVERGED or not _checks.can_read_values():
         return False
-    return not bool(solution.value.isfinite().all())
+    return not bool(solution.value.isfinite().all() and solution.f.isfinite().all())

@@ -217,5 +217,5 @@ def refused(outcome: Outcome, p: Problem, precision: Precision) -> Tally:
     too_much = not max(1e3 * p.cost.max(initial=0.0), *strengths) < precision.most
     if not too_much:
         too_much = 1e3 * answer(p).size.max(initial=0.0) > precision.most
-    check_refusal(outcome.refusal, too_much)
+    check_refusal(outcome.refusal, too_much, strengths, precision.most)
     return Tally(batch, refused=batch)

@@ -32,6 +32,20 @@ def working(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
+def softened(y: Array, cost: Array, strength: float, *, nearest: bool) -> Array:
+    """Weights of targets `(batch, labels)` softened by costs; as they are, at a strength of 0."""
+    if not strength:
+        return y
+    if nearest:
+        reach = np.where((y > 0)[:, None, :], cost, INF).min(2)  # (batch, labels)
+        powers = np.exp((reach.min(1, keepdims=True) - reach) / strength)
+        shares: Array = powers / powers.sum(1, keepdims=True)
+        return shares
+    powers = np.exp((cost.min(0) - cost) / strength)  # (labels, targets)
+    mixed: Array = y @ (powers / powers.sum(0)).T
+    return mixed
+
+
 def loss_and_gradient(
     loss: Callable[[Tensor], Tensor], x: Tensor, cotangent: Tensor
 ) -> tuple[Tensor, Tensor | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,9 +91,17 @@ def both_ways(call: Callable[[], Any]) -> dict[str, Outcome]:
     return found
 
 
-def check_refusal(refusal: str, justified: bool) -> None:
-    """Problems that make sense are refused only where they are too much for the dtype."""
+def check_refusal(
+    refusal: str, justified: bool, strengths: Iterable[float], dtype_most: float
+) -> None:
+    """Problems that make sense are refused only where they are too much for the dtype.
+
+    `justified` says whether numbers of it are too large. It does not justify to refuse a division:
+    that takes one of the `strengths` whose inverse is.
+    """
     if not too_much(refusal):
         raise WrongAnswerError(f"refused: {refusal}")
+    if "can divide by" in refusal:
+        justified = any(0 < strength * dtype_most < 1 for strength in strengths)
     if not justified:
         raise WrongAnswerError(f"refused although the dtype holds every number of it: {refusal}")

@@ -47,23 +47,27 @@ class RowScratch(NamedTuple):
 def exponentials(
     x: Reals, scale: float, lowest: float, top: Reals, log_h: Reals, h: Reals
 ) -> tuple[float, float]:
-    """Write `scale · x` less its maximum and `exp` of that; the maximum and sum, maybe NaN."""
+    """Write `|scale| (±x − max ±x)`, with the sign of `scale`, and `exp` of that.
+
+    Returns the maximum and the sum, maybe NaN.
+    """
     real = x.dtype.type
-    factor, low, largest, total = real(scale), real(lowest), real(-math.inf), 0.0
+    factor, sign = real(abs(scale)), real(1 if scale > 0 else -1)
+    low, largest, total = real(lowest), real(-math.inf), 0.0
     width = min(BLOCK, x.size)
     for i in range(width):
         top[i] = largest
     for first in range(0, x.size, BLOCK):
         part = x[first:]
         for i in range(min(BLOCK, x.size - first)):
-            v, t = factor * part[i], top[i]
+            v, t = sign * part[i], top[i]
             top[i] = t if t > v else v
     for i in range(width):
         largest = max(largest, top[i])
     for first in range(0, x.size, BLOCK):
         part, logs, powers, sum_ = x[first:], log_h[first:], h[first:], real(0)
         for i in range(min(BLOCK, x.size - first)):
-            v = factor * part[i] - largest  # NaN where x is NaN, +inf, or −inf throughout
+            v = factor * (sign * part[i] - largest)  # NaN where x is NaN, inf, or −inf throughout
             e = exp(low if v < low else v)
             logs[i], powers[i] = v, e
             sum_ += e
@@ -128,31 +132,25 @@ def through_softmax(h: Reals, mean: float, kl: float, gradient: Reals) -> None:
         gradient[i] = h[i] * (gradient[i] + shift)
 
 
-@compiled
-def negative_inverse(softening: float) -> float:
-    """What costs are multiplied by before their softmax; finite, as 0 · inf is NaN."""
-    return -1 / max(softening, 1e-30)
-
-
 @summing
 def softened_kl(
-    column: Reals, softening: float, lowest: float, x: Reals, log_total: float, weight: float,
+    column: Reals, per_softening: float, lowest: float, x: Reals, log_total: float, weight: float,
     scratch: RowScratch, gradient: Reals,
 ) -> float:  # fmt: skip
-    """`Σ s log(s/softmax(x))` of `s = softmax(−column/softening)`.
+    """`Σ s log(s/softmax(x))` of `s = softmax(−per_softening · column)`.
 
     Takes `weight · s` from the gradient.
     """
     log_h, h, top = scratch
-    _, total = exponentials(column, negative_inverse(softening), lowest, top, log_h, h)
+    _, total = exponentials(column, -per_softening, lowest, top, log_h, h)
     real, divergence = h.dtype.type, 0.0
-    kl = real(weight / total)
+    kl, low = real(weight / total), real(lowest)
     for first in range(0, h.size, BLOCK):
         logs, powers, logits, out = log_h[first:], h[first:], x[first:], gradient[first:]
         sum_ = real(0)
         for i in range(min(BLOCK, h.size - first)):
-            e = powers[i]
-            sum_ += e * (logs[i] - logits[i])
+            v, e = logs[i], powers[i]
+            sum_ += e * ((low if v < low else v) - logits[i])
             out[i] -= kl * e
         divergence += sum_
     return divergence / total - math.log(total) + log_total
@@ -170,7 +168,7 @@ def write_invalid_row(b: int, code: int, value: Reals, gradient: Reals, status: 
 @kept_on_disk
 def class_id_rows(
     start: int, stop: int, logits: Reals, ids: Indices, cost: Reals, tabulated: bool,
-    transport_weight: float, epsilon: float, kl_weight: float, softening: float, lowest: float,
+    transport_weight: float, epsilon: float, kl_weight: float, per_softening: float, lowest: float,
     ignore_index: int, scratch: RowScratch,
     value: Reals, gradient: Reals, status: Codes,
 ) -> int:  # fmt: skip
@@ -195,9 +193,9 @@ def class_id_rows(
         )
         through_softmax(h, charge, kl_weight, gradient[b])
         log_total = largest + math.log(total)
-        if softening > 0 and kl_weight > 0:
+        if per_softening > 0:
             charge += kl_weight * softened_kl(
-                column, softening, lowest, logits[b], log_total, kl_weight, scratch, gradient[b]
+                column, per_softening, lowest, logits[b], log_total, kl_weight, scratch, gradient[b]
             )
         elif kl_weight > 0:
             gradient[b, label] -= kl_weight
@@ -301,11 +299,12 @@ def sparse_rows(
 
 @summing
 def add_softened(
-    column: Reals, weight: float, softening: float, lowest: float, scratch: RowScratch, soft: Reals
-) -> None:
-    """Add `weight · softmax(−column/softening)` to `soft`."""
+    column: Reals, weight: float, per_softening: float, lowest: float, scratch: RowScratch,
+    soft: Reals,
+) -> None:  # fmt: skip
+    """Add `weight · softmax(−per_softening · column)` to `soft`."""
     log_h, h, top = scratch
-    _, total = exponentials(column, negative_inverse(softening), lowest, top, log_h, h)
+    _, total = exponentials(column, -per_softening, lowest, top, log_h, h)
     share = h.dtype.type(weight / total)
     for i in range(h.size):
         soft[i] += share * h[i]
@@ -336,8 +335,8 @@ def add_kl(
 @kept_on_disk
 def softened_rows(
     start: int, stop: int, logits: Reals, indices: Indices, weights: Reals, cost: Reals,
-    tabulated: bool, nearest: bool, kl_weight: float, softening: float, lowest: float, least: float,
-    normalize: bool, scratch: tuple[Scratch, RowScratch],
+    tabulated: bool, nearest: bool, kl_weight: float, per_softening: float, lowest: float,
+    least: float, normalize: bool, scratch: tuple[Scratch, RowScratch],
     value: Reals, gradient: Reals, status: Codes,
 ) -> int:  # fmt: skip
     """Add KL on softened labels to rows that `sparse_rows` found without KL.
@@ -364,9 +363,9 @@ def softened_rows(
                     for i in range(near.size):
                         near[i] = min(near[i], column[i])
                 else:
-                    add_softened(column, weights[b, j] / share, softening, lowest, row, soft)
+                    add_softened(column, weights[b, j] / share, per_softening, lowest, row, soft)
         if nearest:
-            add_softened(near, 1.0, softening, lowest, row, soft)
+            add_softened(near, 1.0, per_softening, lowest, row, soft)
         value[b] += kl_weight * add_kl(
             soft, mass / share, logits[b], lowest, least, kl_weight, row, gradient[b]
         )

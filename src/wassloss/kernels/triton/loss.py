@@ -44,13 +44,61 @@ def log_of_sum(logits, labels, TILE: tl.constexpr):
 
 
 @triton.jit
+def least_and_log_sum(cost, rows, labels, scale, S: tl.constexpr, TILE: tl.constexpr):
+    """The least cost of each of S rows, and `log2 Σ exp2(scale (least − cost))`; both `(S,)`."""
+    dtype: tl.constexpr = scale.dtype
+    least = tl.full((S, TILE), INF, dtype)
+    total = tl.zeros((S, TILE), dtype)
+    for first in range(0, labels, TILE):
+        label = first + tl.arange(0, TILE)
+        valid = (label < labels)[None, :]
+        costs = tl.load(cost + rows[:, None] + label[None, :], mask=valid, other=INF).to(dtype)
+        less = tl.minimum(least, costs)
+        # Lanes without a label have no cost less than infinity: inf − inf is none.
+        safe = tl.where(less < INF, less, 0.0)
+        total = total * tl.exp2(scale * (safe - least)) + tl.exp2(scale * (safe - costs))
+        least = less
+    lowest = tl.min(least, 1)
+    return lowest, tl.log2(tl.sum(total * tl.exp2(scale * (lowest[:, None] - least)), 1))
+
+
+@triton.jit
+def softened(cost, rows, label, valid, weight, scale, least, log_sum):
+    """Shares of labels `(TILE,)`: softmax(−cost/softening) of each row, weighed and added."""
+    costs = tl.load(cost + rows[:, None] + label[None, :], mask=valid[None, :], other=INF)
+    logs = scale * (least[:, None] - costs.to(scale.dtype)) - log_sum[:, None]
+    return tl.sum(weight[:, None] * tl.exp2(logs), 0)
+
+
+@triton.jit
+def softened_kl(
+    cost, rows, logits, log_total, labels, weight, scale, least, log_sum, tiny,
+    TILE: tl.constexpr,
+):  # fmt: skip
+    """`Σ s log(s/softmax(logits))` of the shares `s` that :func:`softened` gives."""
+    sum_ = tl.zeros((TILE,), scale.dtype)
+    for first in range(0, labels, TILE):
+        label = first + tl.arange(0, TILE)
+        valid = label < labels
+        s = softened(cost, rows, label, valid, weight, scale, least, log_sum)
+        log_h = tl.load(logits + label, mask=valid, other=0.0) - log_total
+        # A share of zero must not meet an infinite log.
+        sum_ += tl.where(s != 0, s * (tl.log(tl.maximum(s, tiny)) - log_h), 0.0)
+    return tl.sum(sum_, 0)
+
+
+@triton.jit
 def class_id_kernel(
     cost, ids, logits, value, gradient, status, unsolved,
     labels, cost_row, ignore_index,
-    epsilon: tl.float64, kl_weight: tl.float64, lowest: tl.float64,
-    TILE: tl.constexpr, TABLE: tl.constexpr, TALLY: tl.constexpr,
+    epsilon: tl.float64, kl_weight: tl.float64, per_softening: tl.float64, lowest: tl.float64,
+    least_mass: tl.float64,
+    TILE: tl.constexpr, TABLE: tl.constexpr, TALLY: tl.constexpr, SOFT: tl.constexpr,
 ):  # fmt: skip
-    """All of `h` goes to the one label of the target; `epsilon` charges that plan's entropy."""
+    """All of `h` goes to the one label of the target; `epsilon` charges that plan's entropy.
+
+    Where `SOFT`, KL is on softened labels.
+    """
     dtype: tl.constexpr = logits.dtype.element_ty
     example = tl.program_id(0).to(tl.int64)
     logits += example * labels
@@ -61,8 +109,14 @@ def class_id_kernel(
     target = tl.load(ids + example)
     known = (target >= 0) & (target < labels)
     place = tl.where(known, target, 0)
-    column = cost + (place if TABLE else example) * cost_row
+    row = (place if TABLE else example) * cost_row
+    column = cost + row
     log_total = log_of_sum(logits, labels, TILE)
+    if SOFT:
+        rows = tl.full((1,), 0, tl.int64) + row
+        whole = tl.full((1,), 1.0, dtype)
+        scale = tl.full((), per_softening, dtype) * LOG2_E
+        least, log_sum = least_and_log_sum(cost, rows, labels, scale, 1, TILE)
 
     sum_ = tl.zeros((TILE,), dtype)
     for first in range(0, labels, TILE):
@@ -72,7 +126,13 @@ def class_id_kernel(
         slope = tl.load(column + label, mask=valid, other=0.0).to(dtype) + strength * log_h
         sum_ += tl.where(valid, tl.exp2(log_h * LOG2_E) * slope, 0.0)
     mean = tl.sum(sum_, 0)
-    divergence = log_total - tl.load(logits + place)  # not raised to `low`: it may be large
+    if SOFT:
+        divergence = softened_kl(
+            cost, rows, logits, log_total, labels, whole, scale, least, log_sum,
+            tl.full((), least_mass, dtype), TILE,
+        )  # fmt: skip
+    else:
+        divergence = log_total - tl.load(logits + place)  # not raised to `low`: it may be large
     loss = mean + tl.where(kl > 0, kl * divergence, 0.0)
 
     code = tl.where(known & (tl.abs(loss) < INF) & (tl.abs(log_total) < INF), FINE, INVALID)
@@ -82,7 +142,11 @@ def class_id_kernel(
         valid = label < labels
         log_h = tl.maximum(tl.load(logits + label, mask=valid, other=-INF) - log_total, low)
         slope = tl.load(column + label, mask=valid, other=0.0).to(dtype) + strength * log_h
-        found = tl.exp2(log_h * LOG2_E) * (slope - mean + kl) - tl.where(label == place, kl, 0.0)
+        if SOFT:
+            pull = kl * softened(cost, rows, label, valid, whole, scale, least, log_sum)
+        else:
+            pull = tl.where(label == place, kl, 0.0)
+        found = tl.exp2(log_h * LOG2_E) * (slope - mean + kl) - pull
         found = tl.where(code == FINE, found, tl.where(code == IGNORED, 0.0, float("nan")))
         tl.store(gradient + label, found, mask=valid)
     loss = tl.where(code == FINE, loss, tl.where(code == IGNORED, 0.0, float("nan")))
@@ -96,15 +160,15 @@ def class_id_kernel(
 def sparse_kernel(
     cost, indices, weights, logits, value, gradient, status, unsolved,
     labels, cost_row, cost_example, max_iterations,
-    epsilon: tl.float64, tol: tl.float64, kl_weight: tl.float64, lowest: tl.float64,
-    least: tl.float64, mass_tolerance: tl.float64,
+    epsilon: tl.float64, tol: tl.float64, kl_weight: tl.float64, per_softening: tl.float64,
+    lowest: tl.float64, least: tl.float64, mass_tolerance: tl.float64,
     N: tl.constexpr, S: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr,
     UNROLLED: tl.constexpr, TABLE: tl.constexpr, PRODUCT: tl.constexpr, NORMALIZE: tl.constexpr,
-    TALLY: tl.constexpr, FIXED: tl.constexpr,
+    TALLY: tl.constexpr, FIXED: tl.constexpr, SOFT: tl.constexpr,
 ):  # fmt: skip
     """A transport problem, solved as in `newton_kernel`, and its gradient in the logits.
 
-    Where `FIXED`, by just `max_iterations` of Algorithm 1.
+    Where `FIXED`, by just `max_iterations` of Algorithm 1; where `SOFT`, KL is on softened labels.
     """
     dtype: tl.constexpr = logits.dtype.element_ty
     labels = labels // ALIGNED * ALIGNED
@@ -172,9 +236,16 @@ def sparse_kernel(
 
     if NORMALIZE:
         weight = weight / total
-    log_h_at = tl.load(logits + label_of, mask=used, other=0.0) - log_total  # not raised to `low`
-    log_weight = tl.log(tl.maximum(weight, least))
-    divergence = tl.sum(tl.where(used, weight * (log_weight - log_h_at), 0.0), 0)
+    if SOFT:
+        per = tl.full((), per_softening, dtype) * LOG2_E
+        nearest, log_sums = least_and_log_sum(cost, rows, labels, per, S, TILE)
+        divergence = softened_kl(
+            cost, rows, logits, log_total, labels, weight, per, nearest, log_sums, least, TILE
+        )
+    else:
+        log_h_at = tl.load(logits + label_of, mask=used, other=0.0) - log_total  # not raised
+        log_weight = tl.log(tl.maximum(weight, least))
+        divergence = tl.sum(tl.where(used, weight * (log_weight - log_h_at), 0.0), 0)
     loss = objective + tl.where(kl > 0, kl * divergence, 0.0)
     fine = fine & (tl.abs(loss) < INF) & (tl.abs(mean) < INF)  # slopes too, not their sum alone
     tl.debug_barrier()  # all have read what is now written over
@@ -192,10 +263,13 @@ def sparse_kernel(
         logs = tl.load(log_h + label, mask=valid, other=0.0)
         f = at_labels(logs, valid, log_sum, last, 1.0, PRODUCT, False)[0]
         found = tl.exp2(logs * LOG2_E) * (f + shift)
+        if SOFT:
+            found -= kl * softened(cost, rows, label, valid, weight, per, nearest, log_sums)
         tl.store(gradient + label, tl.where(fine, found, float("nan")), mask=valid)
-    tl.debug_barrier()
-    found = tl.load(gradient + label_of, mask=used, other=0.0)
-    tl.store(gradient + label_of, found - kl * weight, mask=used)
+    if not SOFT:
+        tl.debug_barrier()
+        found = tl.load(gradient + label_of, mask=used, other=0.0)
+        tl.store(gradient + label_of, found - kl * weight, mask=used)
 
     # Rounding M/ε alone would keep the error above `tol`: more digits are needed to know.
     ROUNDING: tl.constexpr = 2.0**-24 if dtype == tl.float32 else 2.0**-53

@@ -70,10 +70,6 @@ def fixed_iterations(rng: Generator) -> Tally:
 
     found = both_ways(lambda: loss_and_gradient(loss, x, cotangent))
     cost, precision = costs_of(metric), precision_of(x.dtype)
-    if found["compiled"].refusal:
-        most = 1e3 * max(cost.max(), keywords["epsilon"])
-        check_refusal(found["compiled"].refusal, most > precision.most)
-        return Tally(batch, refused=batch)
     log_h = x.double().numpy() if relaxed else torch.log_softmax(x.double(), 1).numpy()
     if not relaxed:  # masses below the smallest normal number count as that, zero included
         log_h = np.maximum(log_h, np.log(np.e * precision.tiny))
@@ -88,6 +84,11 @@ def fixed_iterations(rng: Generator) -> Tally:
     )
     with np.errstate(all="ignore"):
         value, slope, size, blur = _run(p, keywords["scaling_iterations"])
+    if found["compiled"].refusal:
+        most = 1e3 * max(cost.max(), p.epsilon, size.max(initial=0.0))
+        strengths = (p.epsilon, *gamma)
+        check_refusal(found["compiled"].refusal, most > precision.most, strengths, precision.most)
+        return Tally(batch, refused=batch)
     slack = slack_of(size, precision, unit)
     for way, outcome in found.items():
         values, gradient = map(as_array, outcome.answer)

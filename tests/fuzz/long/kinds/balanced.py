@@ -21,7 +21,7 @@ from tests.fuzz.long.draws import (
     draw_weights,
     pick,
 )
-from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, working
+from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, softened, working
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways, check_refusal
@@ -53,8 +53,9 @@ def _check(rng: Generator, *, exact: bool) -> Tally:
         "regularizer": regularizer,
         "normalize_target": normalize,
     }
-    note(metric=metric, dtype=x.dtype, target=targets.form, **keywords)
     by_module, cotangent = chance(rng, 0.5), torch.from_numpy(rng.uniform(0.5, 2.0, batch))
+    keywords["softening"] = softening = unit * pick(rng, [0.0, 0.1, 1.0, 10.0], [5, 1, 1, 1])
+    note(metric=metric, dtype=x.dtype, target=targets.form, **keywords)
 
     def loss(x: Tensor) -> Tensor:
         if not by_module:
@@ -67,11 +68,11 @@ def _check(rng: Generator, *, exact: bool) -> Tally:
     cost, precision = costs_of(metric), precision_of(x.dtype)
     if found["compiled"].refusal:
         most = 1e3 * max(cost.max(), epsilon, kl_weight)
-        check_refusal(found["compiled"].refusal, most > precision.most)
+        check_refusal(found["compiled"].refusal, most > precision.most, [epsilon], precision.most)
         return Tally(batch, refused=batch)
     log_h, y = torch.log_softmax(x.double(), 1).numpy(), targets.weights
     if normalize:
         y = y / y.sum(1, keepdims=True)
     a = answer(problem(log_h, y, cost, epsilon, precision, product=regularizer == "product"))
-    kl = KLTerm.of(kl_weight, log_h, y)
+    kl = KLTerm.of(kl_weight, log_h, softened(y, cost, softening, nearest=False))
     return check_loss(found, cotangent, a, kl, precision, drawn, balanced=True)

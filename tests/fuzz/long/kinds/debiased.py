@@ -66,7 +66,9 @@ def debiased(rng: Generator) -> Tally:
     cost, precision = costs_of(metric), precision_of(x.dtype)
     if found["compiled"].refusal:
         most = 1e3 * max(cost.max(), keywords["epsilon"])
-        check_refusal(found["compiled"].refusal, most > precision.most)
+        check_refusal(
+            found["compiled"].refusal, most > precision.most, [keywords["epsilon"]], precision.most
+        )
         return Tally(batch, refused=batch)
     log_h = torch.log_softmax(x.double(), 1).numpy()
     h, y = np.exp(log_h), targets.weights / targets.weights.sum(1, keepdims=True)

@@ -21,7 +21,7 @@ from tests.fuzz.long.draws import (
     draw_weights,
     pick,
 )
-from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, working
+from tests.fuzz.long.loss_check import KLTerm, check_loss, loss_and_gradient, softened, working
 from tests.fuzz.long.notes import note
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways, check_refusal
@@ -46,8 +46,9 @@ def nearest(rng: Generator) -> Tally:
         "kl_weight": kl_weight,
         "regularizer": regularizer,
     }
-    note(metric=metric, dtype=x.dtype, target=targets.form, **keywords)
     cotangent = torch.from_numpy(rng.uniform(0.5, 2.0, batch))
+    keywords["softening"] = softening = unit * pick(rng, [0.0, 0.1, 1.0, 10.0], [5, 1, 1, 1])
+    note(metric=metric, dtype=x.dtype, target=targets.form, **keywords)
 
     def loss(x: Tensor) -> Tensor:
         loss_fn = wl.NearestWassersteinLoss(metric, reduction="none", **keywords, own_units=True)
@@ -58,11 +59,11 @@ def nearest(rng: Generator) -> Tally:
     cost, precision = costs_of(metric), precision_of(x.dtype)
     if found["compiled"].refusal:
         most = 1e3 * max(cost.max(), epsilon, kl_weight)
-        check_refusal(found["compiled"].refusal, most > precision.most)
+        check_refusal(found["compiled"].refusal, most > precision.most, [epsilon], precision.most)
         return Tally(batch, refused=batch)
     log_h = torch.log_softmax(x.double(), 1).numpy()
     y = targets.weights / targets.weights.sum(1, keepdims=True)
     product = regularizer == "product"
     a = answer(problem(log_h, y, cost, epsilon, precision, gamma=(INF, 0.0), product=product))
-    kl = KLTerm.of(kl_weight, log_h, y)
+    kl = KLTerm.of(kl_weight, log_h, softened(y, cost, softening, nearest=True))
     return check_loss(found, cotangent, a, kl, precision, drawn, balanced=True)
