@@ -1,0 +1,85 @@
+"""Workers, one process for each library, with a time limit for each answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+WORKER = Path(__file__).parent / "worker.py"
+STARTING = 60.0  # seconds for imports, beyond the time for the answer
+# A device that is in a state like this makes everything after it fail.
+BROKEN = ("CUDA error", "AcceleratorError", "JaxRuntimeError", "XlaRuntimeError", "capture")
+
+
+class Worker:
+    """A process that is started when it is first asked, and again after it broke."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._fresh = True
+
+    def start(self) -> None:
+        self._fresh, self._answers = True, queue.Queue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ},
+        )
+        # The queue is an argument: a late answer of an earlier process must not get into this one.
+        arguments = self._process, self._answers
+        threading.Thread(target=_read, args=arguments, daemon=True).start()
+
+    def ask(self, job: dict[str, Any], patience: float) -> dict[str, Any]:
+        """The answer to a job; or why there is none, in `not_run`."""
+        if self._process is None:
+            self.start()
+        patience += STARTING if self._fresh else 0.0
+        self._fresh = False
+        try:
+            self._process.stdin.write(json.dumps(job) + "\n")  # type: ignore[union-attr]
+            self._process.stdin.flush()  # type: ignore[union-attr]
+            line = self._answers.get(timeout=patience)
+        except queue.Empty:
+            self.stop()
+            return {"not_run": f"ended after {patience:.0f} s without an answer"}
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            reason = self._last_words()
+            self.stop()
+            return {"not_run": f"failed: the process ended, {reason}"}
+        found: dict[str, Any] = json.loads(line)
+        if any(sign in (found.get("not_run") or "") for sign in BROKEN):
+            self.stop()
+        return found
+
+    def _last_words(self) -> str:
+        assert self._process is not None  # noqa: S101
+        code = self._process.wait()
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log.readlines() if line.strip()]
+        return f"exit status {code}: {lines[-1][:200] if lines else 'nothing was said'}"
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
+    for line in process.stdout:  # type: ignore[union-attr]
+        answers.put(line)
+    answers.put("")
