@@ -19,6 +19,7 @@ PATIENCE = 20.0  # seconds after which no more repeats are needed
 TRIAL_SHARE, TRIAL_GROWTH = 0.1, 8  # share of the limit; growth of iterations between trials
 SINGLE_TRIAL = 5  # checks of the error in the one trial of a contender that compiles each number
 FIRST_SEARCHED, SEARCH_PRECISION = 8, 0.1  # iterations to begin a search with; when it ends
+SMALL = 0.1  # an error that the first iterations leave behind
 
 
 @dataclass(frozen=True)
@@ -155,17 +156,17 @@ def _allowed_after_one_trial(contender: Contender, work: Work, limits: Limits) -
 def _fewest(contender: Contender, work: Work, limit: float) -> int:
     """The fewest iterations, up to a tenth, that reach the tolerance; else what fits the limit.
 
-    Doubles them until the error is small enough, then bisects. Gives up when the error has not
+    Doubles them until the error is small enough, then bisects. Gives up when a small error has not
     gone down for two doublings, which is as far as the precision goes.
     """
-    low, high, spent, errors = 0, FIRST_SEARCHED, 0.0, [math.inf]
+    low, high, spent, errors = 0, FIRST_SEARCHED, 0.0, [math.inf] * 2
     while True:
         took, error = _tried(contender, work, high)
         spent += took
         errors.append(error)
         if error <= work.case.tol:
             break
-        stuck = len(errors) > 3 and not min(errors[-2:]) < 0.9 * min(errors[:-2])
+        stuck = error < SMALL and not min(errors[-2:]) < 0.9 * min(errors[:-2])
         if stuck or spent + 2 * took > limit or 2 * high > contender.most_iterations:
             return high
         low, high = high, 2 * high

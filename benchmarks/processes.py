@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 WORKER = Path(__file__).parent / "worker.py"
 STARTING = 60.0  # seconds for imports, beyond the time for the answer
@@ -24,11 +25,13 @@ class Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._log: IO[str] | None = None
+        self._reader: threading.Thread | None = None
         self._fresh = True
 
     def start(self) -> None:
         self._fresh, self._answers = True, queue.Queue()
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(WORKER)],
             stdin=subprocess.PIPE,
@@ -38,8 +41,9 @@ class Worker:
             env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ},
         )
         # The queue is an argument: a late answer of an earlier process must not get into this one.
-        arguments = self._process, self._answers
-        threading.Thread(target=_read, args=arguments, daemon=True).start()
+        arguments = self._process.stdout, self._answers
+        self._reader = threading.Thread(target=_read, args=arguments, daemon=True)
+        self._reader.start()
 
     def ask(self, job: dict[str, Any], patience: float) -> dict[str, Any]:
         """The answer to a job; or why there is none, in `not_run`."""
@@ -66,20 +70,25 @@ class Worker:
         return found
 
     def _last_words(self) -> str:
-        assert self._process is not None  # noqa: S101
-        code = self._process.wait()
-        self._log.seek(0)
-        lines = [line.strip() for line in self._log.readlines() if line.strip()]
+        code = self._process.wait()  # type: ignore[union-attr]
+        self._log.seek(0)  # type: ignore[union-attr]
+        lines = [line.strip() for line in self._log or () if line.strip()]
         return f"exit status {code}: {lines[-1][:200] if lines else 'nothing was said'}"
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()  # type: ignore[union-attr]
+        self._log.close()  # type: ignore[union-attr]
+        with suppress(BrokenPipeError):  # a job that was not read
+            self._process.stdin.close()  # type: ignore[union-attr]
+        self._process = None
 
 
-def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
-    for line in process.stdout:  # type: ignore[union-attr]
-        answers.put(line)
+def _read(lines: IO[str], answers: queue.Queue[str]) -> None:
+    with lines:
+        for line in lines:
+            answers.put(line)
     answers.put("")

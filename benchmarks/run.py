@@ -129,8 +129,8 @@ class Run:
 
     def warm(self, suites: Sequence[str], processes: int) -> None:
         """Compile kernels in several processes, into the cache on disk that all share."""
-        rows = [row for suite in suites for row in self.rows(suite)]
-        rows = [row for row in rows if row.contender.compiles(row.group.case)]
+        every = [row for suite in suites for row in self.rows(suite)]
+        rows = [row for row in every if row.contender.compiles(row.group.case)]
         seen: dict[tuple[str, Case], Row] = {}
         for row in rows:
             # The strength and the error are arguments, not code.
@@ -141,8 +141,8 @@ class Run:
         for row in seen.values():
             waiting.put(row)
         budget = Budget.of(WARMING)
-        for library in {row.contender.library for row in rows}:
-            self.worker(library).start()
+        for library in {row.contender.library for row in every}:
+            self.worker(library).start()  # imports take seconds, too
 
         def go_on(_: int) -> None:
             worker = Worker()

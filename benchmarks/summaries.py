@@ -11,6 +11,7 @@ from contenders import GRAPH, OURS
 from figures import duration, mark, median, number
 
 Results = dict[str, Any]
+LIBRARIES = ("POT", "OTT", "GeomLoss", "mdot-tnt", "FlashSinkhorn", "cuRegOT", "GEMM")
 LARGEST_STEP = 2.0  # between neighbouring numbers of target labels
 
 
@@ -145,7 +146,8 @@ def losses(results: Results) -> list[str]:
 
 def headlines(results: Results) -> list[str]:
     """Each entropic case of a suite: our time, and the fastest call of each library over it."""
-    libraries = ("POT", "OTT", "GeomLoss", "mdot-tnt", "GEMM")
+    names = {row["contender"] for group in results["groups"] for row in group["measurements"]}
+    libraries = [one for one in LIBRARIES if any(name.startswith(one) for name in names)]
     lines = [
         f"| problem | wassloss | {' | '.join(libraries)} |",
         f"| --- | ---: {'| ---: ' * len(libraries)}|",
@@ -182,3 +184,22 @@ def _fastest(
     if math.isnan(took / own):
         return "not run"
     return f"{above}{number(took / own)} ×{by_hand}{mark(row, case)}"
+
+
+def training(results: Results) -> list[str]:
+    """The loss over cross-entropy: of each call, and in a training step."""
+    lines = [
+        "| work | cross-entropy | Wasserstein | W + 0.1 KL |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for group in results["groups"]:
+        rows = {row["contender"]: row for row in group["measurements"] if row["seconds"]}
+        if goals.training.BASELINE not in rows:
+            continue
+        base = median(rows[goals.training.BASELINE])
+        cells = [
+            f"{number(median(rows[name]) / base)} ×" if name in rows else ""
+            for name in ("WassersteinLoss", "WassersteinLoss + 0.1 KL")
+        ]
+        lines.append(f"| {group['title']} | {duration(base)} | {' | '.join(cells)} |")
+    return lines

@@ -58,7 +58,11 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        answers.write(json.dumps(answer(json.loads(line))) + "\n")
+        try:
+            found = answer(json.loads(line))
+        except Exception as failure:  # of the problem itself, such as no memory for it
+            found = {"not_run": f"failed: {type(failure).__name__}: {failure}"[:200]}
+        answers.write(json.dumps(found) + "\n")
         answers.flush()
 
 
