@@ -308,17 +308,25 @@ def _dense_gigabytes(case: Case) -> float:
 
 
 CONTENDERS = (
-    Contender(OURS, wassloss, gigabytes=_dense_gigabytes, compiles=lambda case: not case.dense),
+    Contender(
+        OURS,
+        wassloss,
+        gigabytes=_dense_gigabytes,
+        most_iterations=1,  # it has its own limit
+        compiles=lambda case: not case.dense,
+    ),
     Contender(
         f"{OURS}, loss and gradient",
         wassloss_loss,
         gigabytes=_dense_gigabytes,
+        most_iterations=1,
         compiles=lambda case: not case.dense,
     ),
     Contender(
         f"{OURS}, loss and gradient, {GRAPH}",
         partial(wassloss_loss, graph=True),
         gigabytes=_dense_gigabytes,
+        most_iterations=1,
         device="cuda",
     ),
     *_peer("POT sinkhorn, loop", pot_loop, partial(_matrices, 4), one_by_one=True),

@@ -58,7 +58,8 @@ def cases() -> Iterator[Case_]:
         yield "entropic", replace(POINTS, dimensions=dimensions), on_gpu((named[OURS], *peers))
     yield CLASS_IDS, replace(MANY, support=1), on_gpu(training.ONE_HOT[""])
     yield TAGS, MANY, on_gpu(training.MANY_LABELS)
-    without = Contender(TORCH_ALONE, partial(entropic.wassloss, compiled=False), device="cpu")
+    torch_alone = partial(entropic.wassloss, compiled=False)
+    without = replace(named[OURS], name=TORCH_ALONE, prepare=torch_alone)
     loops = (named["POT sinkhorn, loop"], named[BY_HAND])
     on_cpu = tuple(replace(c, device="cpu") for c in (named[OURS], without, *loops))
     yield "entropic", CPU, on_cpu

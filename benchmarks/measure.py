@@ -90,7 +90,7 @@ def _to_the_same_error(contender: Contender, work: Work, limits: Limits) -> Meas
         if error is None or error <= work.case.tol:
             return replace(found, asked=asked.case.tol) if part > 1 else found
         near = error <= work.case.tol * math.sqrt(work.case.labels)
-        if not near or found.stopped_after or contender.searched or contender.most_iterations == 1:
+        if not near or found.stopped_after or contender.searched:
             break
     return first
 

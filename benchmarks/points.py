@@ -10,6 +10,7 @@ import math
 import os
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,10 @@ def _tune_fewer_shapes(dimensions: int) -> None:
         for m, n, warps in FLASH_BLOCKS
         for k in ((16,) if dimensions <= 16 else (16, 32))
     ]
-    tuned.do_bench = partial(triton.testing.do_bench, warmup=5, rep=20)
+    # Milliseconds; where Triton has the function as a property, it is kept under another name.
+    tuned._do_bench = partial(triton.testing.do_bench, warmup=5, rep=20)
+    with suppress(AttributeError):
+        tuned.do_bench = tuned._do_bench
 
 
 def jax_on(device: str) -> Any:

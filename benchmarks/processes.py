@@ -45,11 +45,13 @@ class Worker:
         self._reader = threading.Thread(target=_read, args=arguments, daemon=True)
         self._reader.start()
 
-    def ask(self, job: dict[str, Any], patience: float) -> dict[str, Any]:
+    def ask(
+        self, job: dict[str, Any], patience: float, starting: float = STARTING
+    ) -> dict[str, Any]:
         """The answer to a job; or why there is none, in `not_run`."""
         if self._process is None:
             self.start()
-        patience += STARTING if self._fresh else 0.0
+        patience += starting if self._fresh else 0.0
         self._fresh = False
         try:
             self._process.stdin.write(json.dumps(job) + "\n")  # type: ignore[union-attr]

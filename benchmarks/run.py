@@ -150,7 +150,7 @@ class Run:
                 while budget.left > 0:
                     row = waiting.get_nowait()
                     job = row.job(self.device, self.limits(row.suite), once=True)
-                    worker.ask(job, budget.left)
+                    worker.ask(job, budget.left, starting=0.0)
             worker.stop()
 
         with ThreadPoolExecutor(processes) as pool:
