@@ -11,6 +11,7 @@ from problems import Case, Work
 from torch import Tensor
 
 OURS = "wassloss"
+GRAPH = "CUDA graph"
 MOST_ITERATIONS = 100_000
 COLUMNS_AT_ONCE = 1000  # of a plan whose error is computed
 
@@ -21,6 +22,7 @@ class Attempt:
 
     run: Callable[[], Any]
     error: Callable[[Any], float | None]
+    iterations: Callable[[Any], int | None] = lambda answer: None
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class Contender:
         iterations_at_once: the smallest number that it can run.
         suits: whether it applies to a case.
         device: the only kind of device it runs on, or None for any.
+        searched: whether it has no tolerance, so that the fewest iterations that reach ours are
+            searched for, outside the timing.
+        trials: whether growing numbers of iterations tell how many fit in the time limit.
+        compiles: whether its first call of a case compiles kernels, which are kept on disk.
     """
 
     name: str
@@ -46,6 +52,16 @@ class Contender:
     iterations_at_once: int = 1
     suits: Callable[[Case], bool] = lambda case: True
     device: str | None = None
+    searched: bool = False
+    trials: bool = True
+    compiles: Callable[[Case], bool] = lambda case: False
+
+    @property
+    def library(self) -> str:
+        """Contenders of one library are measured in one process, ours in graphs in another."""
+        word = self.name.split(",")[0].split()[0]
+        ours = word in (OURS, "CrossEntropyLoss", "WassersteinLoss", "GEMM")
+        return (f"{OURS}, graphs" if GRAPH in self.name else OURS) if ours else word
 
 
 def marginal_error(work: Work, f: Tensor, g: Tensor) -> float:

@@ -7,22 +7,22 @@ timing, the columns of the cost without target mass.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import points
 import torch
-from contenders import OURS, Attempt, Contender, marginal_error
+from contenders import GRAPH, OURS, Attempt, Contender, marginal_error
 from problems import Case, Work
 from torch import Tensor
 from training import replayed
 
 import wassloss as wl
-from wassloss.transport.newton.gpu import LARGEST_SUPPORT
+from wassloss.kernels import launch
 
 CHECK_EVERY = 10  # iterations between checks of the error, the default of POT and OTT
 # GeomLoss has no tolerance. It lowers ε over the iterations it is given, so more iterations always
@@ -30,10 +30,16 @@ CHECK_EVERY = 10  # iterations between checks of the error, the default of POT a
 GEOMLOSS_ITERATIONS = 1000
 
 
-def wassloss(work: Work, iterations: int) -> Attempt:
+def wassloss(work: Work, iterations: int, *, compiled: bool = True) -> Attempt:
+    """`wl.solve`; with `compiled` false as where Numba is not installed."""
+    target = work.dense_target if work.case.dense else work.target
+
     def run() -> wl.Solution:
-        target = work.dense_target if work.case.dense else work.target
         return wl.solve(work.h, target, work.metric, epsilon=work.case.epsilon, tol=work.case.tol)
+
+    def run_without_numba() -> wl.Solution:
+        with mock.patch.object(launch, "HAS_NUMBA", False):
+            return run()
 
     def error(solution: wl.Solution) -> float:
         reference = solution.problem.objective.log_reference(
@@ -42,7 +48,8 @@ def wassloss(work: Work, iterations: int) -> Attempt:
         alpha, beta = (work.case.epsilon * x for x in reference)
         return marginal_error(work, solution.f + alpha, solution.g + beta)
 
-    return Attempt(run, error)
+    timed = run if compiled else run_without_numba
+    return Attempt(timed, error, lambda solution: int(solution.n_iterations.max()))
 
 
 def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attempt:
@@ -85,7 +92,7 @@ def gemm_sinkhorn(work: Work, iterations: int) -> Attempt:
     """
     h, y, cost = work.h.double(), work.dense_target.double(), work.cost.double()
 
-    def run() -> tuple[Tensor, Tensor]:
+    def run() -> tuple[Tensor, Tensor, int]:
         kernel = (-cost / work.case.epsilon).exp()
         u = torch.ones_like(h)
         marginal = u @ kernel  # of v = 1
@@ -97,9 +104,9 @@ def gemm_sinkhorn(work: Work, iterations: int) -> Attempt:
                 worst = (v * marginal - y).abs().sum(1).max()
                 if not worst > work.case.tol:  # NaN ends it too
                     break
-        return u, v
+        return u, v, i + 1
 
-    return Attempt(run, partial(_scaling_error, work))
+    return Attempt(run, lambda answer: _scaling_error(work, answer[:2]), lambda answer: answer[2])
 
 
 def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
@@ -114,7 +121,7 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     costs = [array(x) for x in cost] if restricted else [array(cost)] * work.case.batch
     examples = [(array(a), array(b), M) for a, b, M in zip(h, y, costs, strict=True)]
 
-    def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any]:
+    def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any, int]:
         # Drop the plan: a batch of plans would need the memory of `solve_batch`.
         _, log = ot.sinkhorn(
             a,
@@ -127,19 +134,21 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
             log=True,
             warn=False,
         )
-        return (log["log_u"], log["log_v"]) if underflows else (log["u"], log["v"])
+        names = ("log_u", "log_v") if underflows else ("u", "v")
+        count = log["niter"] if "niter" in log else log["n_iter"]
+        return log[names[0]], log[names[1]], int(count) + 1
 
-    def run() -> list[tuple[Any, Any]]:
+    def run() -> list[tuple[Any, Any, int]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the error is computed afterwards, for all
             return [solve_one(*example) for example in examples]
 
-    def error(answers: list[tuple[Any, Any]]) -> float:
-        sides = zip(*answers, strict=True)
+    def error(answers: list[tuple[Any, Any, int]]) -> float:
+        sides = list(zip(*answers, strict=True))[:2]
         u, v = (torch.stack([torch.as_tensor(x) for x in side]) for side in sides)
         return (_log_scaling_error if underflows else _scaling_error)(work, (u, v))
 
-    return Attempt(run, error)
+    return Attempt(run, error, lambda answers: max(count for *_, count in answers))
 
 
 def pot_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
@@ -160,7 +169,11 @@ def pot_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
             grad="detach",
         )
 
-    return Attempt(run, lambda result: _log_scaling_error(work, result.potentials))
+    return Attempt(
+        run,
+        lambda result: _log_scaling_error(work, result.potentials),
+        lambda result: int(result.log["n_iter"]) + 1,
+    )
 
 
 def geomloss_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
@@ -179,21 +192,15 @@ def geomloss_batch(work: Work, iterations: int, *, restricted: bool) -> Attempt:
         epsilon = work.case.epsilon
         return marginal_error(work, f + epsilon * h.log(), g + epsilon * y.log())
 
-    return Attempt(run, error)
+    return Attempt(run, error, lambda _: iterations)
 
 
 def ott_vmap(work: Work, iterations: int, *, restricted: bool, lse_mode: bool) -> Attempt:
-    # By default JAX reserves most of the GPU's memory, which the others need.
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    import jax
+    jax = points.jax_on(work.h.device.type)
     from ott.geometry import geometry
     from ott.solvers import linear
 
-    jax.config.update("jax_enable_x64", True)
-    if work.h.device.type == "cuda" and jax.default_backend() != "gpu":
-        raise ImportError("JAX without GPU support")
-
-    def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any]:
+    def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any, Any]:
         geom = geometry.Geometry(cost_matrix=M, epsilon=work.case.epsilon)
         out = linear.solve(
             geom,
@@ -204,17 +211,21 @@ def ott_vmap(work: Work, iterations: int, *, restricted: bool, lse_mode: bool) -
             inner_iterations=CHECK_EVERY,
             max_iterations=iterations,
         )
-        return out.f, out.g
+        return out.f, out.g, out.n_iters
 
     arrays = [jax.numpy.asarray(_numpy(x)) for x in work.peer_arrays(restricted)]
     batched = jax.vmap(solve_one, in_axes=(0, 0, 0 if restricted else None))
     compiled = jax.jit(batched).lower(*arrays).compile()  # compile here, outside the timing
 
-    def error(answer: tuple[Any, Any]) -> float:
-        f, g = (torch.tensor(np.asarray(x)) for x in answer)
+    def error(answer: tuple[Any, Any, Any]) -> float:
+        f, g = (torch.tensor(np.asarray(x)) for x in answer[:2])
         return marginal_error(work, f, g)
 
-    return Attempt(lambda: jax.block_until_ready(compiled(*arrays)), error)
+    return Attempt(
+        lambda: jax.block_until_ready(compiled(*arrays)),
+        error,
+        lambda answer: int(np.asarray(answer[2]).max()),
+    )
 
 
 def _numpy(x: Tensor) -> Any:
@@ -275,25 +286,47 @@ def _peer(
     )
 
 
-def _dense_on_gpu(name: str, prepare: Callable[..., Attempt], matrices: int) -> Contender:
-    """A library for one pair of dense measures at a time, on a GPU."""
+def _dense(name: str, prepare: Callable[..., Attempt], matrices: int, **keywords: Any) -> Contender:
+    """A library for one pair of dense measures at a time."""
     return Contender(
         name,
         prepare,
         one_by_one=True,
         gigabytes=partial(_matrices, matrices),
-        suits=lambda case: case.dense,
-        device="cuda",
+        **({"suits": lambda case: case.dense} | keywords),
     )
 
 
+def _of_points(case: Case) -> bool:
+    """Whether a solver of point clouds applies: one that computes squared distances itself."""
+    return case.dense and case.power == 2
+
+
+def _dense_gigabytes(case: Case) -> float:
+    """Of our dense solver: costs, and while the kernel is built its exponents in double."""
+    return case.labels**2 * (case.torch_dtype.itemsize + 2 * 8 + 1) / 1e9 if case.dense else 0.0
+
+
 CONTENDERS = (
-    Contender(OURS, wassloss, gigabytes=lambda case: _matrices(2, case) if case.dense else 0.0),
-    Contender(f"{OURS}, loss and gradient", wassloss_loss),
     Contender(
-        f"{OURS}, loss and gradient, CUDA graph",
+        OURS,
+        wassloss,
+        gigabytes=_dense_gigabytes,
+        most_iterations=1,  # it has its own limit
+        compiles=lambda case: not case.dense,
+    ),
+    Contender(
+        f"{OURS}, loss and gradient",
+        wassloss_loss,
+        gigabytes=_dense_gigabytes,
+        most_iterations=1,
+        compiles=lambda case: not case.dense,
+    ),
+    Contender(
+        f"{OURS}, loss and gradient, {GRAPH}",
         partial(wassloss_loss, graph=True),
-        suits=lambda case: not case.dense and 1 < case.support <= LARGEST_SUPPORT,
+        gigabytes=_dense_gigabytes,
+        most_iterations=1,
         device="cuda",
     ),
     *_peer("POT sinkhorn, loop", pot_loop, partial(_matrices, 4), one_by_one=True),
@@ -301,27 +334,59 @@ CONTENDERS = (
     *_peer(
         "POT solve_batch, proximal", points.pot_proximal, partial(_blocks, 6), takes_zeros=False
     ),
-    *_peer("mdot-tnt, batched", points.mdot, partial(_blocks, 4), most_iterations=1),
-    _dense_on_gpu("FlashSinkhorn", points.flash, 0),
-    _dense_on_gpu("cuRegOT sinkhorn_bcd", partial(points.curegot, method="sinkhorn_bcd"), 4),
-    _dense_on_gpu("cuRegOT sinkhorn_splr", partial(points.curegot, method="sinkhorn_splr"), 4),
+    *_peer("mdot-tnt, batched", points.mdot, partial(_blocks, 6), most_iterations=1),
+    _dense(
+        "FlashSinkhorn",
+        points.flash,
+        0,
+        suits=_of_points,
+        device="cuda",
+        searched=True,
+        compiles=lambda case: case.labels <= 10_000,
+    ),
+    _dense(
+        "FlashSinkhorn, TF32",  # its default
+        partial(points.flash, allow_tf32=True),
+        0,
+        suits=lambda case: _of_points(case) and case.batch == 1 and case.labels == 10_000,
+        device="cuda",
+        searched=True,
+        compiles=lambda case: True,
+    ),
+    _dense(
+        "cuRegOT sinkhorn_bcd", partial(points.curegot, method="sinkhorn_bcd"), 4, device="cuda"
+    ),
+    _dense(
+        "cuRegOT sinkhorn_splr", partial(points.curegot, method="sinkhorn_splr"), 4, device="cuda"
+    ),
     *_peer(
         "GeomLoss solve_batch",
         geomloss_batch,
         partial(_blocks, 5),
         most_iterations=GEOMLOSS_ITERATIONS,
+        searched=True,
+    ),
+    _dense(
+        "OTT PointCloud, online",
+        points.ott_points,
+        0,
+        suits=lambda case: _of_points(case) and case.batch == 1,
+        iterations_at_once=CHECK_EVERY,
+        trials=False,
     ),
     *_peer(
         "OTT vmap, log domain",
         partial(ott_vmap, lse_mode=True),
         partial(_blocks, 2),
         iterations_at_once=CHECK_EVERY,
+        trials=False,
     ),
     *_peer(
         "OTT vmap, kernel",
         partial(ott_vmap, lse_mode=False),
         partial(_matrices, 4),
         iterations_at_once=CHECK_EVERY,
+        trials=False,
     ),
-    Contender("GEMM Sinkhorn (float64)", gemm_sinkhorn, gigabytes=partial(_matrices, 4)),
+    Contender("GEMM Sinkhorn (float64)", gemm_sinkhorn, gigabytes=partial(_matrices, 8)),
 )

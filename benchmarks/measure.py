@@ -10,12 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from contenders import OURS, Contender
+from contenders import Contender
 from problems import Work
 
-ENOUGH_SECONDS, ENOUGH_RUNS = 1.0, 5  # repeat until there are this many and this time has passed
+ENOUGH_RUNS, MOST_RUNS = 5, 50  # repeats, besides those that fill the time
+ASKED = (1, 5, 25)  # parts of the tolerance to ask for, where a norm of its own stops it too early
 PATIENCE = 20.0  # seconds after which no more repeats are needed
 TRIAL_SHARE, TRIAL_GROWTH = 0.1, 8  # share of the limit; growth of iterations between trials
+SINGLE_TRIAL = 5  # checks of the error in the one trial of a contender that compiles each number
+FIRST_SEARCHED, SEARCH_PRECISION = 8, 0.1  # iterations to begin a search with; when it ends
+SMALL = 0.1  # an error that the first iterations leave behind
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Limits:
 
     seconds: float
     gigabytes: float
+    enough: float = 1.0  # seconds of repeats that are enough
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,9 @@ class Measurement:
         examples: how many were solved; the time is scaled up to the whole batch.
         stopped_after: the iteration at which the time limit ended it.
         not_run: why there is no time.
+        iterations: how many it took, of the example that took most, in its own count.
+        gigabytes: the peak of the GPU's memory beyond what was allocated before, if torch knows.
+        asked: the tolerance that it was given, if not ours: its own norm stopped it too early.
     """
 
     contender: str
@@ -45,6 +53,9 @@ class Measurement:
     examples: int | None = None
     stopped_after: int | None = None
     not_run: str | None = None
+    iterations: int | None = None
+    gigabytes: float | None = None
+    asked: float | None = None
 
     @property
     def median(self) -> float:
@@ -56,45 +67,124 @@ def measure(contender: Contender, work: Work, limits: Limits) -> Measurement:
     need = contender.gigabytes(work.case)
     if need > limits.gigabytes:
         return Measurement(contender.name, not_run=f"needs {need:.0f} GB")
-    run = _measure_examples if contender.one_by_one else _measure_batch
     try:
-        return run(contender, work, limits.seconds)
+        return _to_the_same_error(contender, work, limits)
     except ImportError as missing:
         return Measurement(contender.name, not_run=f"missing: {missing}")
-    except Exception as failure:
-        if contender.name == OURS:
-            raise
-        reason = f"{type(failure).__name__}: {failure}".splitlines()[0][:200]
-        return Measurement(contender.name, not_run=f"failed: {reason}")
+    except Exception as failure:  # ours too: one failure must not end a run of many
+        lines = f"{type(failure).__name__}: {failure}".splitlines()
+        return Measurement(contender.name, not_run=f"failed: {lines[0][:200]}")
 
 
-def _measure_examples(contender: Contender, work: Work, limit: float) -> Measurement:
-    allowed, batch = _allowed(contender, work.first(1), limit), work.case.batch
-    took, _ = _timed(contender.prepare(work.first(1), allowed).run, work)
-    count = batch if took * batch <= limit else max(1, min(batch, int(limit / 4 / took)))
-    result = _measure_allowed(contender, work.first(count), limit, allowed)
+def _to_the_same_error(contender: Contender, work: Work, limits: Limits) -> Measurement:
+    """Ask for a smaller error in a contender's own norm, until ours is within the tolerance.
+
+    The first result stays if none of them gets there.
+    """
+    first: Measurement | None = None
+    for part in ASKED:
+        asked = work.asking(work.case.tol / part)
+        found = _measure(contender, asked, limits)
+        first = first or found
+        error = found.error
+        if error is None or error <= work.case.tol:
+            return replace(found, asked=asked.case.tol) if part > 1 else found
+        near = error <= work.case.tol * math.sqrt(work.case.labels)
+        if not near or found.stopped_after or contender.searched:
+            break
+    return first
+
+
+def _measure(contender: Contender, work: Work, limits: Limits) -> Measurement:
+    if not contender.one_by_one:
+        return _measure_allowed(contender, work, limits, _allowed(contender, work, limits))
+    one, batch = work.first(1), work.case.batch
+    allowed = _allowed(contender, one, limits)
+    took, _ = _timed(contender.prepare(one, allowed).run, one)
+    fits = took * batch <= limits.seconds
+    count = batch if fits else max(1, min(batch, int(limits.seconds / 4 / took)))
+    result = _measure_allowed(contender, work.first(count), limits, allowed)
     return replace(result, seconds=[s * batch / count for s in result.seconds])
 
 
-def _measure_batch(contender: Contender, work: Work, limit: float) -> Measurement:
-    return _measure_allowed(contender, work, limit, _allowed(contender, work, limit))
-
-
-def _measure_allowed(contender: Contender, work: Work, limit: float, allowed: int) -> Measurement:
+def _measure_allowed(contender: Contender, work: Work, limits: Limits, allowed: int) -> Measurement:
     attempt = contender.prepare(work, allowed)
-    seconds, output = _repeated(attempt.run, work, limit)
-    error = attempt.error(output)
+    before = _memory(work)
+    seconds, output = _repeated(attempt.run, work, limits)
+    peak = None if before is None else (torch.cuda.max_memory_allocated() - before) / 1e9
+    error, iterations = attempt.error(output), attempt.iterations(output)
     reached = error is None or error <= work.case.tol
-    cut = allowed < contender.most_iterations and not reached and max(seconds) > limit / 2
+    short = contender.searched or max(seconds) > limits.seconds / 2
+    cut = allowed < contender.most_iterations and not reached and short
     stopped = allowed if cut else None
-    return Measurement(contender.name, seconds, error, work.case.batch, stopped)
+    count = work.case.batch
+    return Measurement(contender.name, seconds, error, count, stopped, None, iterations, peak)
 
 
-def _allowed(contender: Contender, work: Work, limit: float) -> int:
-    """The number of iterations that fit in the limit."""
+def _memory(work: Work) -> int | None:
+    """The GPU memory in use, from which on the peak is watched."""
+    if work.h.device.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.memory_allocated()
+
+
+def _allowed(contender: Contender, work: Work, limits: Limits) -> int:
+    """The number of iterations that fit in the limit, or that suffice."""
+    if contender.searched:
+        return _fewest(contender, work, limits.seconds)
     unit, most = contender.iterations_at_once, contender.most_iterations
-    fitting = int(limit / _iteration_seconds(contender, work, limit)) // unit * unit
-    return min(most, max(unit, fitting))
+    if not contender.trials:
+        return _allowed_after_one_trial(contender, work, limits)
+    took = _iteration_seconds(contender, work, limits.seconds)
+    return min(most, max(unit, int(limits.seconds / took) // unit * unit))
+
+
+def _allowed_after_one_trial(contender: Contender, work: Work, limits: Limits) -> int:
+    """As `_allowed`, for a contender that compiles each number; it may have converged already."""
+    unit, most = contender.iterations_at_once, contender.most_iterations
+    count = min(SINGLE_TRIAL * unit, most)
+    trial = contender.prepare(work, count)
+    trial.run()
+    took, output = _timed(trial.run, work)
+    used = trial.iterations(output)
+    if used is not None and 0 < used < count:
+        return count
+    return min(most, max(unit, int(limits.seconds * count / took) // unit * unit))
+
+
+def _fewest(contender: Contender, work: Work, limit: float) -> int:
+    """The fewest iterations, up to a tenth, that reach the tolerance; else what fits the limit.
+
+    Doubles them until the error is small enough, then bisects. Gives up when a small error has not
+    gone down for two doublings, which is as far as the precision goes.
+    """
+    low, high, spent, errors = 0, FIRST_SEARCHED, 0.0, [math.inf] * 2
+    while True:
+        took, error = _tried(contender, work, high)
+        spent += took
+        errors.append(error)
+        if error <= work.case.tol:
+            break
+        stuck = error < SMALL and not min(errors[-2:]) < 0.9 * min(errors[:-2])
+        if stuck or spent + 2 * took > limit or 2 * high > contender.most_iterations:
+            return high
+        low, high = high, 2 * high
+    while high - low > max(1, SEARCH_PRECISION * high) and spent < limit:
+        middle = (low + high) // 2
+        took, error = _tried(contender, work, middle)
+        spent += took
+        low, high = (low, middle) if error <= work.case.tol else (middle, high)
+    return high
+
+
+def _tried(contender: Contender, work: Work, iterations: int) -> tuple[float, float]:
+    attempt = contender.prepare(work, iterations)
+    if iterations == FIRST_SEARCHED:
+        attempt.run()  # compiles
+    took, output = _timed(attempt.run, work)
+    error = attempt.error(output)
+    return took, math.inf if error is None or math.isnan(error) else error
 
 
 def _iteration_seconds(contender: Contender, work: Work, limit: float) -> float:
@@ -111,20 +201,20 @@ def _iteration_seconds(contender: Contender, work: Work, limit: float) -> float:
         count = min(TRIAL_GROWTH * count, contender.most_iterations)
 
 
-def _repeated(run: Callable[[], Any], work: Work, limit: float) -> tuple[list[float], Any]:
+def _repeated(run: Callable[[], Any], work: Work, limits: Limits) -> tuple[list[float], Any]:
     seconds: list[float] = []
     output = None
-    while not _enough(seconds, limit):
+    while not _enough(seconds, limits):
         output = None  # free the memory for the next run
         took, output = _timed(run, work)
         seconds.append(took)
     return seconds, output
 
 
-def _enough(seconds: list[float], limit: float) -> bool:
+def _enough(seconds: list[float], limits: Limits) -> bool:
     total = sum(seconds)
-    repeated = total >= ENOUGH_SECONDS and len(seconds) >= ENOUGH_RUNS
-    return repeated or total >= min(PATIENCE, limit)
+    repeated = total >= limits.enough and len(seconds) >= ENOUGH_RUNS
+    return repeated or len(seconds) >= MOST_RUNS or total >= min(PATIENCE, limits.seconds)
 
 
 def _timed(run: Callable[[], Any], work: Work) -> tuple[float, Any]:

@@ -1,6 +1,7 @@
 """Plot time against each quantity: `python benchmarks/plots.py docs/benchmarks/cpu.json`.
 
-Draws `cpu-labels.png` and so on next to the JSON, from the JSON alone.
+Draws `cpu-labels.png` and so on next to the JSON, from the JSON alone; of the suites `points` and
+`support`, `cpu-points-3d-0.1.png` and so on, and `cpu-support-growth.png`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import io
 import json
 import math
 import statistics
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import figures
 import matplotlib.pyplot as plt
 import output
-import table
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 
 OURS = "wassloss"
 HELPED = ", support only"
@@ -26,6 +30,7 @@ QUANTITIES = {
     "batch": "examples B",
     "support": "labels in a target s",
     "epsilon": "1/ε",
+    "points": "points in each cloud",
 }
 COLOURS = {
     OURS: "#c1272d",
@@ -35,6 +40,11 @@ COLOURS = {
     "OTT vmap, log domain": "#7b4ea3",
     "OTT vmap, kernel": "#b07cc6",
     "GEMM Sinkhorn (float64)": "#8a6d3b",
+    "FlashSinkhorn": "#e07b00",
+    "FlashSinkhorn, TF32": "#f2b134",
+    "OTT PointCloud, online": "#7b4ea3",
+    "mdot-tnt, batched": "#16807a",
+    "POT solve_batch, proximal": "#8fb8de",
 }
 LEGEND = (
     "filled: tolerance reached   hollow: not reached   ▲ stopped at the time limit   "
@@ -53,6 +63,11 @@ class Point:
     reached: bool
 
 
+def _other_colour(name: str) -> str:
+    """One of eight, always the same for a name."""
+    return to_hex(plt.get_cmap("Dark2")(zlib.crc32(name.encode()) % 8))
+
+
 @dataclass
 class Line:
     """One contender's points."""
@@ -62,25 +77,71 @@ class Line:
 
     @property
     def colour(self) -> str:
-        return COLOURS.get(self.name.removesuffix(HELPED), "#555555")
+        return COLOURS.get(self.name.removesuffix(HELPED)) or _other_colour(self.name)
 
     @property
     def style(self) -> str:
         return "--" if self.name.endswith(HELPED) else "-"
 
 
-def lines(results: dict[str, Any], quantity: str) -> list[Line]:
-    """Each contender's times in the cases that differ from the headline in one quantity."""
+@dataclass(frozen=True)
+class Picture:
+    """One picture: which quantity grows, what is fixed, and what a line is called."""
+
+    name: str
+    quantity: str
+    fixed: dict[str, Any]
+    title: str
+    label: Callable[[dict[str, Any], str], str] = lambda case, contender: contender
+
+    def shows(self, group: dict[str, Any]) -> bool:
+        case = group["case"]
+        return group["kind"] == "entropic" and all(case[k] == v for k, v in self.fixed.items())
+
+
+def pictures(results: dict[str, Any]) -> list[Picture]:
+    """What there is to draw of a suite."""
+    if results["suite"] == "points":
+        cases = [group["case"] for group in results["groups"]]
+        kinds = dict.fromkeys((case["dimensions"], case["epsilon"]) for case in cases)
+        return [
+            Picture(
+                f"{dimensions}d-{epsilon:g}",
+                "points",
+                {"dimensions": dimensions, "epsilon": epsilon},
+                f"one pair of point clouds in {dimensions} dimensions, ε = {epsilon:g}",
+            )
+            for dimensions, epsilon in kinds
+        ]
+    if results["suite"] == "support":
+        return [Picture("growth", "support", {}, "loss and gradient, K = 1000, ε = 0.02", _variant)]
+    head = results["headline"]
+    return [
+        Picture(
+            quantity, quantity, {k: v for k, v in head.items() if k != quantity},
+            _title(head, quantity),
+        )
+        for quantity in QUANTITIES if quantity != "points"
+    ]  # fmt: skip
+
+
+def _variant(case: dict[str, Any], contender: str) -> str:
+    way = "graph" if contender.endswith("graph") else "launched"
+    return f"{case['dtype']}, B={case['batch']}, {way}"
+
+
+def lines(results: dict[str, Any], picture: Picture) -> list[Line]:
+    """Each contender's times in the cases of a picture."""
     found: dict[str, Line] = {}
     for group in results["groups"]:
-        case = group["case"]
-        others = {k: v for k, v in results["headline"].items() if k != quantity}
-        if group["kind"] != "entropic" or any(case[k] != v for k, v in others.items()):
+        if not picture.shows(group):
             continue
-        x = 1 / case["epsilon"] if quantity == "epsilon" else case[quantity]
+        case = group["case"]
+        key = "labels" if picture.quantity == "points" else picture.quantity
+        x = 1 / case["epsilon"] if key == "epsilon" else case[key]
         for row in group["measurements"]:
             if row["seconds"]:
-                name = row["contender"]
+                name = picture.label(case, row["contender"])
                 found.setdefault(name, Line(name)).points.append(_point(x, row, case))
     for line in found.values():
         line.points.sort(key=lambda point: point.x)
@@ -90,27 +151,32 @@ def lines(results: dict[str, Any], quantity: str) -> list[Line]:
 def _point(x: float, row: dict[str, Any], case: dict[str, Any]) -> Point:
     extrapolated = row["examples"] is not None and row["examples"] < case["batch"]
     marker = "^" if row["stopped_after"] else "X" if extrapolated else "o"
-    reached = "†" not in table.mark(row, case)
+    reached = "†" not in figures.mark(row, case)
     return Point(x, statistics.median(row["seconds"]), marker, reached)
 
 
-def draw(results: dict[str, Any], quantity: str) -> bytes | None:
+def draw(results: dict[str, Any], picture: Picture) -> bytes | None:
     """A PNG, or None if there is nothing to compare."""
-    drawn = lines(results, quantity)
+    drawn = lines(results, picture)
     xs = sorted({point.x for line in drawn for point in line.points})
     if len(xs) < 2:
         return None
     figure, ax = plt.subplots(figsize=(9.5, 6.2))
     for line in drawn:
         _draw_line(ax, line)
-    ax.set(xscale="log", yscale="log", xlabel=QUANTITIES[quantity], ylabel="seconds, whole batch")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel=QUANTITIES[picture.quantity],
+        ylabel="seconds, whole batch",
+    )
     ax.set_xticks(xs, [f"{x:,.0f}" for x in xs], minor=False)
     ax.set_xticks([], minor=True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#e4e4e4", linewidth=0.8)
     ax.set_axisbelow(True)
     _label_ends(ax, drawn)
-    ax.set_title(_title(results, quantity), loc="left", fontsize=11)
+    ax.set_title(f"{picture.title}; {_machine(results)}", loc="left", fontsize=11)
     figure.text(0.01, 0.01, LEGEND, fontsize=8, color="#555555")
     figure.subplots_adjust(left=0.09, right=0.7, top=0.92, bottom=0.13)
     buffer = io.BytesIO()
@@ -173,23 +239,25 @@ def _spread(heights: list[float]) -> list[float]:
     return placed
 
 
-def _title(results: dict[str, Any], quantity: str) -> str:
-    head = results["headline"]
+def _title(head: dict[str, Any], quantity: str) -> str:
     names = {"labels": "K", "batch": "B", "support": "s", "epsilon": "ε"}
     fixed = ", ".join(f"{n} = {head[k]:g}" for k, n in names.items() if k != quantity)
-    where = results["machine"].get("gpu") or (
-        f"{results['machine']['cpu']}, torch threads: {results['machine']['torch_threads']}"
-    )
-    return f"{fixed}, {head['dtype']}, tolerance {head['tol']:g}; {where}"
+    return f"{fixed}, {head['dtype']}, tolerance {head['tol']:g}"
+
+
+def _machine(results: dict[str, Any]) -> str:
+    facts = results["machine"]
+    return facts.get("gpu") or f"{facts['cpu']}, torch threads: {facts['torch_threads']}"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="the JSON file that run.py wrote")
     source = parser.parse_args().results
-    for quantity in QUANTITIES:
-        picture = draw(json.loads(source.read_text()), quantity)
-        if picture is not None:
-            path = source.with_name(f"{source.stem}-{quantity}.png")
-            output.write(path, picture)
+    record = json.loads(source.read_text())
+    for each in pictures(record):
+        drawn = draw(record, each)
+        if drawn is not None:
+            path = source.with_name(f"{source.stem}-{each.name}.png")
+            output.write(path, drawn)
             print(path)

@@ -28,9 +28,11 @@ class Case:
     dtype: str = "float64"
     tol: float = 1e-6  # ℓ1 marginal error to reach
     dimensions: int = CIRCLE
+    power: int = 2  # of the distance
 
     def __str__(self) -> str:
         space = "" if self.dimensions == CIRCLE else f" in {self.dimensions} dimensions"
+        space += "" if self.power == 2 else f", distances to the power {self.power},"
         return (
             f"K={self.labels}{space} B={self.batch} s={self.support} ε={self.epsilon:g} "
             f"{self.dtype} tol={self.tol:g}"
@@ -59,7 +61,8 @@ class Work:
     def of(cls, case: Case, device: str) -> Work:
         generator = torch.Generator().manual_seed(0)
         dtype = case.torch_dtype
-        metric = random_metric(case.labels, case.dimensions, dtype, generator).to(device)
+        metric = random_metric(case.labels, case.dimensions, dtype, generator, case.power)
+        metric = metric.to(device)
         logits = torch.randn(case.batch, case.labels, generator=generator, dtype=dtype)
         target = random_target(case.batch, case.labels, case.support, dtype, generator)
         target = wl.SparseTarget(target.indices.to(device), target.weights.to(device))
@@ -71,6 +74,10 @@ class Work:
         target = wl.SparseTarget(self.target.indices[rows], self.target.weights[rows])
         part = replace(self.case, batch=min(examples, self.case.batch))
         return Work(part, self.metric, self.h[rows], target)
+
+    def asking(self, tol: float) -> Work:
+        """The same problem, to another tolerance."""
+        return self if tol == self.case.tol else replace(self, case=replace(self.case, tol=tol))
 
     @cached_property
     def dense_target(self) -> Tensor:
@@ -99,12 +106,17 @@ def _all_costs(metric: wl.ground.GroundMetric) -> Tensor:
     return metric.cost()
 
 
+def forget_costs() -> None:
+    """Free the costs that are kept."""
+    _all_costs.cache_clear()
+
+
 def random_metric(
-    labels: int, dimensions: int, dtype: torch.dtype, generator: torch.Generator
+    labels: int, dimensions: int, dtype: torch.dtype, generator: torch.Generator, power: int = 2
 ) -> wl.ground.GroundMetric:
-    """Squared distances between random unit vectors, with median 1."""
+    """Powers of the distances between random unit vectors, with median 1."""
     vectors = torch.randn(labels, dimensions, generator=generator, dtype=dtype)
-    metric = wl.ground.Embedding(vectors, power=2, scale="median")
+    metric = wl.ground.Embedding(vectors, power=power, scale="median")
     return metric.tabulated() if labels <= LARGEST_TABLE else metric
 
 

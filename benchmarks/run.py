@@ -1,23 +1,32 @@
 """Compare wassloss with other libraries on the same problems, in one run.
 
-    python benchmarks/run.py --suite quick            # two or three minutes on two cores
+    python benchmarks/run.py --suite quick            # some minutes on two cores
     python benchmarks/run.py --suite full --device cuda
-    python benchmarks/run.py --suite points --device cuda  # one pair of 1000 to 50 000 points
-    python benchmarks/run.py --suite support          # ours alone, from one target label to all
+    python benchmarks/run.py --suite goals points support growth --device cuda --budget 300
     python benchmarks/run.py --check                  # do all solve the same problem?
     python benchmarks/plots.py docs/benchmarks/cpu.json
 
-Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each case; the suites `points` and
-`support` have files of their own, `cpu-points.json` and so on. Libraries that are not installed are
-reported as missing: `pip install '.[bench]'` installs them.
+points    one pair of 1000 to 50 000 points, where solvers of point clouds are strong
+support   ours alone, from one target label to all
+goals     the figures that were set as goals, next to what is measured
+growth    what the pictures over K, B, s and 1/ε need; `full` has more
+
+Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each row; `points`, `support` and `goals`
+have files of their own, `cpu-points.json` and so on. Each library has a process of its own, and a
+row that takes too long or crashes is the end of that row alone. Libraries that are not installed
+are reported as missing: `pip install '.[bench]'` installs them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import queue
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -25,180 +34,222 @@ from typing import Any
 
 import entropic
 import exact
+import figures
 import machine
 import output
 import table
-import training
-from contenders import Contender
+from contenders import OURS, Contender
 from measure import Limits, Measurement, measure
-from problems import MANY_DIMENSIONS, WORD_VECTORS, Case, Work
+from problems import Case, Work
+from processes import Worker
+from suites import HEADLINE, OF_THEIR_OWN, SECONDS, SUITES, Group, tiny
 
-HEADLINE = Case()
-SECONDS = {
-    "quick": 10.0,
-    "reference": 60.0,
-    "full": 60.0,
-    "points": 20.0,
-    "support": 10.0,
-}  # per contender, by default
 MEMORY_SHARE = 0.5  # share of the machine's memory for the largest arrays of one contender
+PATIENCE = 4, 20.0  # times the limit, and seconds, after which a row is ended
+ENOUGH = {"cpu": 1.0, "cuda": 0.25}  # seconds of repeats; a GPU's times vary less
+WEIGHTS = {"goals": 2, "points": 4, "support": 2}  # shares of the budget; 3 for the others
+FIRST = (OURS, f"{OURS}, graphs", "FlashSinkhorn", "OTT")  # libraries, where time is short
+WARMING = 45.0  # seconds for compiling kernels ahead, in parallel
+FAILURES = 2  # of a contender in a graph, after which larger targets are not tried
+
+
+@dataclass
+class Budget:
+    """The time until which a run may go on, and shares of it."""
+
+    end: float
+
+    @classmethod
+    def of(cls, seconds: float | None) -> Budget:
+        return cls(time.monotonic() + seconds if seconds else float("inf"))
+
+    @property
+    def left(self) -> float:
+        return self.end - time.monotonic()
+
+    def share(self, part: float, whole: float) -> Budget:
+        return Budget(time.monotonic() + self.left * part / whole)
 
 
 @dataclass(frozen=True)
-class Group:
-    """One case and its contenders; times are relative to the first."""
+class Row:
+    """One contender on one group's case."""
 
-    kind: str
-    case: Case
-    contenders: tuple[Contender, ...]
+    suite: str
+    index: int
+    group: Group
+    contender: Contender
 
-    @property
-    def title(self) -> str:
-        return f"{self.kind}: {self.case}"
-
-    def on(self, device: str) -> list[Contender]:
-        """The contenders that can solve the case on a device."""
-        return [c for c in self.contenders if c.suits(self.case) and c.device in (None, device)]
-
-
-def quick() -> Iterator[Group]:
-    yield _entropic(HEADLINE)
-    yield _entropic(replace(HEADLINE, labels=100))
-    yield from _others()
-
-
-def reference() -> Iterator[Group]:
-    """The quoted cases, the sparse ones in both precisions and two batch sizes."""
-    single = replace(HEADLINE, dtype="float32", tol=1e-5)
-    yield _entropic(single)
-    yield _entropic(replace(single, batch=1024))
-    yield _many_labels()
-    yield from _others()
-    dense = replace(HEADLINE, support=HEADLINE.labels, dimensions=MANY_DIMENSIONS)
-    yield _entropic(replace(dense, dtype="float32", tol=1e-5, epsilon=0.1))
-    yield _entropic(dense)
-    yield _entropic(HEADLINE)
-    yield _entropic(replace(single, dimensions=MANY_DIMENSIONS))
-    yield _entropic(replace(single, labels=10_000))
+    def job(
+        self, device: str, limits: Limits, *, once: bool = False, last: bool = False
+    ) -> dict[str, Any]:
+        """What a worker is asked: to call it `once` only; to free the problem after the `last`."""
+        return {
+            "suite": self.suite,
+            "group": self.index,
+            "contender": self.contender.name,
+            "case": asdict(self.group.case),
+            "device": device,
+            "limits": asdict(limits),
+            "once": once,
+            "last": last,
+        }
 
 
-def full() -> Iterator[Group]:
-    """Variations of the headline case, one quantity at a time."""
-    yield _entropic(HEADLINE)
-    yield _entropic(replace(HEADLINE, dtype="float32", tol=1e-5))
-    yield from _others()
-    yield _many_labels()
-    for labels in (100, 10_000, 100_000):
-        yield _entropic(replace(HEADLINE, labels=labels))
-    for batch in (10, 1000):
-        yield _entropic(replace(HEADLINE, batch=batch))
-    for support in (1, 20, HEADLINE.labels):
-        yield _entropic(replace(HEADLINE, support=support))
-    for epsilon in (0.1, 0.002):
-        yield _entropic(replace(HEADLINE, epsilon=epsilon))
-    yield _entropic(replace(HEADLINE, support=HEADLINE.labels, epsilon=0.1))
-    yield _entropic(replace(HEADLINE, labels=100, support=100))
-    yield _entropic(replace(HEADLINE, dimensions=MANY_DIMENSIONS))
+class Run:
+    """Measures suites with one worker for each library, and writes what it has after each row."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.device, self.out = arguments.device, arguments.out
+        self.without, self.only = arguments.without, arguments.only
+        self.small, self.limit = arguments.tiny, arguments.limit
+        share = MEMORY_SHARE * machine.memory_gigabytes(self.device)
+        self.memory = arguments.memory or share
+        self.workers: dict[str, Worker] = {}
+        self.facts = {
+            "device": self.device,
+            "without": self.without,
+            "machine": machine.describe(self.device),
+            "versions": machine.versions(),
+        }
+
+    def limits(self, suite: str) -> Limits:
+        return Limits(self.limit or SECONDS[suite], self.memory, ENOUGH[self.device])
+
+    def rows(self, suite: str) -> list[Row]:
+        groups = list(SUITES[suite]())
+        shown = [tiny(group) for group in groups] if self.small else groups
+        return [
+            Row(suite, i, group, contender)
+            for i, group in enumerate(shown)
+            for contender in groups[i].on(self.device)
+            if not any(part in contender.name for part in self.without)
+            and (not self.only or any(part in contender.name for part in self.only))
+        ]
+
+    def warm(self, suites: Sequence[str], processes: int) -> None:
+        """Compile kernels in several processes, into the cache on disk that all share."""
+        every = [row for suite in suites for row in self.rows(suite)]
+        rows = [row for row in every if row.contender.compiles(row.group.case)]
+        seen: dict[tuple[str, Case], Row] = {}
+        for row in rows:
+            # The strength and the error are arguments, not code.
+            case = replace(row.group.case, epsilon=0.1, tol=1e-4)
+            seen.setdefault((row.contender.name, case), row)
+        _say(f"compiling for {len(seen)} cases in {processes} processes")
+        waiting: queue.SimpleQueue[Row] = queue.SimpleQueue()
+        for row in seen.values():
+            waiting.put(row)
+        budget = Budget.of(WARMING)
+        for library in {row.contender.library for row in every}:
+            self.worker(library).start()  # imports take seconds, too
+
+        def go_on(_: int) -> None:
+            worker = Worker()
+            with suppress(queue.Empty):
+                while budget.left > 0:
+                    row = waiting.get_nowait()
+                    job = row.job(self.device, self.limits(row.suite), once=True)
+                    worker.ask(job, budget.left, starting=0.0)
+            worker.stop()
+
+        with ThreadPoolExecutor(processes) as pool:
+            list(pool.map(go_on, range(processes)))
+        _say(f"{waiting.qsize()} cases left to be compiled when they are measured")
+
+    def worker(self, library: str) -> Worker:
+        return self.workers.setdefault(library, Worker())
+
+    def suite(self, name: str, budget: Budget) -> Path:
+        """Measure all rows of a suite, library by library."""
+        limits = self.limits(name)
+        results: dict[str, Any] = {
+            "suite": name,
+            "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+            **self.facts,
+            "limits": asdict(limits),
+            "headline": asdict(HEADLINE),
+            "groups": [],
+        }
+        rows = self.rows(name)
+        path = self.out / f"{self.device}{f'-{name}' if name in OF_THEIR_OWN else ''}.json"
+        found: dict[tuple[int, str], dict[str, Any]] = {}
+        libraries = list(dict.fromkeys(row.contender.library for row in rows))
+        libraries.sort(key=lambda one: FIRST.index(one) if one in FIRST else len(FIRST))
+        for place, library in enumerate(libraries):
+            own = [row for row in rows if row.contender.library == library]
+            _say(f"\n{name}: {library}")
+            weights = [2 if one in FIRST else 1 for one in libraries[place:]]
+            share = budget.share(weights[0], sum(weights)) if place else budget
+            failures = 0
+            for row in own:
+                measurement = self.measure(row, limits, share, failures, last=row is own[-1])
+                broken = "graph" in library and bool(measurement.not_run)
+                failures = failures + 1 if broken else 0
+                found[row.index, row.contender.name] = asdict(measurement)
+                _say(f"  {row.group.case}  {row.contender.name}: {_summary(measurement)}")
+                results["groups"] = _groups(rows, found)
+                output.write(path, (json.dumps(results, indent=1) + "\n").encode())
+                table.write(results, path)
+        return path
+
+    def measure(
+        self, row: Row, limits: Limits, budget: Budget, failures: int, *, last: bool
+    ) -> Measurement:
+        name, case = row.contender.name, row.group.case
+        need = row.contender.gigabytes(case)
+        if need > limits.gigabytes:
+            return Measurement(name, not_run=f"needs {need:.0f} GB")
+        if budget.left <= 0:
+            return Measurement(name, not_run="out of time")
+        if failures >= FAILURES and case.support > 1:
+            return Measurement(name, not_run="not tried, as smaller targets failed")
+        patience = min(PATIENCE[0] * limits.seconds + PATIENCE[1], budget.left + PATIENCE[1])
+        job = row.job(self.device, limits, last=last)
+        answer = self.worker(row.contender.library).ask(job, patience)
+        return Measurement(**{"contender": name, **answer})
+
+    def stop(self) -> None:
+        for worker in self.workers.values():
+            worker.stop()
 
 
-def points() -> Iterator[Group]:
-    """One pair of dense measures on many points, where solvers of point clouds are strong."""
-    one = replace(HEADLINE, batch=1, epsilon=0.1, dtype="float32", tol=1e-5)
-    for labels in (1000, 10_000, 50_000):
-        for dimensions in (3, 64):
-            yield _entropic(replace(one, labels=labels, support=labels, dimensions=dimensions))
-
-
-def support() -> Iterator[Group]:
-    """Ours alone over the number of target labels: its time should grow without a step."""
-    ours = tuple(c for c in entropic.CONTENDERS if c.name.startswith("wassloss"))
-    for dtype, tol in (("float32", 1e-5), ("float64", HEADLINE.tol)):
-        for labels in (*(1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128, 256, 512), HEADLINE.labels):
-            case = replace(HEADLINE, support=labels, dtype=dtype, tol=tol)
-            yield Group("entropic", case, ours)
-
-
-SUITES = {
-    "quick": quick,
-    "reference": reference,
-    "full": full,
-    "points": points,
-    "support": support,
-}
-OF_THEIR_OWN = {"points", "support"}  # whose results would otherwise replace those of the rest
-
-
-def _others() -> Iterator[Group]:
-    yield Group("exact", replace(HEADLINE, epsilon=0.0), exact.CONTENDERS)
-    single = replace(HEADLINE, dtype="float32", tol=1e-5)
-    kind = f"{training.PASSES} × forward and backward"
-    for batch in (single.batch, 1024):
-        case = replace(single, batch=batch)
-        yield from _each_way(f"{kind}, class ids", replace(case, support=1), training.ONE_HOT)
-        yield from _each_way(f"{kind}, tags", case, training.TAGS)
-    kind = f"{training.PASSES} training steps, linear model of {training.FEATURES} features"
-    yield from _each_way(kind, single, training.STEP)
-    yield from _each_way(kind, replace(single, epsilon=0.1), training.STEP)
-
-
-def _each_way(kind: str, case: Case, ways: dict[str, training.Contenders]) -> Iterator[Group]:
-    for way, contenders in ways.items():
-        yield Group(kind + way, case, contenders)
-
-
-def _many_labels() -> Group:
-    single = replace(HEADLINE, dtype="float32", tol=1e-5)
-    case = replace(single, labels=100_000, batch=256, dimensions=WORD_VECTORS)
-    kind = f"{training.PASSES} × forward and backward, tags"
-    return Group(kind, case, training.MANY_LABELS)
-
-
-def _entropic(case: Case) -> Group:
-    return Group("entropic", case, entropic.CONTENDERS)
-
-
-def run(
-    group: Group, device: str, limits: Limits, without: Sequence[str] = ()
-) -> dict[str, Any] | None:
-    """Measure all contenders; None if there are none."""
-    here = [c for c in group.on(device) if not any(part in c.name for part in without)]
-    if not here:
-        return None
-    _say(f"\n{group.title}")
-    work = Work.of(group.case, device)
-    measurements = []
-    for contender in here:
-        measurement = measure(contender, work, limits)
-        measurements.append(measurement)
-        _say(f"  {contender.name:42} {_summary(measurement)}")
-    return {
-        "kind": group.kind,
-        "title": group.title,
-        "case": asdict(group.case),
-        "measurements": [asdict(m) for m in measurements],
-    }
+def _groups(rows: list[Row], found: dict[tuple[int, str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The groups of which something was measured, contenders in their own order."""
+    made: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        measured = found.get((row.index, row.contender.name))
+        if measured is None:
+            continue
+        group = row.group
+        about = {"kind": group.kind, "title": group.title, "case": asdict(group.case)}
+        made.setdefault(row.index, {**about, "measurements": []})["measurements"].append(measured)
+    return list(made.values())
 
 
 def check(device: str) -> bool:
     """Solve a small case with all contenders, to high accuracy, and compare the marginals."""
     case = Case(labels=30, batch=4, support=4, epsilon=0.1, tol=1e-7)
+    one = replace(case, support=case.labels, batch=1, dimensions=3, dtype="float32", tol=1e-4)
     groups = (
-        _entropic(case),
-        _entropic(replace(case, support=case.labels)),
+        Group("entropic", case, entropic.CONTENDERS),
+        Group("entropic", replace(case, support=case.labels), entropic.CONTENDERS),
+        Group("entropic", one, entropic.CONTENDERS),
         Group("exact", replace(case, epsilon=0.0), exact.CONTENDERS),
     )
     good = True
     for group in groups:
         work = Work.of(group.case, device)
         for contender in group.on(device):
-            result = measure(contender, work, Limits(30.0, 4.0))
+            result = measure(contender, work, Limits(30.0, 4.0, 0.0))
             # The error of GeomLoss falls like one over its number of iterations; FlashSinkhorn has
             # single precision.
             rough = {"GeomLoss": 1e-2, "FlashSinkhorn": 1e-4}
-            wanted = rough.get(contender.name.split()[0], 10 * case.tol)
-            fine = result.not_run is not None or (
-                result.error is not None and result.error <= wanted
-            )
+            wanted = rough.get(contender.name.split(",")[0].split()[0], 0.0)
+            wanted = max(wanted, 10 * group.case.tol)
+            absent = (result.not_run or "").startswith("missing")
+            graph = contender.library.endswith("graphs") and result.not_run is not None
+            fine = absent or graph or (result.error is not None and result.error <= wanted)
             good = good and fine
             _say(f"{'ok ' if fine else 'BAD'} {contender.name:42} {_summary(result)}")
     return good
@@ -208,7 +259,9 @@ def _summary(measurement: Measurement) -> str:
     if measurement.not_run:
         return measurement.not_run
     error = "" if measurement.error is None else f"error {measurement.error:.1e}"
-    return f"{table.duration(measurement.median):>10}  {error}  {len(measurement.seconds)} runs"
+    count = "" if measurement.iterations is None else f"{measurement.iterations} iterations"
+    runs = f"{len(measurement.seconds)} runs"
+    return "  ".join(x for x in (figures.duration(measurement.median), error, count, runs) if x)
 
 
 def _say(text: str) -> None:
@@ -219,48 +272,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--suite", choices=SUITES, default="quick")
+    parser.add_argument("--suite", nargs="+", choices=SUITES, default=["quick"])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--limit", type=float, help="seconds for one contender")
     parser.add_argument("--memory", type=float, help="gigabytes for one contender")
+    parser.add_argument("--budget", type=float, help="seconds for all suites, shared among them")
+    for option, what in (("--without", "leave out"), ("--only", "measure only")):
+        text = f"{what} contenders whose name has this in it"
+        parser.add_argument(option, nargs="*", default=[], metavar="TEXT", help=text)
     parser.add_argument(
-        "--without",
-        nargs="*",
-        default=[],
-        metavar="TEXT",
-        help="leave out contenders whose name has this in it, where they would take too long",
+        "--warm", type=int, default=0, metavar="N", help="first compile kernels in N processes"
     )
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to try a run")
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
     parser.add_argument("--check", action="store_true", help="compare the answers, not the times")
     arguments = parser.parse_args()
     if arguments.check:
         return 0 if check(arguments.device) else 1
 
-    limits = Limits(
-        arguments.limit or SECONDS[arguments.suite],
-        arguments.memory or MEMORY_SHARE * machine.memory_gigabytes(arguments.device),
-    )
-    results: dict[str, Any] = {
-        "suite": arguments.suite,
-        "device": arguments.device,
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "limits": asdict(limits),
-        "without": arguments.without,
-        "machine": machine.describe(arguments.device),
-        "versions": machine.versions(),
-        "headline": asdict(HEADLINE),
-        "groups": [],
-    }
-    of_its_own = f"-{arguments.suite}" if arguments.suite in OF_THEIR_OWN else ""
-    path = arguments.out / f"{arguments.device}{of_its_own}.json"
-    for group in SUITES[arguments.suite]():
-        measured = run(group, arguments.device, limits, arguments.without)
-        if measured is None:
-            continue
-        results["groups"].append(measured)
-        output.write(path, (json.dumps(results, indent=1) + "\n").encode())
-        table.write(results, path)
-    _say(f"\n{path.with_suffix('.md')}")
+    run, budget = Run(arguments), Budget.of(arguments.budget)
+    try:
+        if arguments.warm:
+            run.warm(arguments.suite, arguments.warm)
+        for place, name in enumerate(arguments.suite):
+            weights = [WEIGHTS.get(one, 3) for one in arguments.suite[place:]]
+            path = run.suite(name, budget.share(weights[0], sum(weights)))
+            _say(f"\n{path.with_suffix('.md')}")
+    finally:
+        run.stop()
     return 0
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import statistics
 from pathlib import Path
 from typing import Any
 
 import output
+import summaries
+from figures import duration, mark, median, ratio
 
+EXTRA = {"iterations": "iterations", "gigabytes": "memory"}  # columns, where there is something
 LEGEND = """\
 Times are medians of repeats after a warm-up, all in one run of `benchmarks/run.py`. "×" is
 relative to the first row. *Error* is the largest ℓ1 error of both marginals in the batch, computed
 afterwards from each contender's potentials in double precision; each gets the tolerance in its own
-norm. *Support only* means that the user drops by hand, outside the timing, the columns of the cost
-without target mass. K is the number of labels, B of examples, s of labels per target. Costs are
-squared distances between random unit vectors of {dimensions} dimensions (unless a title says
-otherwise), scaled to median 1.
+norm, and a smaller one where that stops it too early. One without a tolerance gets the fewest
+iterations that reach ours. *Iterations* are counted as each contender does, and *memory* is the
+peak on the GPU beyond the inputs. *Support only* means that the user drops by hand, outside the
+timing, the columns of the cost without target mass. K is the number of labels, B of examples, s of
+labels per target. Costs are squared distances between random unit vectors of {dimensions}
+dimensions (unless a title says otherwise), scaled to median 1.
 
 † stopped above the tolerance. ‡ met it in its own norm, ℓ2, but not in ℓ1, which is at most √K
 times larger: its time is for an easier problem."""
@@ -31,65 +34,55 @@ def page(results: dict[str, Any]) -> str:
     dimensions = results["headline"].get("dimensions", 50)  # older results all have 50
     limits = results["limits"]
     parts = [
-        f"# Benchmarks on {processor}: labels in {dimensions} dimensions",
+        f"# Benchmarks on {processor}: {_title(results['suite'], dimensions)}",
         LEGEND.format(dimensions=dimensions),
         f"Machine: {facts}. Versions: {versions}. Date: {results['date']}. Limits per contender: "
         f"{limits['seconds']:g} s, {limits['gigabytes']:.1f} GB.",
     ]
+    parts += summaries.of(results)
     parts += [_section(group) for group in results["groups"]]
     return "\n\n".join(parts) + "\n"
 
 
+def _title(suite: str, dimensions: int) -> str:
+    titles = {
+        "goals": "goals",
+        "points": "pairs of point clouds",
+        "support": "from one target label to all",
+    }
+    return titles.get(suite, f"labels in {dimensions} dimensions")
+
+
 def _section(group: dict[str, Any]) -> str:
     rows = group["measurements"]
-    base = _median(rows[0])
-    head = "| | time | × | error |\n| --- | ---: | ---: | ---: |"
-    lines = [_row(row, base, group["case"]) for row in rows]
+    base = median(rows[0])
+    extra = [key for key in EXTRA if any(row.get(key) is not None for row in rows)]
+    names = ["", "time", "×", "error", *(EXTRA[key] for key in extra)]
+    head = f"| {' | '.join(names)} |\n| --- {'| ---: ' * (len(names) - 1)}|".replace("|  |", "| |")
+    lines = [_row(row, base, group["case"], extra) for row in rows]
     return "\n".join([f"## {group['title']}", "", head, *lines])
 
 
-def _row(row: dict[str, Any], base: float, case: dict[str, Any]) -> str:
+def _row(row: dict[str, Any], base: float, case: dict[str, Any], extra: list[str]) -> str:
     if row["not_run"]:
-        return f"| {row['contender']} | {row['not_run']} | | |"
-    median = _median(row)
+        return f"| {row['contender']} | {row['not_run']} | | |{' |' * len(extra)}"
+    took = median(row)
     above = "> " if row["stopped_after"] else ""
     notes = []
     if row["examples"] is not None and row["examples"] < case["batch"]:
         notes.append(f"extrapolated from {row['examples']} of {case['batch']} examples")
     if row["stopped_after"]:
         notes.append(f"stopped at iteration {row['stopped_after']}")
+    if row.get("asked"):
+        notes.append(f"asked for {row['asked']:g}")
     note = f" ({', '.join(notes)})" if notes else ""
     error = "" if row["error"] is None else f"{row['error']:.0e}"
-    time = f"{above}{duration(median)}{note}"
-    ratio = f"{above}{_ratio(median / base)}"
-    return f"| {row['contender']}{mark(row, case)} | {time} | {ratio} | {error} |"
-
-
-def mark(row: dict[str, Any], case: dict[str, Any]) -> str:
-    """Empty if the tolerance was reached; NaN counts as not reached."""
-    error, tol = row["error"], case["tol"]
-    if error is None or error <= tol:
-        return ""
-    return " ‡" if error <= tol * math.sqrt(case["labels"]) else " †"
-
-
-def duration(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{_digits(seconds / size)} {unit}"
-    return f"{_digits(seconds / 1e-6)} µs"
-
-
-def _digits(x: float) -> str:
-    return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
-
-
-def _ratio(x: float) -> str:
-    return "" if math.isnan(x) else f"{x:,.0f}" if x >= 10 else f"{x:.1f}" if x >= 2 else f"{x:.2f}"
-
-
-def _median(row: dict[str, Any]) -> float:
-    return statistics.median(row["seconds"]) if row["seconds"] else math.nan
+    time = f"{above}{duration(took)}{note}"
+    times = f"{above}{ratio(took / base)}"
+    shown = {"iterations": "{:d}", "gigabytes": "{:.2f} GB"}
+    more = [shown[key].format(row[key]) if row.get(key) is not None else "" for key in extra]
+    cells = [f"{row['contender']}{mark(row, case)}", time, times, error, *more]
+    return f"| {' | '.join(cells)} |"
 
 
 def write(results: dict[str, Any], path: Path) -> None:

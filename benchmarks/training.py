@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from contenders import Attempt, Contender
-from problems import Work, random_target
+from contenders import GRAPH, Attempt, Contender
+from problems import Case, Work, random_target
 from torch import Tensor
 
 import wassloss as wl
@@ -139,13 +139,20 @@ WASSERSTEIN, WITH_KL = partial(_wasserstein, kl_weight=0.0), partial(_wasserstei
 Contenders = tuple[Contender, ...]
 
 
+def _compiles(case: Case) -> bool:
+    return True
+
+
 def _each_way(*named: tuple[str, Callable[..., Attempt]]) -> dict[str, Contenders]:
     """Contenders launched from Python and, on a GPU, replayed from a CUDA graph."""
-    plain = tuple(Contender(name, prepare) for name, prepare in named)
-    graphs = tuple(
-        Contender(name, partial(prepare, graph=True), device="cuda") for name, prepare in named
+    plain = tuple(
+        Contender(name, prepare, most_iterations=1, compiles=_compiles) for name, prepare in named
     )
-    return {"": plain, ", CUDA graph": graphs}
+    graphs = tuple(
+        Contender(name, partial(prepare, graph=True), most_iterations=1, device="cuda")
+        for name, prepare in named
+    )
+    return {"": plain, f", {GRAPH}": graphs}
 
 
 ONE_HOT = _each_way(
@@ -158,13 +165,13 @@ TAGS = _each_way(
     ("WassersteinLoss", partial(loss_alone, make_loss=WASSERSTEIN, target_of=_tags)),
     ("WassersteinLoss + 0.1 KL", partial(loss_alone, make_loss=WITH_KL, target_of=_tags)),
 )
-MANY_LABELS = (
-    Contender(
-        f"{BASELINE} and a product",
-        partial(loss_alone, make_loss=_cross_entropy_and_product, target_of=_dense_tags),
-    ),
-    Contender(BASELINE, partial(loss_alone, make_loss=_cross_entropy, target_of=_dense_tags)),
-    Contender("WassersteinLoss + 0.1 KL", partial(loss_alone, make_loss=WITH_KL, target_of=_tags)),
+MANY_LABELS = tuple(
+    Contender(name, partial(loss_alone, make_loss=loss, target_of=target), most_iterations=1)
+    for name, loss, target in (
+        (f"{BASELINE} and a product", _cross_entropy_and_product, _dense_tags),
+        (BASELINE, _cross_entropy, _dense_tags),
+        ("WassersteinLoss + 0.1 KL", WITH_KL, _tags),
+    )
 )
 STEP = _each_way(
     (BASELINE, partial(step, make_loss=_cross_entropy, sparse=False)),

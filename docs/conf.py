@@ -131,7 +131,11 @@ _BELOW = {
     "data": ["datasheets/clipart", "datasheets/definitions", "tags"],
     "results/README": ["results/NOTES"],
     "performance": ["benchmarks/README"],
-    "benchmarks/README": ["benchmarks/cpu", "benchmarks/cuda", "benchmarks/cuda-50-dimensions"],
+    "benchmarks/README": sorted(
+        f"benchmarks/{page.stem}"
+        for page in (Path(__file__).parent / "benchmarks").glob("*.md")
+        if page.stem != "README"
+    ),
 }
 
 
