@@ -214,23 +214,26 @@ class NumberTokenLoss(MetricModule):
             scale = scale * (counted / is_number.sum().clamp(min=1))
         return scale
 
-    def _term(self, log_h: Tensor, number: Tensor) -> Tensor:
-        """The second term, `(labels,)`, of log-probabilities `(labels, numbers)`."""
+    def _term(self, log_h: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+        """The second term, `(labels,)`, and its slope in log-probabilities `(labels, numbers)`."""
         dtype, largest = log_h.dtype, self.largest_cost
-        log_mass = log_h.logsumexp(1)
-        share = (log_h - log_mass.unsqueeze(1)).exp()
+        log_mass = log_h.logsumexp(1, keepdim=True)
+        share = (log_h - log_mass).exp()
         if self.term == "squared_error":
             values = self.values.to(dtype) / self.metric.scale
             mean = (share * values).sum(1)  # no product, which autocast would round
-            value = (mean - values[number]).square()
+            off = mean - values[number]
+            value, slope = off.square(), share * (values - mean[:, None]) * (2 * off[:, None])
             largest = float(values.amax() - values.amin()) ** 2 if self.word_cost else largest
         else:
-            costs = self.metric.unchecked_cost_columns(number).to(dtype)
-            value = (share * costs.clamp(max=largest)).sum(1)
+            costs = self.metric.unchecked_cost_columns(number).to(dtype).clamp(max=largest)
+            value = (share * costs).sum(1)
+            slope = share * (costs - value[:, None])
         if self.word_cost is None:
-            return value
-        mass = log_mass.exp()
-        return mass * value + (1 - mass) * (self.word_cost * largest)
+            return value, slope
+        mass, of_words = log_mass.exp(), self.word_cost * largest
+        slope = mass * (slope + share * (value - of_words)[:, None])
+        return (mass * value[:, None] + (1 - mass) * of_words).squeeze(1), slope
 
 
 class _Labels(NamedTuple):
@@ -250,7 +253,7 @@ def _composed(loss: NumberTokenLoss, rows: Tensor, given: _Labels) -> tuple[Tens
     log_h = at_least_single(rows).log_softmax(1)
     value = -log_h.gather(1, labels.unsqueeze(1)).squeeze(1)
     value = value if counts is None else torch.where(counts, value, 0.0)
-    term = loss._term(log_h[:, loss.ids], number.clamp(min=0))
+    term, _ = loss._term(log_h[:, loss.ids], number.clamp(min=0))
     return value + scale.to(value.dtype) * term, None
 
 
@@ -267,17 +270,16 @@ def _with_gradient(
     compiled = launch.triton_available(x.device) and x.dtype != torch.float64
     cross_entropy = _cross_entropy_on_gpu if compiled else _cross_entropy
     value, gradient, log_h = cross_entropy(x, labels, which, loss.ids, needs_gradient)
-    with torch.set_grad_enabled(needs_gradient):
-        log_h.requires_grad_(needs_gradient)
-        term = scale[which].to(value.dtype) * loss._term(log_h, number[which])
-    value[which] += term.detach()
+    term, slope = loss._term(log_h, number[which])
+    size = scale[which].to(value.dtype)
+    value[which] += size * term
     if counts is not None:
         value = torch.where(counts, value, 0.0)
     if gradient is None:
         return value, None
     check_reverse_mode(rows)
-    (slope,) = torch.autograd.grad(term.sum(), log_h)
-    share = log_h.detach().exp()
+    slope = size[:, None] * slope
+    share = log_h.exp()
     if loss.word_cost is not None:  # else the term does not depend on the mass of words
         less = 1 - slope.sum(1, keepdim=True)
         gradient[which] *= less
