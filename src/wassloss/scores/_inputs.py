@@ -64,8 +64,13 @@ def read_probabilities(probabilities: Numbers, metric: GroundMetric | None = Non
 
 def shares(h: Tensor, target: AnyTarget) -> tuple[Tensor, Tensor]:
     """Prediction and target, both `(batch, labels)`, each row divided by its sum."""
-    y = read_weights(target, h)
-    return h / h.sum(1, keepdim=True), y / y.sum(1, keepdim=True)
+    return h / h.sum(1, keepdim=True), true_shares(target, h)
+
+
+def true_shares(target: AnyTarget, scores: Tensor) -> Tensor:
+    """The share of each label in the truth, `(batch, labels)`."""
+    y = read_weights(target, scores)
+    return y / y.sum(1, keepdim=True)
 
 
 def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
@@ -89,13 +94,7 @@ def read_labels(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False)
 
 def read_weights(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False) -> Tensor:
     """The target's weights as a matrix `(batch, labels)`."""
-    return dense_weights(read_labels(target, scores, allow_empty=allow_empty), scores.shape[1])
-
-
-def dense_weights(target: SparseTarget, labels: int) -> Tensor:
-    """Labels and their weights as a matrix `(batch, labels)`."""
-    zeros = target.weights.new_zeros(len(target.weights), labels)
-    return zeros.scatter_add_(1, target.indices, target.weights)
+    return read_labels(target, scores, allow_empty=allow_empty).dense(scores.shape[1])
 
 
 def as_target(target: AnyTarget, scores: Tensor) -> Target:

@@ -57,9 +57,7 @@ def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
 
 def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
     """What part of the target's mass each label has, `(batch, labels)`."""
-    y = shares(target, labels, logits)
-    zeros = y.weights.new_zeros(len(y.weights), labels)
-    return zeros.scatter_add(1, y.indices.expand_as(y.weights), y.weights)
+    return shares(target, labels, logits).dense(labels)
 
 
 def cost_table(metric: AnyMetric) -> Tensor:
