@@ -21,12 +21,11 @@ from wassloss._checks import (
     real_array,
 )
 from wassloss.ground import GroundMetric
-from wassloss.ground.matrix import as_ground_metric
+from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.targets import SparseTarget, Target, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a scipy.sparse matrix
-AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
 Charge: TypeAlias = Literal["distance", "cost"]
 Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
 

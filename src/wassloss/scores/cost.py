@@ -15,10 +15,11 @@ from torch import Tensor
 
 from wassloss.ground import GroundMetric
 from wassloss.ground._cost import blocks
+from wassloss.ground.matrix import AnyMetric
 from wassloss.losses import wasserstein
 from wassloss.losses.spec import TransportKeywords
 from wassloss.scores import _inputs as inputs
-from wassloss.scores._inputs import AnyMetric, AnyTarget, Charge, Ks, Numbers
+from wassloss.scores._inputs import AnyTarget, Charge, Ks, Numbers
 from wassloss.scores._score import Mean, Predictions, Weights, score
 from wassloss.scores.decoding import top
 from wassloss.scores.ranking import accuracy

@@ -16,8 +16,9 @@ from torch import Tensor
 from wassloss._checks import check_count
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.ground._cost import blocks
+from wassloss.ground.matrix import AnyMetric
 from wassloss.scores import _inputs as inputs
-from wassloss.scores._inputs import AnyMetric, Charge, Numbers
+from wassloss.scores._inputs import Charge, Numbers
 
 
 @torch.no_grad()

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from wassloss._checks import at_least_single, check_strength
+from wassloss.ground.matrix import AnyMetric
 from wassloss.losses.baselines.per_example import (
-    AnyMetric,
     PerExampleLoss,
     cost_table,
     dense_shares,
@@ -36,10 +36,7 @@ class ExpectedCostLoss(PerExampleLoss):
     r"""The expected cost of a prediction drawn at random: :math:`\sum_{ij} h_i y_j M_{ij}`.
 
     Args:
-        metric: the ground metric, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`.
         kl_weight: weight of `KL(target ‖ prediction)`, as in :class:`~wassloss.WassersteinLoss`.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import wassloss as wl
     >>> ExpectedCostLoss(wl.ground.Ordinal(3))(torch.zeros(1, 3), torch.tensor([0]))
@@ -49,11 +46,7 @@ class ExpectedCostLoss(PerExampleLoss):
     cost: Tensor
 
     def __init__(
-        self,
-        metric: AnyMetric,
-        *,
-        kl_weight: float = 0.0,
-        reduction: str = "mean",
+        self, metric: AnyMetric, *, kl_weight: float = 0.0, reduction: str = "mean"
     ) -> None:
         super().__init__(reduction=reduction)
         self.kl_weight = check_strength("kl_weight", kl_weight)
@@ -94,9 +87,7 @@ class SoftLabelLoss(WassersteinLoss):
     :class:`~wassloss.WassersteinLoss` without its transport term, in the metric's own units.
 
     Args:
-        metric: the ground metric, or a matrix of distances.
         beta: how sharp; infinitely sharp is cross-entropy.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import wassloss as wl
     >>> sord = SoftLabelLoss(wl.ground.Ordinal(3, power=2))
@@ -125,10 +116,6 @@ class QuadraticFormLoss(PerExampleLoss):
 
     With `Ordinal(labels)` it is `2 / (labels − 1)` times :class:`SquaredEMDLoss`.
 
-    Args:
-        metric: the ground metric, or a matrix of distances.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
     >>> import wassloss as wl
     >>> QuadraticFormLoss(wl.ground.Ordinal(3))(torch.zeros(1, 3), torch.tensor([0]))
     tensor(0.5556)
@@ -137,10 +124,9 @@ class QuadraticFormLoss(PerExampleLoss):
     similarity: Tensor
 
     def __init__(self, metric: AnyMetric, *, reduction: str = "mean") -> None:
-        cost = cost_table(metric)
+        cost = cost_table(metric, relative=True)
         super().__init__(len(cost), reduction=reduction)
-        largest = cost.max().clamp(min=torch.finfo(cost.dtype).tiny)
-        self.register_buffer("similarity", 1 - cost / largest, persistent=False)
+        self.register_buffer("similarity", 1 - cost, persistent=False)
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         gap = logits.softmax(1) - dense_shares(target, self.labels, logits)
@@ -155,9 +141,6 @@ class WeightedKappaLoss(nn.Module):
 
     Quadratic weights are `Ordinal(labels, power=2)`. It depends on the batch as a whole, so it has
     no ``reduction``, and a batch of one example has always the loss 1.
-
-    Args:
-        metric: the ground metric, or a matrix of distances.
 
     >>> import wassloss as wl
     >>> loss_fn = WeightedKappaLoss(wl.ground.Ordinal(3, power=2))

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import at_least_single, check_choice, check_count
-from wassloss.ground import GroundMetric
-from wassloss.ground.matrix import as_ground_metric
+from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.losses.functional import PerExample
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
-
-AnyMetric = GroundMetric | Tensor | NDArray[Any]
 
 
 class PerExampleLoss(nn.Module):
@@ -60,7 +54,8 @@ def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
     return shares(target, labels, logits).dense(labels)
 
 
-def cost_table(metric: AnyMetric) -> Tensor:
-    """All costs: row j has those from every label to label j."""
+def cost_table(metric: AnyMetric, relative: bool = False) -> Tensor:
+    """All costs, or parts of the largest: row j has those from every label to label j."""
     metric = as_ground_metric(metric)
-    return metric.cost_columns(torch.arange(metric.size, device=metric.device)).detach()
+    cost = metric.cost_columns(torch.arange(metric.size, device=metric.device)).detach()
+    return cost / cost.max().clamp(min=torch.finfo(cost.dtype).tiny) if relative else cost
