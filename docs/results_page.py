@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from experiments.figures.networks import CANDIDATES
 from experiments.figures.published import PUBLISHED
 from experiments.figures.words import BY_MEAN, CE, CRITERIA, UNTOUCHED
 from experiments.lab.experiment import Result
@@ -167,6 +168,7 @@ def table(name: str, results: Mapping[str, Result]) -> str:
             "mistakes": mistakes,
             "tuned": tuned,
             "carried": carried,
+            "candidates": candidates,
         }
         return of_networks[name.removeprefix("networks-")](results["networks"])
     special = {
@@ -444,6 +446,53 @@ def tuned(result: Result) -> str:
     return markdown(["%", *titles.values()], rows)
 
 
+def candidates(result: Result) -> str:
+    """Changes of distance, accuracy or AUC, and NLL with every candidate, then counts of sets."""
+    found = result["found"]["candidates"]
+    keys = [k for k in CANDIDATES if any(k in of["scores"] for of in found.values())]
+    rows = []
+    for name, of in found.items():
+        cells = []
+        for key in keys:
+            gaps = of["differences"].get(f"{key} − ce", {})
+            changes = [
+                _change(gaps.get(score), fmean(of["scores"]["ce"][score]))
+                for score in ("distance", "right", "auc", "nll")
+                if score in gaps
+            ]
+            cells.append(" / ".join(changes))
+        rows.append([name, *cells])
+    for words, sign in (("better", -1), ("worse", 1)):
+        rows.append([f"sets {words}", *(_counts(found, key, sign) for key in keys)])
+    return markdown(["data", *(f"`{_setting(key)}`" for key in keys)], rows)
+
+
+def _counts(found: Mapping[str, Any], key: str, sign: int) -> str:
+    """How many sets a candidate is better or worse on outside the interval, score by score."""
+    counts = []
+    for scores, direction in ((("distance",), 1), (("right", "auc"), -1), (("nll",), 1)):
+        gaps = [
+            of["differences"][f"{key} − ce"][score]
+            for of in found.values()
+            for score in scores
+            if score in of["differences"].get(f"{key} − ce", {})
+        ]
+        ends = [sorted((direction * gap["low"], direction * gap["high"])) for gap in gaps]
+        clear = [high < 0 if sign < 0 else low > 0 for low, high in ends]
+        counts.append(f"{sum(clear)} of {len(clear)}")
+    return " / ".join(counts)
+
+
+def _setting(key: str) -> str:
+    """A candidate as keywords.
+
+    >>> _setting("0.2 0.35 2")
+    'epsilon=0.2, kl_weight=0.35, power=2'
+    """
+    names = ("epsilon", "kl_weight", "power")
+    return ", ".join(f"{n}={v}" for n, v in zip(names, key.split(), strict=True))
+
+
 def carried(result: Result) -> str:
     """The scores of what was tuned on a smaller set, below those of what was not tuned."""
     found, rows = result["found"], []
@@ -454,8 +503,16 @@ def carried(result: Result) -> str:
             "the same with `power=2`": of["scores"]["squared"],
         } | {
             f"{FAMILIES[k].title}, as tuned": scores
-            for k, scores in of["scores"].items() if k != "squared"
+            for k, scores in of["scores"].items() if k in FAMILIES
         }  # fmt: skip
+        if "rated" in of["scores"]:
+            rates = "`WassersteinLoss(metric)`, as cross-entropy was tuned"
+            entries[rates] = of["scores"]["rated"]
+        entries |= {
+            f"`{_setting(k)}`": scores
+            for k, scores in found.get("candidates", {}).get(name, {"scores": {}})["scores"].items()
+            if k in CANDIDATES and k not in ("0.2 0.5 1", "0.2 0.5 2")
+        }
         for title, scores in entries.items():
             cells = [f"{fmean(scores[k]):.3f}" for k in ("distance", "distance@5", "nll", "ece")]
             rows.append([title, f"{100 * fmean(scores['right']):.1f} %", *cells])

@@ -16,6 +16,7 @@ if not CUDA:
         pytest.skip("needs triton to be imported in here first", allow_module_level=True)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TRITON_INTERPRET", "1")  # read where functions are defined, and run
+        import wassloss.kernels.triton.cross_entropy
         import wassloss.kernels.triton.euclidean
         import wassloss.kernels.triton.linear_head
         import wassloss.kernels.triton.loss  # noqa: F401

@@ -1,15 +1,16 @@
 """Networks: what does a Wasserstein loss change, untouched and tuned?
 
-*Untouched* compares the loss's default with cross-entropy under the same optimiser. *Tuned* gives
-every loss as many trials, chosen on validation data for the distance of its first guess at no less
-accuracy than cross-entropy's, and the same again for the label of least expected cost. *Carried*
-trains what was chosen on few images with all of them. Seeds split the data that are not for
-testing, begin the weights and order the examples.
+*Untouched* compares the loss's default with cross-entropy under the same optimiser, *candidates*
+other settings that might be the default. *Tuned* gives every loss as many trials, chosen on
+validation data for the distance of its first guess at no less accuracy than cross-entropy's, and
+the same again for the label of least expected cost. *Carried* trains what was chosen on few images
+with all of them. Seeds split the data that are not for testing, begin the weights and order the
+examples. `python -m experiments.studies.networks` computes parts of it within a given time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,9 @@ from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.labelled import each_set
 from experiments.lab.networks.losses import FAMILIES, families_for
+from experiments.lab.networks.pieces import LEAST_COST, PAIRED
 from experiments.lab.networks.scoring import LARGER_IS_BETTER
-from experiments.lab.networks.tasks import load_task
+from experiments.lab.networks.tasks import Kind, load_task
 from experiments.lab.networks.trials import (
     Job,
     Run,
@@ -37,15 +39,27 @@ from experiments.lab.style import COLORS, finish, new_figure, state_sizes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEAST_COST, RIDGE = "least cost: ", "ridge"
+RIDGE = "ridge"
 DECISIONS = ("", LEAST_COST)
 EDGE = 30.0  # per cent; what is worse is drawn there
 LONG = {"tiny-imagenet-450": "tiny-imagenet-50"}  # a minute a run on an H200; tuned on the other
 # The best of few images; the debiased loss, which takes three times as long a step, is left out.
 CARRIED = ("ce", "expected", "w-soft")
-SQUARED = Trial("w", (("epsilon", 0.2), ("alpha", 0.5), ("power", 2.0)))
-SHOWN = ("distance", "right", "auc", "nll")
-COMPARED = (*SHOWN, "distance@5", "grave", *(f"{LEAST_COST}{name}" for name in SHOWN))
+
+
+def setting(epsilon: float, alpha: float, power: float) -> Trial:
+    """W + KL at strengths that do not depend on what the default is."""
+    return Trial("w", (("epsilon", epsilon), ("alpha", alpha), ("power", power)))
+
+
+SQUARED = setting(0.2, 0.5, 2.0)
+CANDIDATES = {
+    f"{epsilon:g} {alpha:g} {power:g}": setting(epsilon, alpha, power)
+    for epsilon, alpha, power in (
+        *((0.2, 0.5, 1.0), (0.2, 0.25, 1.0), (0.1, 0.3, 1.0)),
+        *((0.2, 0.5, 2.0), (0.2, 0.35, 2.0), (0.1, 0.5, 2.0)),
+    )
+}
 TITLES = {
     "distance": "mean distance",
     "right": "accuracy",
@@ -75,13 +89,17 @@ class Settings:
     )
     images: tuple[str, ...] = ("tiny-imagenet-50",)
     untouched: tuple[str, ...] = (
-        *("tiny-imagenet-450", "definitions-40000", "definitions-transformer"),
+        *("tiny-imagenet-450", "definitions-10000-paths", "definitions-40000"),
+        *("definitions-40000-paths", "definitions-transformer"),
         *("digits-linear", "grades-linear", "clipart-linear"),
-        *("flickr8k", "flickr8k-linear", "delicious"),
+        *("flickr8k", "flickr8k-linear", "delicious", "delicious-linear"),
     )
     carried: tuple[str, ...] = tuple(LONG)
     trials: int = 8
     seeds: int = 5
+
+
+Go = Callable[[Sequence[Job]], list[Run]]
 
 
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
@@ -90,83 +108,141 @@ def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     everywhere = (*settings.images, *settings.tasks, *settings.untouched)
     both = (*settings.images, *settings.tasks)
     untouched = each_set(everywhere, cache, partial(_untouched, settings), "untouched ")
-    tuned = each_set(both, cache, partial(_tuned, settings), "tuned ")
+    tuned = each_set(both, cache, partial(tune, settings), "tuned ")
     there = [name for name in settings.carried if LONG[name] in tuned]
     carried = each_set(there, cache, partial(_carried, settings, tuned), "carried ")
-    return {"untouched": untouched, "tuned": tuned, "carried": carried}
+    tried = each_set(everywhere, cache, partial(try_candidates, settings), "candidates ")
+    return {"untouched": untouched, "tuned": tuned, "carried": carried, "candidates": tried}
+
+
+def seeds_of(settings: Settings, name: str) -> range:
+    """The seeds of what is scored on test data: three of those that take long."""
+    few = name in settings.images or name in LONG
+    return range(1, 1 + (min(settings.seeds, 3) if few else settings.seeds))
 
 
 def _untouched(settings: Settings, name: str) -> dict[str, Any]:
     seeds = min(settings.seeds, 3) if name in LONG else settings.seeds
-    runs = _of_seeds(name, {"ce": Trial("ce"), "default": Trial("default")}, seeds)
-    return {**_facts(name), **_summary(runs, [("default", "ce")])}
+    trials = {"ce": Trial("ce"), "default": Trial("default")}
+    runs = _of_seeds(name, trials, range(1, 1 + seeds), run_all)
+    return {**facts(name), **summary(runs, [("default", "ce")])}
 
 
-def _tuned(settings: Settings, name: str) -> dict[str, Any]:
-    if name in settings.images:
-        settings = replace(settings, trials=3, seeds=min(settings.seeds, 3))
-    families = {k: f for k, f in families_for(load_task(name, 0).kind).items() if k != "default"}
-    trials = {key: draw_trials(key, family, settings.trials) for key, family in families.items()}
-    jobs = [Job(name, trial, 0, "validation") for each in trials.values() for trial in each]
-    found = iter(run_all(jobs))
-    runs = {key: [next(found) for _ in each] for key, each in trials.items()}
-    decisions = [d for d in DECISIONS if f"{d}distance" in runs["ce"][0].scores]
+def try_candidates(settings: Settings, name: str, go: Go | None = None) -> dict[str, Any]:
+    """Settings that might be the default against cross-entropy, under the same optimiser."""
+    seeds = min(settings.seeds, 3) if name in LONG else settings.seeds
+    runs = _of_seeds(name, {"ce": Trial("ce"), **CANDIDATES}, range(1, 1 + seeds), go or run_all)
+    return {**facts(name), **summary(runs, [(entry, "ce") for entry in CANDIDATES])}
+
+
+def drawn(
+    settings: Settings, name: str, kind: Kind, families: Sequence[str] = ()
+) -> dict[str, list[Trial]]:
+    """The trials of each family of a task, of all that suit it unless some are named."""
+    suit = families_for(kind)
+    named = [k for k in suit if k != "default" and (not families or k in families)]
+    count = 3 if name in settings.images else settings.trials
+    return {key: draw_trials(key, suit[key], count) for key in named}
+
+
+def validations(name: str, trials: Mapping[str, Sequence[Trial]]) -> list[Job]:
+    """The jobs that trials are chosen by."""
+    return [Job(name, trial, 0, "validation") for each in trials.values() for trial in each]
+
+
+def chosen_of(
+    trials: Mapping[str, Sequence[Trial]], runs: Mapping[str, Sequence[Run]]
+) -> dict[str, Trial]:
+    """The trial of each family and decision, at no less accuracy than cross-entropy's best."""
+    decisions = [d for d in DECISIONS if f"{d}distance" in runs["ce"][0].names]
     best = min(runs["ce"], key=lambda run: run.mean("distance"))
-    chosen = {
+    return {
         _entry(key, decision): choose(trials[key], runs[key], decision, best)
-        for key in families
+        for key in trials
         for decision in decisions
     }
-    scored = _of_seeds(name, chosen, settings.seeds)
-    ours = [entry for entry in chosen if FAMILIES[_family(entry)].ours]
-    others = [entry for entry in chosen if entry not in ours]
-    pairs = [(a, b) for a in ours for b in others if _decision(a) == _decision(b)]
-    if load_task(name, 0).kind == "ordered":
-        scored[RIDGE] = [ridge(name, seed) for seed in range(1, settings.seeds + 1)]
-        pairs += [(entry, RIDGE) for entry in ours if not _decision(entry)]
-    pairs += [(entry, _entry("ce", _decision(entry))) for entry in others]
+
+
+def tune(
+    settings: Settings, name: str, go: Go | None = None, families: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Every family's best trial, scored on test data, and all differences from ours."""
+    kind, go = load_task(name, 0).kind, go or run_all
+    trials = drawn(settings, name, kind, families)
+    found = iter(go(validations(name, trials)))
+    runs = {key: [next(found) for _ in each] for key, each in trials.items()}
+    chosen = chosen_of(trials, runs)
+    scored = _of_seeds(name, chosen, seeds_of(settings, name), go)
+    if kind == "ordered" and not families:
+        scored[RIDGE] = [ridge(name, seed) for seed in seeds_of(settings, name)]
     return {
-        **_facts(name),
+        **facts(name),
         "chosen": {entry: trial.as_json() for entry, trial in chosen.items()},
         "validation": {key: [run.mean("distance") for run in each] for key, each in runs.items()},
-        **_summary(scored, [(a, b) for a, b in pairs if a != b]),
+        **summary(scored, compared(scored)),
     }
+
+
+def compared(entries: Iterable[str]) -> list[tuple[str, str]]:
+    """Which entries of a task are compared: ours with all others, and those with cross-entropy."""
+    entries = list(entries)
+    ours = [entry for entry in entries if entry != RIDGE and FAMILIES[_family(entry)].ours]
+    others = [entry for entry in entries if entry not in ours]
+    pairs = [(a, b) for a in ours for b in others if _decision(a) == _decision(b)]
+    pairs += [(entry, _entry("ce", _decision(entry))) for entry in others if entry != RIDGE]
+    return [(a, b) for a, b in pairs if a != b]
 
 
 def _carried(settings: Settings, tuned: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The best losses as tuned on the smaller task, and the default's strengths with power 2."""
-    facts, chosen = _facts(name), tuned[LONG[name]]["chosen"]
-    trials = {family: Trial.from_json(chosen[family]) for family in CARRIED} | {"squared": SQUARED}
-    runs = _of_seeds(name, trials, min(settings.seeds, 3))
+    trials = carried_trials(tuned[LONG[name]]["chosen"])
+    runs = _of_seeds(name, trials, seeds_of(settings, name), run_all)
     return {
-        **facts,
+        **facts(name),
         "chosen": {entry: trial.as_json() for entry, trial in trials.items()},
-        **_summary(runs, [(entry, "ce") for entry in trials if entry != "ce"]),
+        **summary(runs, [(entry, "ce") for entry in trials if entry != "ce"]),
     }
 
 
-def _of_seeds(name: str, trials: Mapping[str, Trial], seeds: int) -> dict[str, list[Run]]:
+def carried_trials(chosen: Mapping[str, Any]) -> dict[str, Trial]:
+    """What is trained with all images: as chosen with few, and two settings of our own."""
+    trials = {family: Trial.from_json(chosen[family]) for family in CARRIED}
+    rate, decay = trials["ce"].rate, trials["ce"].decay
+    rated = replace(setting(0.2, 0.5, 1.0), rate=rate, decay=decay)
+    return trials | {"squared": SQUARED, "rated": rated}
+
+
+def _of_seeds(
+    name: str, trials: Mapping[str, Trial], seeds: Sequence[int], go: Go
+) -> dict[str, list[Run]]:
     """Each entry trained once for each seed, equal trials once."""
     distinct = list(dict.fromkeys(trials.values()))
-    jobs = [Job(name, trial, seed) for seed in range(1, seeds + 1) for trial in distinct]
-    found = run_all(jobs)
+    found = go(scorings(name, distinct, seeds))
     by_trial = {trial: found[i :: len(distinct)] for i, trial in enumerate(distinct)}
     return {entry: by_trial[trial] for entry, trial in trials.items()}
 
 
-def _facts(name: str) -> dict[str, Any]:
+def scorings(name: str, trials: Iterable[Trial], seeds: Iterable[int]) -> list[Job]:
+    """The jobs that score trials on test data, seed after seed; equal trials once."""
+    distinct = list(dict.fromkeys(trials))
+    return [Job(name, trial, seed) for seed in seeds for trial in distinct]
+
+
+def facts(name: str) -> dict[str, Any]:
+    """What a task is."""
     task = load_task(name, 1)
     sizes = {part: len(getattr(task, part)) for part in ("train", "validation", "test")}
     return {"kind": task.kind, "labels": task.metric.size, "sizes": sizes, "grave": task.grave}
 
 
-def _summary(runs: Mapping[str, Sequence[Run]], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    names = [name for name in next(iter(runs.values()))[0].scores if name != "calibration"]
+def summary(runs: Mapping[str, Sequence[Run]], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Scores of each seed, seconds and differences."""
+    names = [name for name in next(iter(runs.values()))[0].names if name != "calibration"]
     scores = {
         entry: {
             name: [round(run.mean(name), 6) for run in each]
             for name in names
-            if name in each[0].scores
+            if name in each[0].names
         }
         for entry, each in runs.items()
     }
@@ -180,7 +256,7 @@ def _summary(runs: Mapping[str, Sequence[Run]], pairs: Sequence[tuple[str, str]]
             entry: round(float(np.median([run.milliseconds for run in each])), 3)
             for entry, each in runs.items()
         },
-        "differences": differences(runs, pairs, [name for name in names if name in COMPARED]),
+        "differences": differences(runs, pairs, [name for name in names if name in PAIRED]),
     }
 
 

@@ -198,7 +198,7 @@ def test_applies_to_few_targets_on_a_gpu() -> None:
     assert not triton_available(torch.device("cpu"))
     assert NewtonGPU.applies(random_problem()) is CUDA
     assert not NewtonGPU.applies(random_problem(epsilon=0.0))
-    assert not NewtonGPU.applies(random_problem(labels=40, support=LARGEST_SUPPORT + 1))
+    assert not NewtonGPU.applies(random_problem(labels=80, support=LARGEST_SUPPORT + 1))
 
 
 needs_cuda = pytest.mark.skipif(not CUDA, reason="needs a CUDA device")

@@ -159,10 +159,22 @@ FAMILIES: dict[str, Family] = {
         ("tags", "distribution"),  # with one label it is the expected cost
         ours=True,
     ),
+    "w-product-soft": Family(
+        "W product + soft KL",  # with one label, the expected cost + soft KL
+        lambda task, s: _wasserstein(task, s, regularizer="product"),
+        {**STRENGTHS, "softening": SOFTENING},
+        ours=True,
+    ),
     "w-debiased": Family(
         "W debiased + KL",
         lambda task, s: _wasserstein(task, s, debiased=True),
         STRENGTHS,
+        ours=True,
+    ),
+    "w-debiased-soft": Family(
+        "W debiased + soft KL",
+        lambda task, s: _wasserstein(task, s, debiased=True),
+        {**STRENGTHS, "softening": SOFTENING},
         ours=True,
     ),
     "w-nearest": Family("W nearest + KL", _nearest, STRENGTHS, ("tags",), ours=True),

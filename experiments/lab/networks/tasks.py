@@ -326,7 +326,9 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "definitions-3000": partial(definitions, examples=3000, epochs=20),
     "definitions-3000-paths": partial(definitions, examples=3000, epochs=20, heights=False),
     "definitions-10000": partial(definitions, examples=10_000, epochs=10),
+    "definitions-10000-paths": partial(definitions, examples=10_000, epochs=10, heights=False),
     "definitions-40000": partial(definitions, examples=40_000, epochs=5),
+    "definitions-40000-paths": partial(definitions, examples=40_000, epochs=5, heights=False),
     "definitions-transformer": partial(definitions, examples=10_000, epochs=10, attention=True),
     **{
         name: partial(ordered, name=name)
@@ -348,6 +350,7 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "flickr8k": partial(tags, name="flickr8k"),
     "flickr8k-linear": partial(tags, name="flickr8k", hidden=()),
     "delicious": partial(tags, name="delicious"),
+    "delicious-linear": partial(tags, name="delicious", hidden=()),
 }
 
 
@@ -356,3 +359,13 @@ def load_task(name: str, seed: int) -> Task:
     if name not in TASKS:
         raise ValueError(f"name must be one of {', '.join(TASKS)}, got {name!r}")
     return replace(TASKS[name](seed), name=name)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of a task, without its data."""
+    made = TASKS[name]
+    by = made.func if isinstance(made, partial) else made
+    kinds: dict[Callable[..., Task], Kind] = {images: "taxonomy", definitions: "taxonomy"}
+    kinds |= {ordered: "ordered", digits: "ordered", grades: "ordered"}
+    kinds |= {tags: "tags", distribution: "distribution"}
+    return kinds[by]

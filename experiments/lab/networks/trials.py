@@ -70,14 +70,21 @@ class Run:
 
     Attributes:
         ece: the expected calibration error, where examples have one label.
+        means: of scores, also of those that are not kept for each example.
     """
 
     scores: Scores
     milliseconds: float = field(compare=False)
     ece: float | None = None
+    means: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def names(self) -> list[str]:
+        """Of all scores."""
+        return list(self.means or self.scores)
 
     def mean(self, name: str) -> float:
-        return float(self.scores[name].mean())
+        return self.means[name] if name in self.means else float(self.scores[name].mean())
 
 
 def draw_trials(name: str, family: Family, count: int) -> list[Trial]:
@@ -160,7 +167,7 @@ def choose(trials: Sequence[Trial], runs: Sequence[Run], decision: str, least: R
 
     The one that is nearest to that, if none is.
     """
-    guards = [name for name in ("right", "auc") if name in least.scores] or ["nll"]
+    guards: list[str] = [name for name in ("right", "auc") if name in least.names] or ["nll"]
 
     def behind(found: Run) -> float:
         gaps = [_loss_in(name, found, least) - SLACK[name] for name in guards]

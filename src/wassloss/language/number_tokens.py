@@ -12,6 +12,7 @@ from torch import Tensor
 from wassloss import _checks
 from wassloss._checks import at_least_single, wide_dtype
 from wassloss.ground import GroundMetric, Ordinal
+from wassloss.kernels import launch
 from wassloss.language.vocabulary import Tokenizer, number_tokens, places, read_vocabulary
 from wassloss.losses.autograd import check_reverse_mode
 from wassloss.losses.functional import PerExample
@@ -256,30 +257,16 @@ def _composed(loss: NumberTokenLoss, rows: Tensor, given: _Labels) -> tuple[Tens
 def _with_gradient(
     loss: NumberTokenLoss, rows: Tensor, given: _Labels
 ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-    """The same with its gradient in the logits, in their precision and a few labels at a time.
+    """The same with its gradient in the logits, in their precision.
 
     The second term is computed for labels that are numbers, from the columns of numbers alone.
     """
     labels, number, scale, counts = given
     needs_gradient = torch.is_grad_enabled() and rows.requires_grad
-    x, label = rows.detach(), labels.unsqueeze(1)
-    value = x.new_empty(len(x), dtype=wide_dtype(x.dtype))
-    gradient = torch.empty_like(x) if needs_gradient else None
-    size = max(1, (largest_block(x.device) if x.is_cuda else IN_CACHE) // x.shape[1])
-    starts = range(0, max(1, len(x)), size)
-    chosen = (number >= 0).nonzero()  # (n, 1)
-    which = chosen.squeeze(1)
-    chosen_in = chosen.split(torch.bincount(which // size, minlength=len(starts)).tolist())
-    blocks = []
-    for start, own in zip(starts, chosen_in, strict=True):
-        part = slice(start, start + size)
-        log_h = at_least_single(x[part]).log_softmax(1)
-        value[part] = -log_h.gather(1, label[part]).squeeze(1)
-        blocks.append(log_h[own - start, loss.ids])
-        if gradient is not None:
-            one = torch.ones_like(log_h[:, :1])
-            gradient[part] = log_h.exp_().scatter_add_(1, label[part], -one)
-    log_h = torch.cat(blocks)  # (n, numbers)
+    x, which = rows.detach(), (number >= 0).nonzero().squeeze(1)  # (n,)
+    compiled = launch.triton_available(x.device) and x.dtype != torch.float64
+    cross_entropy = _cross_entropy_on_gpu if compiled else _cross_entropy
+    value, gradient, log_h = cross_entropy(x, labels, which, loss.ids, needs_gradient)
     with torch.set_grad_enabled(needs_gradient):
         log_h.requires_grad_(needs_gradient)
         term = scale[which].to(value.dtype) * loss._term(log_h, number[which])
@@ -295,8 +282,54 @@ def _with_gradient(
         less = 1 - slope.sum(1, keepdim=True)
         gradient[which] *= less
         share *= less
-    share.scatter_add_(1, number[chosen], -torch.ones_like(share[:, :1]))
-    gradient[chosen, loss.ids] = (share + slope).to(x.dtype)
+    share.scatter_add_(1, number[which, None], -torch.ones_like(share[:, :1]))
+    gradient[which.unsqueeze(1), loss.ids] = (share + slope).to(x.dtype)
     if counts is not None:
-        gradient[~counts] = 0.0
+        gradient.masked_fill_(~counts.unsqueeze(1), 0.0)
     return value, (rows, gradient)
+
+
+def _cross_entropy(
+    x: Tensor, labels: Tensor, which: Tensor, ids: Tensor, needs_gradient: bool
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Cross-entropy of each row of logits, its gradient, and `log_softmax(x)[which][:, ids]`.
+
+    A few rows at a time, so that they stay in a CPU's cache from the first operation to the last.
+    """
+    value = x.new_empty(len(x), dtype=wide_dtype(x.dtype))
+    gradient = torch.empty_like(x) if needs_gradient else None
+    size = max(1, (largest_block(x.device) if x.is_cuda else IN_CACHE) // x.shape[1])
+    starts, label = range(0, max(1, len(x)), size), labels.unsqueeze(1)
+    chosen = which.split(torch.bincount(which // size, minlength=len(starts)).tolist())
+    blocks = []
+    for start, own in zip(starts, chosen, strict=True):
+        part = slice(start, start + size)
+        log_h = at_least_single(x[part]).log_softmax(1)
+        value[part] = -log_h.gather(1, label[part]).squeeze(1)
+        blocks.append(log_h[(own - start).unsqueeze(1), ids])
+        if gradient is not None:
+            one = torch.ones_like(log_h[:, :1])
+            gradient[part] = log_h.exp_().scatter_add_(1, label[part], -one)
+    return value, gradient, torch.cat(blocks)
+
+
+def _cross_entropy_on_gpu(
+    x: Tensor, labels: Tensor, which: Tensor, ids: Tensor, needs_gradient: bool
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """The same in one kernel."""
+    from wassloss.kernels.triton.cross_entropy import LARGEST_TILE, cross_entropy_kernel
+
+    x, (tokens, words) = x.contiguous(), x.shape
+    value, largest, log_rest = x.new_empty(3, tokens, dtype=torch.float32)
+    gradient = torch.empty_like(x) if needs_gradient else None
+    if tokens:
+        with torch.cuda.device_of(x):
+            cross_entropy_kernel[(tokens,)](
+                *(x, labels, value, largest, log_rest, x if gradient is None else gradient, words),
+                TILE=min(LARGEST_TILE, 1 << (words - 1).bit_length()),
+                GRADIENT=needs_gradient,
+                num_warps=8,
+            )
+    log_h = x[which.unsqueeze(1), ids].float() - largest[which].unsqueeze(1)
+    log_h -= log_rest[which].unsqueeze(1)
+    return value, gradient, log_h

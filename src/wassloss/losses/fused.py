@@ -24,7 +24,9 @@ from torch import Tensor
 from wassloss import _checks
 from wassloss.ground import GroundMetric
 from wassloss.kernels import launch
+from wassloss.kernels.status import IGNORED
 from wassloss.kernels.threads import spread
+from wassloss.losses.dense_graphs import dense_loss
 from wassloss.losses.inputs import mass_tolerance
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import ReadTarget
@@ -88,9 +90,11 @@ def fused_loss(
             return None
         batch = Batch(logits.detach().contiguous(), indices.contiguous())
         return _with_costs(kernels(spec, unsolved).class_ids, batch, spec.metric)
-    apart = indices.shape == weights.shape and 0 < indices.shape[1] <= kernels.LARGEST_SUPPORT
-    if not apart or weights.requires_grad or not kernels.solves(spec):
+    if weights.requires_grad or not kernels.solves(spec):
         return None
+    apart = indices.shape == weights.shape and 0 < indices.shape[1] <= kernels.LARGEST_SUPPORT
+    if not apart:
+        return kernels(spec, unsolved).dense(logits, target)
     dtype = logits.dtype
     batch = _sparse_batch(logits.detach().contiguous(), indices.contiguous(), weights, spec)
     found = _with_costs(kernels(spec, unsolved).sparse, batch, spec.metric)
@@ -183,6 +187,10 @@ class _Kernels(ABC):
     @abstractmethod
     def sparse(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
         """The loss of a few labels per example."""
+
+    def dense(self, logits: Tensor, target: ReadTarget) -> FusedResult | None:
+        """The loss of all labels, or of more than `LARGEST_SUPPORT`; None if it is not compiled."""
+        return None
 
     def budget(self) -> int:
         """How many iterations to run: just so many of Algorithm 1, or at most so many."""
@@ -298,6 +306,17 @@ class TritonKernels(_Kernels):
                 **launch.solver_constants(cost, strides, support, count, x.dtype),
             )
         return found
+
+    def dense(self, logits: Tensor, target: ReadTarget) -> FusedResult | None:
+        weights = cast(Tensor, target.weights)
+        tolerance = _mass_tolerance(logits.dtype, weights.dtype)
+        found = dense_loss(logits, target, self.spec, tolerance)
+        if found is None:
+            return None
+        value, gradient, status, worst = found
+        if self.unsolved is not None and not _checks.can_read_values():
+            self.unsolved += (status > IGNORED).sum()
+        return FusedResult(value.to(logits.dtype), gradient.to(logits.dtype), status, worst)
 
     def _kl_weight(self) -> float:
         """KL on softened labels is added by `losses.functional`."""

@@ -136,6 +136,7 @@ def test_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(figure.draw(result)) == {"untouched", "tuned"}
     assert found["carried"]["two"]["chosen"]["w-soft"] == found["tuned"]["one"]["chosen"]["w-soft"]
     assert "squared − ce" in found["carried"]["two"]["differences"]
+    assert list(found["candidates"]["two"]["scores"]) == ["ce", *figure.CANDIDATES]
     verdicts = figure.verdict(result)
     assert len(verdicts) == 5
     assert "of 2 sets" in verdicts[0].effect

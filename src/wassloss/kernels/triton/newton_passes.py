@@ -189,7 +189,7 @@ def sums_tiled(
     dtype: tl.constexpr = log_h.dtype.element_ty
     zero = tl.zeros((TILE,), dtype)
     plan_mass, on_labels, size, sum_f = zero, zero, zero, zero
-    mass = tl.zeros((S,), dtype)
+    mass = tl.zeros((S, TILE), dtype)
     coupling = tl.zeros((S, S), tl.float32)
     for first in range(0, labels, TILE):
         label = first + tl.arange(0, TILE)
@@ -199,22 +199,22 @@ def sums_tiled(
         exponent = bias[:, None] - scale * columns
         largest = tl.max(exponent, 0)
         power = tl.exp2(exponent - largest[None, :])
-        total = tl.sum(power, 0)
 
         log_mass = tl.load(log_h + label, mask=valid, other=0.0)
-        log_sum = largest + log2(total)
+        log_total = log2(tl.sum(power, 0))
+        log_sum = largest + log_total
         f, asked, summand = at_labels(log_mass, valid, log_sum, strength, gamma, PRODUCT, RELAXED)
         plan_mass += asked
         on_labels += summand
         size += tl.abs(asked * f)
         sum_f += f
-        share = power / total[None, :]
-        plan = share * asked[None, :]
-        mass += tl.sum(plan, 1)
-        # The ten bits of the tensor cores are enough: a step's error is left to the next one.
-        coupling = tl.dot(plan.to(tl.float32), tl.trans(share.to(tl.float32)), coupling)
+        share = tl.exp2(-log_total)  # cheaper than a division
+        mass += power * (asked * share)[None, :]
+        # W = Qᵀ Q. The ten bits of the tensor cores are enough: a step's error is left to the next.
+        root = (power * (tl.sqrt(asked) * share)[None, :]).to(tl.float32)
+        coupling = tl.dot(root, tl.trans(root), coupling)
     sums = (tl.sum(plan_mass, 0), tl.sum(on_labels, 0), tl.sum(size, 0), tl.sum(sum_f, 0))
-    return mass, coupling, sums
+    return tl.sum(mass, 1), coupling, sums
 
 
 @triton.jit
@@ -273,19 +273,22 @@ def eliminate_unrolled(coupling, excess, right, N: tl.constexpr):
 
 @triton.jit
 def eliminate_tiled(coupling, excess, right, N: tl.constexpr, S: tl.constexpr):
-    """`eliminate` in tiles, `coupling` `(S, S)` and the rest `(S,)`: all rows at once."""
+    """`eliminate` in tiles, `coupling` `(S, S)` and the rest `(S,)`: all rows at once.
+
+    Rows above the pivot's are eliminated too, and the couplings kept symmetric, though nothing
+    looks at those among them again: then a row of `W` is a column as well.
+    """
     slot = tl.arange(0, S)
     pivots = tl.full((S,), 1.0, tl.float32)
     for k in range(N):
         here = slot == k
-        row = tl.sum(tl.where(here[:, None], coupling, 0.0), 0)  # what k is coupled to,
-        column = tl.sum(tl.where(here[None, :], coupling, 0.0), 1)  # what is coupled to k
+        coupled = tl.sum(tl.where(here[:, None], coupling, 0.0), 0)
+        coupled = tl.where(here, 0.0, coupled)
         excess_k = tl.sum(tl.where(here, excess, 0.0), 0)
         right_k = tl.sum(tl.where(here, right, 0.0), 0)
-        row = tl.where(slot > k, row, 0.0)
-        pivot = excess_k + tl.sum(row, 0)
-        factor = tl.where(here, 0.0, column) / pivot
-        coupling += factor[:, None] * row[None, :]
+        pivot = tl.sum(tl.where(slot > k, coupled, tl.where(here, excess, 0.0)), 0)
+        factor = coupled / pivot
+        coupling += factor[:, None] * coupled[None, :]
         excess += tl.where(slot > k, factor * excess_k, 0.0)
         right += factor * right_k
         pivots = tl.where(here, pivot, pivots)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss.kernels.graphs import captured
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import Products
 from wassloss.transport.precision import LEAST_LOG_MASS
@@ -235,28 +236,14 @@ class OverRelaxation:
         return good, burst
 
 
-def repeated(steps: LogIterations, count: int) -> Callable[[], None]:
+def repeated(steps: LogIterations, count: int) -> Callable[[], object]:
     """`steps.step(count)`, on a GPU as one CUDA graph instead of some hundred launches."""
 
     def step() -> None:
         steps.step(count)
 
-    if steps.error.device.type != "cuda" or not _checks.can_read_values():
-        return step
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(steps.error.device)
-    stream.wait_stream(torch.cuda.current_stream(steps.error.device))
-    try:
-        # torch.cuda.graph would collect garbage first, which takes longer than most solves.
-        with torch.cuda.stream(stream):
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                step()
-            finally:
-                graph.capture_end()
-    except RuntimeError:  # a library that cannot be captured: launch call by call
-        return step
-    torch.cuda.current_stream(steps.error.device).wait_stream(stream)
-    return graph.replay
+    on_gpu = steps.error.device.type == "cuda" and _checks.can_read_values()
+    return captured(step, steps.error.device) if on_gpu else step
 
 
 def _damping(conditions: Conditions) -> tuple[float, float]:

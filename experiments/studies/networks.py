@@ -1,0 +1,337 @@
+"""Parts of the experiment `networks` within a given time, on a machine with a GPU and many cores.
+
+Every training is kept as a file of its own. The same command again continues where the last one
+stopped; the order below decides what is done first. On another machine, `--known` takes the
+`about.json` of the last one.
+
+    python -m experiments.studies.networks run PIECES --seconds 500 --out ARCHIVES
+    python -m experiments.studies.networks merge PIECES docs/results/networks.json ARCHIVE ...
+
+`merge` adds what the pieces say to a result of `python -m experiments networks`. Differences have
+the interval over examples and seeds where both sides are in the pieces, and that over seeds alone
+where one side is only in the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments.figures import networks as figure
+from experiments.figures.networks import CANDIDATES, LONG, Settings
+from experiments.lab.cache import write_json
+from experiments.lab.intervals import mean_interval
+from experiments.lab.networks.crew import Crew, Foreman, Plan
+from experiments.lab.networks.pieces import PAIRED, Pieces, described, understood
+from experiments.lab.networks.tasks import kind_of
+from experiments.lab.networks.trials import Job, Run, Trial
+from experiments.lab.provenance import machine, versions
+
+SETTINGS = Settings()
+CREWS = {"long": Crew(2, gpu=True), "gpu": Crew(4, gpu=True), "cpu": Crew(10)}
+# Without a GPU, which is right for what it is not worth.
+TABLES = ("abalone", "boston", "california", "cement", "machine", "stock", "digits", "grades")
+LINEAR = ("digits-linear", "grades-linear")
+BAGS = (
+    *("definitions-3000", "definitions-3000-paths", "definitions-10000", "definitions-40000"),
+    *("definitions-10000-paths", "definitions-40000-paths"),
+)
+TAGS = (
+    *("clipart", "clipart-linear", "flickr8k", "flickr8k-linear"),
+    *("delicious", "delicious-linear"),
+)
+FEW, ALL, TRANSFORMER = "tiny-imagenet-50", "tiny-imagenet-450", "definitions-transformer"
+# The exact distances of most of their scores need POT; those on a line do not.
+EXACT = importlib.util.find_spec("ot") is not None
+DISTRIBUTIONS = (
+    *("s-jaffe", "s-bu-3dfe", "emotion6"),
+    *("yeast-alpha", "yeast-cdc", "yeast-spo", "fg-net"),
+)
+# With all images the most promising first, seed after seed.
+FIRST = ("0.2 0.35 2", "0.2 0.25 1")
+SECOND = ("0.1 0.5 2", "0.1 0.3 1")
+# What was chosen for cross-entropy with few images.
+RATED = Trial("w", CANDIDATES["0.2 0.5 1"].strengths, 0.4834, 4.026)
+# Cross-entropy is there to choose by and to compare with.
+HXE = ("ce", "hxe")
+SOFT = ("ce", "w-product-soft", "w-debiased-soft")
+
+
+def candidates(name: str, queue: str) -> Plan:
+    """All settings that might be the default, and cross-entropy, seed after seed."""
+    seeds = range(1, 1 + (3 if name in LONG else SETTINGS.seeds))
+    trials = [Trial("ce"), *CANDIDATES.values()]
+    return Plan(f"candidates {name}", queue, figure.scorings(name, trials, seeds))
+
+
+def tuned(name: str, queue: str, families: Sequence[str] = ()) -> Plan:
+    """Families of a task tuned; all that suit it unless some are named."""
+    trials = figure.drawn(SETTINGS, name, kind_of(name), families)
+    return Plan(
+        f"tuned {name}",
+        queue,
+        figure.validations(name, trials),
+        partial(scored, SETTINGS, name, trials),
+    )
+
+
+def scored(
+    settings: Settings,
+    name: str,
+    trials: Mapping[str, Sequence[Trial]],
+    done: Mapping[Job, Run],
+) -> list[Job]:
+    """What was chosen on validation data, to be scored on test data."""
+    found = (done[job] for job in figure.validations(name, trials))
+    runs = {key: [next(found) for _ in each] for key, each in trials.items()}
+    chosen = figure.chosen_of(trials, runs)
+    return figure.scorings(name, chosen.values(), figure.seeds_of(settings, name))
+
+
+def all_images(names: Iterable[str], also: Sequence[Trial] = ()) -> Plan:
+    """Candidates with 450 images of each class, seed after seed."""
+    trials = [*(CANDIDATES[name] for name in names), *also]
+    return Plan("candidates of all images", "long", figure.scorings(ALL, trials, (1, 2, 3)))
+
+
+def plans() -> list[Plan]:
+    """All that is left, the most valuable first in each queue."""
+    return [
+        all_images(FIRST, [Trial("ce"), RATED]),
+        all_images(SECOND),
+        candidates(FEW, "gpu"),
+        tuned(FEW, "gpu", HXE),
+        candidates(TRANSFORMER, "gpu"),
+        *(candidates(name, "gpu") for name in TAGS),
+        *([] if EXACT else [candidates("fg-net", "gpu")]),
+        tuned(FEW, "gpu", SOFT),
+        tuned(TRANSFORMER, "gpu"),
+        *(tuned(name, "gpu") for name in TAGS if name != "clipart"),
+        *(candidates(name, "cpu") for name in (*BAGS[:3], *TABLES, *LINEAR, *BAGS[3:])),
+        *(tuned(name, "cpu", HXE) for name in BAGS[:3]),
+        *(tuned(name, "cpu") for name in LINEAR),
+        *(tuned(name, "cpu", SOFT) for name in (*TABLES, *BAGS[:3])),
+        tuned("definitions-40000", "cpu"),
+        *(candidates(name, "cpu") for name in DISTRIBUTIONS if EXACT),
+    ]
+
+
+def run(
+    folder: Path,
+    *,
+    seconds: float,
+    out: Path | None,
+    crews: Mapping[str, Crew],
+    tasks: Sequence[str] = (),
+    known: Path | None = None,
+    chosen: Sequence[Plan] | None = None,
+) -> int:
+    """Work off plans, of all tasks unless some are named; returns how many jobs are left."""
+    began, pieces = time.monotonic(), Pieces(folder)
+    asked = [
+        plan
+        for plan in (plans() if chosen is None else chosen)
+        if plan.queue in crews and (not tasks or plan.jobs[0].task in tasks)
+    ]
+    before: dict[Job, Run] = {}
+    if known is not None:
+        read = json.loads(known.read_text(encoding="utf-8"))["known"]
+        before = dict(understood(about) for about in read)
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    foreman = Foreman(pieces, crews, say, before)
+
+    def pack() -> None:
+        if out is not None:
+            pieces.pack(out)
+
+    left = foreman.work(asked, seconds - (time.monotonic() - began), pack)
+    pack()
+    if out is not None:
+        about = {"machine": machine(), "versions": versions(), "left": left}
+        about["failed"] = {str(job): why for job, why in foreman.failed.items()}
+        about["known"] = [described(job, found) for job, found in (before | pieces.all()).items()]
+        write_json(out / "about.json", about)
+    return left
+
+
+def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
+    """Add what pieces say to a result; returns what was added."""
+    found, added = result["found"], []
+    tasks = dict.fromkeys(job.task for job in pieces)
+    for name in tasks:
+        tried = _candidates_of(name, pieces, found)
+        if tried is not None:
+            found.setdefault("candidates", {})[name] = tried
+            added.append(f"candidates {name}: {', '.join(tried['scores'])}")
+        families = _tuned_in(name, pieces)
+        if families:
+            every = len(families) == len(figure.drawn(SETTINGS, name, kind_of(name)))
+            asked = () if every else families
+            new = figure.tune(SETTINGS, name, lambda jobs: [pieces[job] for job in jobs], asked)
+            old = found["tuned"].get(name)
+            found["tuned"][name] = new if old is None else _joined(old, new)
+            added.append(f"tuned {name}: {', '.join(families)}")
+    rated = {seed: pieces.get(Job(ALL, RATED, seed)) for seed in (1, 2, 3)}
+    if ALL in found["carried"] and all(rated.values()):
+        of = found["carried"][ALL]
+        runs = {"rated": [run for run in rated.values() if run is not None]}
+        new = {"chosen": {"rated": RATED.as_json()}, **figure.summary(runs, [])}
+        found["carried"][ALL] = _joined(of, {**of, **new}, [("rated", "ce")])
+        added.append(f"carried {ALL}: rated")
+    return added
+
+
+def _candidates_of(
+    name: str, pieces: Mapping[Job, Run], found: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The settings whose seeds are all there."""
+    seeds = range(1, 1 + (3 if name in LONG else SETTINGS.seeds))
+    whole = {
+        entry: [pieces[Job(name, trial, seed)] for seed in seeds]
+        for entry, trial in {"ce": Trial("ce"), **CANDIDATES}.items()
+        if all(Job(name, trial, seed) in pieces for seed in seeds)
+    }
+    if set(whole) <= {"ce"}:
+        return None
+    pairs = [(entry, "ce") for entry in whole if entry != "ce" and "ce" in whole]
+    own = {**figure.facts(name), **figure.summary(whole, pairs)}
+    if name in LONG:  # what was run before, with the same seeds
+        before = {"ce": found["untouched"][name]["scores"]["ce"]}
+        before["0.2 0.5 1"] = found["untouched"][name]["scores"]["default"]
+        before["0.2 0.5 2"] = found["carried"][name]["scores"]["squared"]
+        own["scores"] = {**before, **own["scores"]}
+        pairs = [(entry, "ce") for entry in own["scores"] if entry != "ce"]
+        own["differences"] = _over_seeds(own["scores"], pairs) | own["differences"]
+    return own
+
+
+def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> list[str]:
+    """The families of which validation and test runs are all there; cross-entropy has to be."""
+    trials = figure.drawn(SETTINGS, name, kind_of(name))
+    there = {
+        key: each
+        for key, each in trials.items()
+        if all(job in pieces for job in figure.validations(name, {key: each}))
+    }
+    if "ce" not in there:
+        return []
+    whole = []
+    for key in there:
+        both = {"ce": there["ce"], key: there[key]}
+        if all(job in pieces for job in scored(SETTINGS, name, both, pieces)):
+            whole.append(key)
+    return whole if set(whole) > {"ce"} else []
+
+
+def _joined(
+    old: Mapping[str, Any], new: Mapping[str, Any], pairs: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
+    """A task's results with others of the same task; the new ones where both have an entry.
+
+    Cross-entropy stays the old one, so that rows agree. New runs are paired with new ones of it,
+    example by example, where its choice is the same.
+    """
+    reference = {entry for entry in old["scores"] if entry.endswith("ce")}
+    joined = {
+        part: old.get(part, {}) | {k: v for k, v in new.get(part, {}).items() if k not in reference}
+        for part in ("chosen", "validation", "scores", "milliseconds")
+    }
+    other = {e for e in reference if new["chosen"].get(e) != old["chosen"].get(e)}
+    paired = {
+        pair: gaps
+        for pair, gaps in new["differences"].items()
+        if pair.partition(" − ")[2] not in other
+    }
+    scores = joined["scores"]
+    changed = set(new["scores"]) - reference
+    missing = [
+        (a, b)
+        for a, b in list(pairs) or figure.compared(scores)
+        if f"{a} − {b}" not in paired
+        and (a in changed or b in changed or f"{a} − {b}" not in old["differences"])
+    ]
+    differences = {**old["differences"], **_over_seeds(scores, missing), **paired}
+    return {**old, **joined, "differences": differences}
+
+
+def _over_seeds(
+    scores: Mapping[str, Any], pairs: Iterable[tuple[str, str]]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Differences of runs of the same seed, with Student's interval of their mean."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for own, other in pairs:
+        names = [n for n in PAIRED if n in scores[own] and n in scores[other]]
+        found[f"{own} − {other}"] = {
+            name: mean_interval(
+                [a - b for a, b in zip(scores[own][name], scores[other][name], strict=True)]
+            )._asdict()
+            for name in names
+        }
+    return found
+
+
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parts = parser.add_subparsers(dest="verb", required=True)
+    running = parts.add_parser("run", help="work off what is not yet in the folder")
+    running.add_argument("pieces", type=Path)
+    running.add_argument("--seconds", type=float, default=500.0)
+    running.add_argument("--out", type=Path, help="folder for archives of all pieces")
+    running.add_argument("--known", type=Path, help="about.json of an earlier run")
+    running.add_argument("--tasks", nargs="*", default=[], help="only these")
+    for queue, crew in CREWS.items():
+        running.add_argument(f"--{queue}", type=int, default=crew.workers, metavar="WORKERS")
+    running.add_argument("--list", action="store_true", help="only say what would be done")
+    merging = parts.add_parser("merge", help="add pieces to a result")
+    merging.add_argument("pieces", type=Path)
+    merging.add_argument("result", type=Path)
+    merging.add_argument("archives", nargs="*", type=Path)
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Run or merge."""
+    arguments = _arguments(given)
+    if arguments.verb == "merge":
+        pieces = Pieces(arguments.pieces)
+        pieces.unpack(arguments.archives)
+        result = json.loads(arguments.result.read_text(encoding="utf-8"))
+        for line in merge(pieces.all(), result):
+            print(line)
+        write_json(arguments.result, result)
+        return
+    if arguments.list:
+        for plan in plans():
+            print(f"{plan.queue:5} {len(plan.jobs):4} {plan.name}")
+        return
+    crews = {
+        queue: Crew(getattr(arguments, queue), crew.gpu)
+        for queue, crew in CREWS.items()
+        if getattr(arguments, queue)
+    }
+    left = run(
+        arguments.pieces,
+        seconds=arguments.seconds,
+        out=arguments.out,
+        crews=crews,
+        tasks=arguments.tasks,
+        known=arguments.known,
+    )
+    print(f"{left} jobs are left")
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    os._exit(0)  # at once, whatever workers are still doing
