@@ -40,6 +40,11 @@ class SparseTarget:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @property
+    def nbytes(self) -> int:
+        """The size in memory."""
+        return self.indices.nbytes + self.weights.nbytes
+
     def __getitem__(self, rows: Any) -> SparseTarget:
         """Some of the examples, chosen as rows of a tensor are."""
         return SparseTarget(self.indices[rows], self.weights[rows])

@@ -22,14 +22,13 @@ from wassloss._checks import (
 )
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
+from wassloss.losses.modules import LARGEST_TABLE
 from wassloss.targets import SparseTarget, Target, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a scipy.sparse matrix
 Charge: TypeAlias = Literal["distance", "cost"]
 Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
-
-_LARGEST_TABLE = 2048  # labels up to which all costs are tabulated, if they will be looked up
 
 
 def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = "scores") -> Tensor:
@@ -138,7 +137,7 @@ def charged(metric: AnyMetric, charge: Charge, pairs: float = 0) -> GroundMetric
     metric = as_ground_metric(metric)
     if charge == "distance" and (metric.power, metric.scale) != (1.0, 1.0):
         metric = metric.with_cost(power=1.0, scale=None)
-    if metric.known_costs is None and metric.size <= _LARGEST_TABLE and pairs >= metric.size**2:
+    if metric.known_costs is None and metric.size <= LARGEST_TABLE and pairs >= metric.size**2:
         return metric.tabulated()
     return metric
 

@@ -173,13 +173,8 @@ class MemoryBatches:
     """Batches of examples in memory: that of the device, if half of what is free holds them."""
 
     def __init__(self, examples: Examples, sampler: Sampler, device: torch.device) -> None:
-        fits = True
-        if device.type == "cuda":
-            parts = [
-                vars(c).values() if isinstance(c, SparseTarget) else [c] for c in examples.columns
-            ]
-            size = sum(tensor.nbytes for part in parts for tensor in part)
-            fits = size <= torch.cuda.mem_get_info(device)[0] // 2
+        size = sum(column.nbytes for column in examples.columns)
+        fits = device.type != "cuda" or size <= torch.cuda.mem_get_info(device)[0] // 2
         self.home = device if fits else torch.device("cpu")
         self.examples, self.sampler, self.device = examples.to(self.home), sampler, device
         self.state_dict, self.load_state_dict = sampler.state_dict, sampler.load_state_dict
