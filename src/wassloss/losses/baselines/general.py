@@ -7,13 +7,7 @@ from torch import Tensor, nn
 
 from wassloss._checks import at_least_single, check_strength
 from wassloss.ground.matrix import AnyMetric
-from wassloss.losses.baselines.per_example import (
-    PerExampleLoss,
-    cost_table,
-    dense_shares,
-    masses,
-    shares,
-)
+from wassloss.losses.baselines.per_example import PerExampleLoss, cost_table, dense_shares, masses
 from wassloss.losses.functional import divergence_at
 from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
@@ -28,7 +22,7 @@ class KLLoss(PerExampleLoss):
     """
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        y = shares(target, self.labels, logits)
+        y = masses(target, self.labels, logits).normalized()
         return divergence_at(y, logits.log_softmax(1))
 
 
@@ -48,15 +42,16 @@ class ExpectedCostLoss(PerExampleLoss):
     def __init__(
         self, metric: AnyMetric, *, kl_weight: float = 0.0, reduction: str = "mean"
     ) -> None:
-        super().__init__(reduction=reduction)
+        cost = cost_table(metric)
+        super().__init__(len(cost), reduction=reduction)
         self.kl_weight = check_strength("kl_weight", kl_weight)
-        self.register_buffer("cost", cost_table(metric), persistent=False)
+        self.register_buffer("cost", cost, persistent=False)
 
     def extra_repr(self) -> str:
         return f"kl_weight={self.kl_weight:g}, reduction={self.reduction!r}"
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        y, log_h = shares(target, len(self.cost), logits), logits.log_softmax(1)
+        y, log_h = masses(target, self.labels, logits).normalized(), logits.log_softmax(1)
         columns = self.cost.to(logits.dtype)[y.indices]
         value = (log_h.exp() * mixed(y.weights, columns)).sum(1)
         return value + self.kl_weight * divergence_at(y, log_h) if self.kl_weight else value

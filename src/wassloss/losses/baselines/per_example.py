@@ -36,11 +36,6 @@ class PerExampleLoss(nn.Module):
         raise NotImplementedError
 
 
-def shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
-    """The target's labels and what part of its mass each has."""
-    return masses(target, labels, logits).normalized()
-
-
 def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
     """The target's labels and the mass of each."""
     if logits.dim() != 2 or logits.shape[1] != labels:
@@ -51,7 +46,7 @@ def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
 
 def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
     """What part of the target's mass each label has, `(batch, labels)`."""
-    return shares(target, labels, logits).dense(labels)
+    return masses(target, labels, logits).normalized().dense(labels)
 
 
 def cost_table(metric: AnyMetric, relative: bool = False) -> Tensor:
