@@ -56,7 +56,7 @@ class SparseTarget:
     def dense(self, labels: int) -> Tensor:
         """Weights of all labels, `(..., labels)`; every index, of padding too, is in range."""
         zeros = self.weights.new_zeros(*self.weights.shape[:-1], labels)
-        return zeros.scatter_add(-1, self.indices.expand_as(self.weights), self.weights)
+        return zeros.scatter_add_(-1, self.indices.expand_as(self.weights), self.weights)
 
     def normalized(self) -> SparseTarget:
         """With weights that sum to 1 in every example."""
