@@ -27,11 +27,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from torch import Tensor
 
 from wassloss._checks import check_flag, check_strength
-from wassloss.ground import GroundMetric
-from wassloss.ground.matrix import as_ground_metric
+from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 
 __all__ = ["objective"]
@@ -40,7 +38,7 @@ Array = NDArray[np.float64]
 
 
 def objective(
-    metric: GroundMetric | Tensor | NDArray[Any],
+    metric: AnyMetric,
     *,
     epsilon: float = EPSILON,
     kl_weight: float = KL_WEIGHT,

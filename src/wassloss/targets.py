@@ -11,7 +11,7 @@ dense weights               floats, the shape of the logits
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -37,19 +37,35 @@ class SparseTarget:
     indices: Tensor
     weights: Tensor
 
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def nbytes(self) -> int:
+        """The size in memory."""
+        return self.indices.nbytes + self.weights.nbytes
+
+    def __getitem__(self, rows: Any) -> SparseTarget:
+        """Some of the examples, chosen as rows of a tensor are."""
+        return SparseTarget(self.indices[rows], self.weights[rows])
+
     def marked(self, marks: Tensor | None) -> SparseTarget:
         """With NaN for the examples that a check marked so; see :mod:`wassloss._checks`."""
         return self if marks is None else replace(self, weights=marked(self.weights, marks))
+
+    def dense(self, labels: int) -> Tensor:
+        """Weights of all labels, `(..., labels)`; every index, of padding too, is in range."""
+        zeros = self.weights.new_zeros(*self.weights.shape[:-1], labels)
+        return zeros.scatter_add_(-1, self.indices.expand_as(self.weights), self.weights)
 
     def normalized(self) -> SparseTarget:
         """With weights that sum to 1 in every example."""
         return replace(self, weights=self.weights / self.weights.sum(-1, keepdim=True))
 
-    def to(self, dtype: torch.dtype) -> SparseTarget:
-        """With weights of another dtype."""
-        return (
-            self if self.weights.dtype == dtype else replace(self, weights=self.weights.to(dtype))
-        )
+    def to(self, to: torch.dtype | torch.device | str) -> SparseTarget:
+        """With weights of another dtype, or on another device."""
+        indices = self.indices if isinstance(to, torch.dtype) else self.indices.to(to)
+        return SparseTarget(indices, self.weights.to(to))
 
 
 Target = Tensor | SparseTarget
@@ -72,13 +88,6 @@ def is_class_ids(target: Target) -> TypeGuard[Tensor]:
 def dtype_of(target: Target) -> torch.dtype:
     """The dtype that the user's weights are rounded to; an integer type for class ids."""
     return target.weights.dtype if isinstance(target, SparseTarget) else target.dtype
-
-
-def take_rows(target: Target, rows: Tensor) -> Target:
-    """The targets of some examples, in the order of ``rows``: integers or a mask, `(n,)`."""
-    if isinstance(target, SparseTarget):
-        return SparseTarget(target.indices[rows], target.weights[rows])
-    return target[rows]
 
 
 class ReadTarget(NamedTuple):

@@ -9,7 +9,7 @@ from torch import nn
 import wassloss as wl
 from tests.training.problems import LABELS, Stream, grades, linear, tags, wasserstein
 from wassloss.training import TrainingPlan, train
-from wassloss.training.batches import Examples, StreamBatches
+from wassloss.training.batches import Examples, IterableBatches
 
 CPU = torch.device("cpu")
 PLAN = TrainingPlan(steps=20, batch_size=32)
@@ -63,7 +63,7 @@ def test_further_columns_reach_the_loss() -> None:
 
 def test_a_stream_begins_again_where_it_ends() -> None:
     x, y = grades(50)
-    batches = StreamBatches(Stream((x, y), 20), CPU)
+    batches = IterableBatches(Stream((x, y), 20), CPU)
     sizes = [len(batches.next()[0]) for _ in range(7)]
     assert sizes == [20, 20, 10, 20, 20, 10, 20]
 

@@ -31,7 +31,6 @@ from wassloss.targets import (
     is_class_ids,
     is_dense,
     read_target,
-    take_rows,
 )
 
 NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
@@ -131,7 +130,7 @@ class Dataset:
         return dataclasses.replace(
             self,
             features=self.features[chosen],
-            target=take_rows(self.target, chosen),
+            target=self.target[chosen],
             parts={
                 name: inside.nonzero().squeeze(1)
                 for name, part in self.parts.items()
@@ -173,7 +172,7 @@ class Dataset:
         # Rows are removed before labels: no state in between would pass the checks.
         return dataclasses.replace(
             self.take(rows),
-            target=take_rows(target, rows),
+            target=target[rows],
             label_names=names,
             label_count=len(chosen),
             metric=None,

@@ -33,7 +33,7 @@ from wassloss.data.parquet import check_alike, expanded
 from wassloss.data.ragged import from_lists, to_lists
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
-from wassloss.targets import SparseTarget, take_rows
+from wassloss.targets import SparseTarget
 
 __all__ = ["Batch", "ParquetStream"]
 
@@ -184,7 +184,7 @@ class ParquetStream:
             for batch in batches:
                 if batch >= first:
                     rows = order[self._bounds[batch] - low : self._bounds[batch + 1] - low]
-                    yield features[rows], take_rows(target, rows)
+                    yield features[rows], target[rows]
             del features, target  # before the next window is read, not after
 
     def _generator(self, *key: int) -> np.random.Generator:
@@ -197,7 +197,7 @@ class ParquetStream:
             all_features, all_targets = self._row_group(piece)
             rows = torch.arange(piece.start, piece.stop)
             features.append(all_features[rows])
-            targets.append(take_rows(all_targets, rows))
+            targets.append(all_targets[rows])
         lists = [to_lists(target) for target in targets if isinstance(target, SparseTarget)]
         if lists:  # of different widths
             return torch.cat(features), from_lists(*map(np.concatenate, zip(*lists, strict=True)))

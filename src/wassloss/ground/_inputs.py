@@ -18,10 +18,15 @@ from wassloss._checks import real_array
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 
 
-def first_entry(name: str, values: Tensor, mask: Tensor) -> str:
-    """The first entry where ``mask`` is true, as ``name[index] = value``."""
-    index = tuple(mask.nonzero()[0].tolist())
-    return f"{name}[{', '.join(map(str, index))}] = {values[index].item():g}"
+def refuse(name: str, expected: str, values: Any, wrong: Any, advice: str = "") -> None:
+    """Raise an error that names the first entry where ``wrong`` is true, if there is one."""
+    where = torch.as_tensor(wrong).nonzero()
+    if len(where) > 0:
+        index = tuple(where[0].tolist())
+        value = values[index].item()
+        shown = value if isinstance(value, int) else f"{value:g}"
+        got = f"{name}[{', '.join(map(str, index))}] = {shown}"
+        raise ValueError(f"{name} must {expected}, got {got}{advice}")
 
 
 def float_tensor(name: str, value: Numbers, *, shape: str, differentiable: bool = False) -> Tensor:
@@ -41,9 +46,7 @@ def float_tensor(name: str, value: Numbers, *, shape: str, differentiable: bool 
             f"{name} must not require grad, for no gradient flows to it: pass {name}.detach(), "
             "or learn the distances through Embedding or Matrix"
         )
-    bad = ~torch.isfinite(tensor.detach())
-    if bad.any():
-        raise ValueError(f"{name} must be finite, got {first_entry(name, tensor, bad)}")
+    refuse(name, "be finite", tensor, ~torch.isfinite(tensor.detach()))
     return tensor
 
 
@@ -68,12 +71,8 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
     if keep:
         return tensor
     narrow = tensor.to(torch.get_default_dtype())
-    lost = narrow.isinf() & tensor.isfinite()
-    if lost.any():
-        raise ValueError(
-            f"{name} must fit {narrow.dtype}, got {first_entry(name, tensor, lost)}; pass an array "
-            "of float64, or divide by the largest"
-        )
+    advice = "; pass an array of float64, or divide by the largest"
+    refuse(name, f"fit {narrow.dtype}", tensor, narrow.isinf() & tensor.isfinite(), advice)
     return narrow
 
 

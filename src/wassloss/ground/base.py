@@ -185,7 +185,15 @@ class GroundMetric(ABC):
         tensor([[4., 9.],
                 [1., 4.]])
         """
-        one, other = self._pairs(first, second)
+        one = label_indices(first, self._size, self.device)
+        other = label_indices(second, self._size, self.device)
+        try:
+            one, other = torch.broadcast_tensors(one, other)
+        except RuntimeError:
+            raise ValueError(
+                "first and second must have shapes that broadcast, got "
+                f"{tuple(one.shape)} and {tuple(other.shape)}"
+            ) from None
         if self.known_costs is not None:
             return self.known_costs[other, one]
         flat = self._distances_between(one.reshape(-1), other.reshape(-1))
@@ -366,18 +374,6 @@ class GroundMetric(ABC):
             found[own] = self._distance_columns(block)[place[own] - start, first[own]]
             start += len(block)
         return found
-
-    def _pairs(self, first: int | Numbers, second: int | Numbers) -> tuple[Tensor, Tensor]:
-        one = label_indices(first, self._size, self.device)
-        other = label_indices(second, self._size, self.device)
-        try:
-            shape = torch.broadcast_shapes(one.shape, other.shape)
-        except RuntimeError:
-            raise ValueError(
-                "first and second must have shapes that broadcast, got "
-                f"{tuple(one.shape)} and {tuple(other.shape)}"
-            ) from None
-        return one.expand(shape), other.expand(shape)
 
     def _fields(self) -> Mapping[str, Any]:
         """The arrays named in ``_FIELDS``, from which ``_from_fields`` builds an equal metric."""

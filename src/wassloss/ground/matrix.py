@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wassloss._checks import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
-from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices
+from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices, refuse
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -55,18 +55,10 @@ class _Table(GroundMetric):
         """Refuse entries below 0 by more than rounding; there is none if ``exact``."""
         unit = _rounding_unit(given, exact)
         least = -min(math.sqrt(unit), _LARGEST_ERROR) * float(given.abs().max())
-        self._refuse("not be negative", given, given < least)
+        refuse(self._FIELDS[0], "not be negative", given, given < least)
 
     def _cleaned(self, given: Tensor) -> Tensor:
         return given.clamp(min=0)
-
-    def _refuse(self, expected: str, given: Tensor, wrong: Tensor, advice: str = "") -> None:
-        if wrong.any():
-            (name,), (i, j) = self._FIELDS, wrong.nonzero()[0].tolist()
-            got = f"{name}[{i}, {j}] = {float(given[i, j]):g}"
-            if expected == "be symmetric":
-                got += f" and {name}[{j}, {i}] = {float(given[j, i]):g}"
-            raise ValueError(f"{name} must {expected}, got {got}{advice}")
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
         return self.distance()[first, second]
@@ -119,10 +111,13 @@ class Matrix(_Table):
         advice = "; wassloss.ground.Cost takes costs of any kind"
         centre = "if it is rounding, the points are far from the origin: subtract their mean first"
         diagonal = torch.diag(ratio.diagonal().square() > of_squares)
-        self._refuse("be 0 on the diagonal", given, diagonal, f"{advice}; {centre}")
+        refuse("distance", "be 0 on the diagonal", given, diagonal, f"{advice}; {centre}")
         uneven = (ratio - ratio.T).abs() > linear
         uneven &= (ratio.square() - ratio.T.square()).abs() > of_squares
-        self._refuse("be symmetric", given, uneven, advice)
+        if uneven.any():
+            i, j = uneven.nonzero()[0].tolist()
+            other = f" and distance[{j}, {i}] = {float(given[j, i]):g}"
+            refuse("distance", "be symmetric", given, uneven, other + advice)
 
     def _cleaned(self, given: Tensor) -> Tensor:
         """The nearest symmetric matrix with a zero diagonal and no negative entry."""
@@ -199,7 +194,10 @@ def _rounding_unit(given: Tensor, exact: bool) -> float:
     return torch.finfo(dtype).eps
 
 
-def as_ground_metric(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
+AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
+
+
+def as_ground_metric(metric: AnyMetric) -> GroundMetric:
     """A ground metric as it is, or a square matrix of distances as a :class:`Matrix`.
 
     >>> as_ground_metric(np.array([[0.0, 2.0], [2.0, 0.0]]))

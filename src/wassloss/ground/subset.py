@@ -15,7 +15,7 @@ from wassloss._checks import check_count, check_number
 from wassloss._files import pack_npz, unpack_npz
 from wassloss.ground import storage
 from wassloss.ground._cost import CostsByTile, MetricKeywords, cost_of
-from wassloss.ground._inputs import Numbers, int_array
+from wassloss.ground._inputs import Numbers, int_array, refuse
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ class Subset(GroundMetric):
                 f"indices must be {metric.size} different labels, as many as the metric has, got "
                 f"{len(np.unique(chosen))} in {len(chosen)}"
             )
-        if chosen.min() < 0 or chosen.max() >= count:
-            wrong = chosen.min() if chosen.min() < 0 else chosen.max()
-            raise ValueError(f"indices must be in 0..{count - 1}, got {wrong}")
+        refuse("indices", f"be in 0..{count - 1}", chosen, (chosen < 0) | (chosen >= count))
         self.far = check_number("far", float(metric._max_distance()) if far is None else far)
         if not 0 < self.far < math.inf:
             raise ValueError(f"far must be a positive number, got {self.far:g}")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from wassloss._checks import check_choice
 from wassloss.ground._cost import CostKeywords, MetricKeywords, fill_by_labels
-from wassloss.ground._inputs import Numbers, first_entry, float_tensor, int_array
+from wassloss.ground._inputs import Numbers, float_tensor, int_array, refuse
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -183,12 +183,8 @@ def preorder(parents: Array) -> tuple[Array, Array, Array]:
     [0, 2, 1, 3]
     """
     n = len(parents)
-    outside = np.flatnonzero((parents < -1) | (parents >= n))
-    if len(outside) > 0:
-        raise ValueError(
-            f"parents must be -1 for the root or in 0..{n - 1}, "
-            f"got parents[{outside[0]}] = {parents[outside[0]]}"
-        )
+    expected = f"be -1 for the root or in 0..{n - 1}"
+    refuse("parents", expected, parents, (parents < -1) | (parents >= n))
     roots = np.flatnonzero(parents == -1)
     if len(roots) != 1:
         got = "none" if len(roots) == 0 else f"parents[{roots[0]}] = parents[{roots[1]}] = -1"
@@ -251,13 +247,11 @@ def _edge_lengths(lengths: Numbers | None, position: Array) -> Tensor:
     given = torch.ones(n) if lengths is None else float_tensor("lengths", lengths, shape="(nodes)")
     if len(given) != n:
         raise ValueError(f"lengths must hold one number for each of {n} nodes, got {len(given)}")
+    below_root = torch.from_numpy(position > 0).to(given.device)
+    refuse("lengths", "not be negative", given, (given < 0) & below_root)
     edge = torch.empty_like(given)
     edge[torch.tensor(position, device=given.device)] = given
     edge[0] = 0
-    if (edge < 0).any():
-        negative = (given < 0).cpu() & torch.from_numpy(position > 0)
-        got = first_entry("lengths", given, negative)
-        raise ValueError(f"lengths must not be negative, got {got}")
     return edge
 
 
@@ -288,8 +282,5 @@ def _label_nodes(nodes: Numbers | None, parents: Array) -> Array:
     if nodes is None:
         return np.setdiff1d(np.arange(n), parents)
     chosen = int_array("nodes", nodes)
-    outside = np.flatnonzero((chosen < 0) | (chosen >= n))
-    if len(outside) > 0:
-        i = int(outside[0])
-        raise ValueError(f"nodes must be in 0..{n - 1}, got nodes[{i}] = {chosen[i]}")
+    refuse("nodes", f"be in 0..{n - 1}", chosen, (chosen < 0) | (chosen >= n))
     return chosen

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_count, check_device, check_number, wide_dtype
-from wassloss.ground import GroundMetric
+from wassloss.ground.matrix import AnyMetric
 from wassloss.language.head_chunks import Head, LinearHead, numbered
 from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
@@ -32,16 +31,11 @@ class LinearWassersteinLoss(TransportLoss):
         metric: the ground metric of the words, or a matrix of distances. Costs come on demand from
             :class:`~wassloss.ground.Ordinal`, :class:`~wassloss.ground.Embedding` and
             :class:`~wassloss.ground.Subset`; those of other metrics are computed for a chunk.
-        epsilon: entropic strength, `1/λ` in the paper; 0 is the exact Wasserstein loss.
-        kl_weight: the paper's α in `W + α KL`; 0 is the Wasserstein loss alone.
-        transport_weight: of `W`; 0 leaves KL, which is cross-entropy here, alone.
-        regularizer: ``"plan"``, the paper's, or ``"product"``.
+        epsilon, kl_weight, transport_weight, regularizer, weight, ignore_index, own_units: as in
+            :class:`~wassloss.WassersteinLoss`.
         softcap: if given, logits are replaced by `softcap · tanh(logits / softcap)`.
-        weight: a weight for each class, `(words,)`.
-        ignore_index: the class id of tokens that do not count.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``. With ``"none"`` the backward
             pass computes the logits again, because the forward pass does not know the weights.
-        own_units: measure costs as the metric does instead of in medians.
         chunk_bytes: memory for the logits of a chunk (and its costs, where they are stored), 64 MiB
             by default. Matrix products are faster on larger chunks.
         process_group: processes that each hold a part of the words: rows `rank · n` to `(rank + 1)
@@ -72,7 +66,7 @@ class LinearWassersteinLoss(TransportLoss):
 
     def __init__(
         self,
-        metric: GroundMetric | Tensor | NDArray[Any],
+        metric: AnyMetric,
         *,
         epsilon: float = EPSILON,
         kl_weight: float = KL_WEIGHT,

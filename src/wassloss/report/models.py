@@ -25,7 +25,7 @@ from wassloss.runs.evaluation import ExampleScores, example_scores
 from wassloss.scores import accuracy, paired_difference, top_k_cost
 from wassloss.scores._inputs import read_weights
 from wassloss.scores.by_kind import ONE, ORDERED, SCORES, TAGS
-from wassloss.targets import SparseTarget, take_rows
+from wassloss.targets import SparseTarget
 
 _NAMED = 5  # true labels of an example, those of most mass first
 _FAR_FROM = {ONE: "the truth", ORDERED: "the truth", TAGS: "the nearest true label"}
@@ -184,7 +184,7 @@ def _true_labels(targets: Sequence[Any], example: int, labels: int) -> list[int]
             break
         example -= count
     like = torch.zeros(1, labels, dtype=torch.float64)
-    weights = read_weights(take_rows(target, torch.tensor([example])), like)[0]
+    weights = read_weights(target[torch.tensor([example])], like)[0]
     order = weights.argsort(descending=True, stable=True)[: min(_NAMED, int((weights > 0).sum()))]
     found: list[int] = order.tolist()
     return found

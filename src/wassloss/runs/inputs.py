@@ -21,7 +21,7 @@ from wassloss.estimators.labels import Labels
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
 from wassloss.runs.settings import Settings
-from wassloss.targets import SparseTarget, is_class_ids, take_rows
+from wassloss.targets import SparseTarget, is_class_ids
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Inputs:
         """The examples of a part, or all of them, in order and in pieces."""
         features, target = self.examples(part)
         for rows in torch.arange(len(features)).split(rows_at_once(self.metric.size)):
-            yield features[rows], take_rows(target, rows)
+            yield features[rows], target[rows]
 
     def examples(self, part: str | None) -> Batch:
         """The examples of a part, or all of them, as one batch."""

@@ -1,7 +1,21 @@
 """Scores: how good predictions are, and which labels to answer with.
 
 Functions on arrays or tensors: tensors in, tensors out; arrays or lists in, arrays or floats out.
-Predictions are `(batch, labels)`. A target is any of
+They share these arguments:
+
+==================  ==========================================================================
+scores              anything to rank labels by, `(batch, labels)`
+probabilities       masses, `(batch, labels)`, of which most scores divide each row by its sum
+target              the true labels or the true distribution, in any of the forms below
+metric              the ground metric, or a matrix of distances
+k                   how many guesses; one number, or several for as many scores
+charge              ``"distance"``, or the metric's ``"cost"``
+sample_weight       a weight for each example in the mean, `(batch,)`
+reduction           ``"mean"`` over examples, or ``"none"``: an answer for each, `(batch,)`, or
+                    `(batch, ks)` for several `k`
+==================  ==========================================================================
+
+A target is any of
 
 ==========================  ==================================================================
 class ids                   integers `(batch,)`
@@ -11,9 +25,6 @@ an indicator, or weights    `(batch, labels)`: 0 and 1 as booleans, integers or 
 ``scipy.sparse``
 SparseTarget                a few labels each, padded with zero weights
 ==========================  ==================================================================
-
-``sample_weight`` is a weight for each example in the mean, `(batch,)`. ``reduction`` is ``"mean"``
-over examples, or ``"none"``: an answer for each, `(batch,)`, or `(batch, ks)` for several `k`.
 
 Versions that accumulate over batches and processes are in :mod:`wassloss.scores.accumulators`.
 

@@ -21,16 +21,14 @@ from wassloss._checks import (
     real_array,
 )
 from wassloss.ground import GroundMetric
-from wassloss.ground.matrix import as_ground_metric
+from wassloss.ground.matrix import AnyMetric, as_ground_metric
+from wassloss.losses.modules import LARGEST_TABLE
 from wassloss.targets import SparseTarget, Target, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a scipy.sparse matrix
-AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
 Charge: TypeAlias = Literal["distance", "cost"]
 Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
-
-_LARGEST_TABLE = 2048  # labels up to which all costs are tabulated, if they will be looked up
 
 
 def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = "scores") -> Tensor:
@@ -64,8 +62,13 @@ def read_probabilities(probabilities: Numbers, metric: GroundMetric | None = Non
 
 def shares(h: Tensor, target: AnyTarget) -> tuple[Tensor, Tensor]:
     """Prediction and target, both `(batch, labels)`, each row divided by its sum."""
-    y = read_weights(target, h)
-    return h / h.sum(1, keepdim=True), y / y.sum(1, keepdim=True)
+    return h / h.sum(1, keepdim=True), true_shares(target, h)
+
+
+def true_shares(target: AnyTarget, scores: Tensor) -> Tensor:
+    """The share of each label in the truth, `(batch, labels)`."""
+    y = read_weights(target, scores)
+    return y / y.sum(1, keepdim=True)
 
 
 def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
@@ -89,13 +92,7 @@ def read_labels(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False)
 
 def read_weights(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False) -> Tensor:
     """The target's weights as a matrix `(batch, labels)`."""
-    return dense_weights(read_labels(target, scores, allow_empty=allow_empty), scores.shape[1])
-
-
-def dense_weights(target: SparseTarget, labels: int) -> Tensor:
-    """Labels and their weights as a matrix `(batch, labels)`."""
-    zeros = target.weights.new_zeros(len(target.weights), labels)
-    return zeros.scatter_add_(1, target.indices, target.weights)
+    return read_labels(target, scores, allow_empty=allow_empty).dense(scores.shape[1])
 
 
 def as_target(target: AnyTarget, scores: Tensor) -> Target:
@@ -140,7 +137,7 @@ def charged(metric: AnyMetric, charge: Charge, pairs: float = 0) -> GroundMetric
     metric = as_ground_metric(metric)
     if charge == "distance" and (metric.power, metric.scale) != (1.0, 1.0):
         metric = metric.with_cost(power=1.0, scale=None)
-    if metric.known_costs is None and metric.size <= _LARGEST_TABLE and pairs >= metric.size**2:
+    if metric.known_costs is None and metric.size <= LARGEST_TABLE and pairs >= metric.size**2:
         return metric.tabulated()
     return metric
 

@@ -63,9 +63,10 @@ def score(
         def call(*arguments: Any, **keywords: Any) -> Any:
             return made.of(**made.named(*arguments, **keywords))
 
-        summary, _, rest = (function.__doc__ or "").partition("\n")
+        summary, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\n")
         better = "Larger" if larger_is_better else "Smaller"
-        call.__doc__ = f"{summary} {better} is better.\n{rest}"
+        shared = "Arguments are as in :mod:`wassloss.scores`."
+        call.__doc__ = f"{summary} {better} is better.\n\n{shared}\n{rest}"
         call.__signature__, call.made_of = made.signature, made  # type: ignore[attr-defined]
         return cast(_Function, call)
 

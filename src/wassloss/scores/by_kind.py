@@ -27,23 +27,14 @@ _SAMPLE = 512  # labels among which the largest distance is looked for
 
 @dataclass(frozen=True)
 class Shown:
-    """A score that is shown.
+    """A score that is shown."""
 
-    Attributes:
-        meaning: in a few words.
-        score: its function.
-        kinds: of targets for which it is shown.
-        options: keywords of the function.
-        graded: whether it says nothing new where all mistakes are equally bad.
-        if_ordered: what it means for ordered labels, if they have another word for it.
-    """
-
-    meaning: str
+    meaning: str  # in a few words
     score: Callable[..., Any]
-    kinds: tuple[str, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    graded: bool = False
-    if_ordered: str | None = None
+    kinds: tuple[str, ...]  # of targets for which it is shown
+    options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the score
+    graded: bool = False  # whether it says nothing new where all mistakes are equally bad
+    if_ordered: str | None = None  # what it means for ordered labels, if they have a word for it
 
     def meaning_for(self, kind: str) -> str:
         """What it is, in a few words."""

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from wassloss.ground import GroundMetric
 from wassloss.ground._cost import blocks
+from wassloss.ground.matrix import AnyMetric
 from wassloss.losses import wasserstein
 from wassloss.losses.spec import TransportKeywords
 from wassloss.scores import _inputs as inputs
-from wassloss.scores._inputs import AnyMetric, AnyTarget, Charge, Ks, Numbers
+from wassloss.scores._inputs import AnyTarget, Charge, Ks, Numbers
 from wassloss.scores._score import Mean, Predictions, Weights, score
 from wassloss.scores.decoding import top
 from wassloss.scores.ranking import accuracy
@@ -46,14 +47,6 @@ def top_k_cost(
     :math:`\kappa_j`. A sequence such as ``k=range(1, 21)`` gives the whole curve for the price of
     its last point: `batch × k × s` distances for s true labels.
 
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form.
-        metric: the ground metric, or a matrix of distances.
-        k: how many guesses; one number or several.
-        charge: ``"distance"``, or the metric's ``"cost"``.
-        sample_weight, reduction: see :mod:`wassloss.scores`.
-
     >>> import numpy as np, wassloss as wl
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3]])  # 1, then 3, 0, 2
     >>> top_k_cost(scores, [[1, 0, 1, 0]], wl.ground.Ordinal(4), k=[1, 2, 3, 4])
@@ -79,7 +72,7 @@ def distance_at_k(
     For class ids, with heights of lowest common ancestors as the metric
     (`Tree(…, distance="lca_height")`), it is the hierarchical distance@k of Bertinetto et al.
     (2020), and equals :func:`top_k_cost`. To judge another decision, pass its labels as one-hot
-    scores. Arguments are those of :func:`top_k_cost`.
+    scores.
 
     >>> import numpy as np, wassloss as wl
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
@@ -105,13 +98,6 @@ def mistake_severity(
     The mean of :func:`distance_at_k` over the examples that :func:`wassloss.scores.accuracy` counts
     as mistakes; NaN if there are none. A model with more, but milder, mistakes has a smaller
     severity: read it next to the accuracy.
-
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form.
-        metric: the ground metric, or a matrix of distances.
-        charge: ``"distance"``, or the metric's ``"cost"``.
-        sample_weight: a weight for each example, `(batch,)`.
 
     >>> import numpy as np, wassloss as wl
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
@@ -146,17 +132,9 @@ def mean_wasserstein(
     """The Wasserstein distance from prediction to target, exact by default.
 
     It is :func:`wassloss.wasserstein` with the distance as its cost; with ``charge="cost"``, as it
-    stands.
-
-    Args:
-        probabilities: masses, `(batch, labels)`.
-        target: in any form, of the same mass as the prediction.
-        metric: the ground metric, or a matrix of distances.
-        epsilon: entropic strength; 0 is exact.
-        charge: ``"distance"``, or the metric's ``"cost"``.
-        normalize_target: divide each target by its sum, for several labels of weight 1 each.
-        sample_weight, reduction: see :mod:`wassloss.scores`.
-        **keywords: the others of :mod:`wassloss.losses`.
+    stands. A target has the mass of its prediction, unless ``normalize_target`` divides it by its
+    sum, for several labels of weight 1 each. ``epsilon`` and the other keywords are those of
+    :mod:`wassloss.losses`.
 
     >>> import numpy as np, wassloss as wl
     >>> h = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
@@ -173,7 +151,7 @@ def mean_wasserstein(
 def _normalized(target: AnyTarget, h: Tensor) -> Target:
     shares = inputs.read_labels(target, h).normalized()
     # Where every label is listed, as a matrix: solvers are faster on a support that is shared.
-    return inputs.dense_weights(shares, h.shape[1]) if shares.indices.shape == h.shape else shares
+    return shares.dense(h.shape[1]) if shares.indices.shape == h.shape else shares
 
 
 def _curve(

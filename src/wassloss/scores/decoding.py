@@ -16,17 +16,14 @@ from torch import Tensor
 from wassloss._checks import check_count
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.ground._cost import blocks
+from wassloss.ground.matrix import AnyMetric
 from wassloss.scores import _inputs as inputs
-from wassloss.scores._inputs import AnyMetric, Charge, Numbers
+from wassloss.scores._inputs import Charge, Numbers
 
 
 @torch.no_grad()
 def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
     """The `k` labels of highest score, best first; equal scores go to the smaller label.
-
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        k: how many.
 
     Returns:
         Integers `(batch, k)`.
@@ -68,11 +65,6 @@ def least_cost_label(probabilities: Numbers, metric: AnyMetric, *, charge: Charg
     rounding) any may be returned. Time is `batch × labels²`; on a line with ``power=1``,
     `batch × labels`.
 
-    Args:
-        probabilities: `(batch, labels)`; they need not sum to 1.
-        metric: the ground metric, or a matrix of distances.
-        charge: ``"distance"``, or the metric's ``"cost"``.
-
     Returns:
         Integers `(batch,)`.
 
@@ -102,12 +94,6 @@ def least_cost_labels(
     :math:`\max M - E(S)` is monotone and submodular, so the greedy set saves at least
     :math:`1 - 1/e`, 63 %, of what the best set does. Unlike the most probable labels the set
     spreads out: near-synonyms of a label chosen already save nothing.
-
-    Args:
-        probabilities: `(batch, labels)`; they need not sum to 1.
-        metric: the ground metric, or a matrix of distances.
-        k: how many labels.
-        charge: ``"distance"``, or the metric's ``"cost"``.
 
     Returns:
         Integers `(batch, k)`, in the order of choice.

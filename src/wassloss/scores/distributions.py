@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 def chebyshev(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The largest difference, :math:`\max_j |h_j - y_j|`.
 
-    Args:
-        probabilities: masses, `(batch, labels)`, of which each row is divided by its sum.
-        target: in any form, divided by its sum.
-        sample_weight, reduction: see :mod:`wassloss.scores`.
-
     >>> import numpy as np
     >>> chebyshev(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.6, 0.2]]))
     0.3
@@ -44,7 +39,7 @@ def clark(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -
 
     .. math:: \sqrt{\sum_j \Bigl(\frac{h_j - y_j}{h_j + y_j}\Bigr)^2}
 
-    Labels without mass on either side add 0. Arguments are those of :func:`chebyshev`.
+    Labels without mass on either side add 0.
 
     >>> import numpy as np
     >>> clark(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]]))
@@ -57,7 +52,7 @@ def clark(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -
 def canberra(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The Canberra distance, :math:`\sum_j |h_j - y_j| / (h_j + y_j)`.
 
-    Labels without mass on either side add 0. Arguments are those of :func:`chebyshev`.
+    Labels without mass on either side add 0.
 
     >>> import numpy as np
     >>> canberra(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]]))
@@ -70,8 +65,7 @@ def canberra(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
 def kl_divergence(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The Kullback-Leibler divergence, :math:`\sum_j y_j \log(y_j / h_j)`.
 
-    Infinite if a label with mass in the target has none in the prediction. Arguments are those of
-    :func:`chebyshev`.
+    Infinite if a label with mass in the target has none in the prediction.
 
     >>> import numpy as np
     >>> kl_divergence(np.array([[0.5, 0.5, 0.0]]), np.array([[1.0, 0.0, 0.0]]))
@@ -85,8 +79,6 @@ def kl_divergence(probabilities: Predictions, target: AnyTarget, **mean: Unpack[
 def cosine(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The cosine similarity, :math:`\langle h, y \rangle / (\|h\| \|y\|)`.
 
-    Arguments are those of :func:`chebyshev`.
-
     >>> import numpy as np
     >>> cosine(np.array([[0.5, 0.5, 0.0]]), np.array([[1.0, 0.0, 0.0]]))
     0.7071
@@ -98,8 +90,6 @@ def cosine(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) 
 @score(larger_is_better=True)
 def intersection(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The mass in common, :math:`\sum_j \min(h_j, y_j)`.
-
-    Arguments are those of :func:`chebyshev`.
 
     >>> import numpy as np
     >>> intersection(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.6, 0.2]]))
@@ -115,8 +105,7 @@ def negative_log_likelihood(
 ) -> Any:
     r"""How surprising the truth is, :math:`-\sum_j y_j \log h_j`.
 
-    Infinite if a true label has probability 0; scikit-learn's `log_loss` clips instead. Arguments
-    are those of :func:`chebyshev`.
+    Infinite if a true label has probability 0; scikit-learn's `log_loss` clips instead.
 
     >>> import numpy as np
     >>> negative_log_likelihood(np.array([[0.5, 0.5], [0.0, 1.0]]), [0, 1])
@@ -129,8 +118,6 @@ def negative_log_likelihood(
 @score(larger_is_better=False)
 def brier_score(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""Squared differences of probabilities, :math:`\sum_j (h_j - y_j)^2` (Brier, 1950).
-
-    Arguments are those of :func:`chebyshev`.
 
     >>> import numpy as np
     >>> brier_score(np.array([[0.5, 0.5], [0.0, 1.0]]), [0, 1])
@@ -152,13 +139,7 @@ def expected_calibration_error(
 
     .. math:: \sum_b \frac{n_b}{n} | \text{accuracy}_b - \text{confidence}_b |
 
-    over bins :math:`((b-1)/B, b/B]` of the largest probability.
-
-    Args:
-        probabilities: masses, `(batch, labels)`, of which each row is divided by its sum.
-        target: the true labels, in any form.
-        bins: how many.
-        sample_weight: a weight for each example, `(batch,)`.
+    over the bins :math:`((b-1)/B, b/B]` of the largest probability, B of them.
 
     >>> import numpy as np
     >>> expected_calibration_error(np.array([[0.8, 0.2], [0.8, 0.2]]), [0, 1])

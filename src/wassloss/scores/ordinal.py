@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from wassloss.ground import Ordinal
-from wassloss.scores._inputs import AnyTarget, read_weights, shares
+from wassloss.scores._inputs import AnyTarget, shares, true_shares
 from wassloss.scores._score import Mean, Predictions, Weights, score
 from wassloss.scores.cost import distance_at_k
 from wassloss.scores.decoding import top
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 @score(larger_is_better=False)
 def mean_absolute_error(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""How many steps the first guess is from the truth, :math:`|\hat\kappa - \kappa|`.
-
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form; expected over it if an example has several.
-        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np
     >>> mean_absolute_error(np.eye(4)[[0, 3]], [0, 1])
@@ -43,14 +38,12 @@ def mean_absolute_error(scores: Predictions, target: AnyTarget, **mean: Unpack[M
 def off_by_one_accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     """How often the first guess is at most one step from the truth.
 
-    Arguments are those of :func:`mean_absolute_error`.
-
     >>> import numpy as np
     >>> off_by_one_accuracy(np.eye(4)[[0, 3]], [1, 1])
     0.5
     """
     near = (_steps(scores) <= 1).to(scores.dtype)
-    return (near * _truth(scores, target)).sum(1)
+    return (near * true_shares(target, scores)).sum(1)
 
 
 @score(larger_is_better=False)
@@ -63,11 +56,6 @@ def ranked_probability_score(
 
     It is not divided by the number of labels (Epstein, 1969).
 
-    Args:
-        probabilities: masses, `(batch, labels)`, of which each row is divided by its sum.
-        target: in any form, divided by its sum.
-        sample_weight, reduction: see :mod:`wassloss.scores`.
-
     >>> import numpy as np
     >>> ranked_probability_score(np.array([[0.5, 0.5, 0.0]]), [2])
     1.25
@@ -78,7 +66,7 @@ def ranked_probability_score(
 
 def _per_class(x: Tensor, target: AnyTarget, weight: Tensor) -> Tensor:
     """Steps that were off, and weight, of each true class, `(2 · labels,)`."""
-    truth = weight.unsqueeze(1) * _truth(x, target)
+    truth = weight.unsqueeze(1) * true_shares(target, x)
     return torch.cat([(truth * _steps(x)).sum(0), truth.sum(0)])
 
 
@@ -94,11 +82,6 @@ def average_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weight
     """The mean absolute error of each true class, averaged over the classes that occur.
 
     Every class counts the same, however rare (Baccianella, Esuli and Sebastiani, 2009).
-
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form.
-        sample_weight: a weight for each example, `(batch,)`.
 
     >>> import numpy as np
     >>> average_mae(np.eye(3)[[0, 0, 0, 0]], [0, 0, 0, 2])
@@ -116,7 +99,7 @@ def _largest_error(sums: Tensor) -> Tensor:
 def maximum_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None) -> Any:
     """The mean absolute error of the true class for which it is largest.
 
-    Arguments are those of :func:`average_mae` (Cruz-Ramírez et al., 2014).
+    Of Cruz-Ramírez et al. (2014).
 
     >>> import numpy as np
     >>> maximum_mae(np.eye(3)[[0, 0, 0, 0]], [0, 0, 0, 2])
@@ -144,13 +127,13 @@ def quadratic_weighted_kappa(
 
     with how often label i was guessed as j, :math:`O_{ij}`, and how often it would be if guesses
     were independent of the truth, :math:`E_{ij}`. 1 is full agreement, 0 that of chance. NaN if one
-    label is all that was true and guessed. Arguments are those of :func:`average_mae`.
+    label is all that was true and guessed.
 
     >>> import numpy as np
     >>> quadratic_weighted_kappa(np.eye(3)[[0, 1, 2, 1]], [0, 1, 2, 2])
     0.8
     """
-    truth = sample_weight.unsqueeze(1) * _truth(scores, target)
+    truth = sample_weight.unsqueeze(1) * true_shares(target, scores)
     counts = truth.new_zeros(truth.shape[1], truth.shape[1])  # (true, guessed)
     # Added up one by one: a product of matrices may round.
     return counts.index_add_(1, top(scores, 1).squeeze(1), truth.T).flatten()
@@ -159,9 +142,3 @@ def quadratic_weighted_kappa(
 def _steps(x: Tensor) -> Tensor:
     """How many steps each label is from the first guess, `(batch, labels)`."""
     return (torch.arange(x.shape[1], device=x.device) - top(x, 1)).abs().to(x.dtype)
-
-
-def _truth(x: Tensor, target: AnyTarget) -> Tensor:
-    """The share of each label in the truth, `(batch, labels)`."""
-    weights = read_weights(target, x)
-    return weights / weights.sum(1, keepdim=True)

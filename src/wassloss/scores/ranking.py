@@ -28,11 +28,6 @@ def accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> An
     For class ids: whether it is the class. For several labels of weight 1: whether it is one of
     them.
 
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form.
-        sample_weight, reduction: see :mod:`wassloss.scores`.
-
     >>> import numpy as np
     >>> accuracy(np.array([[0.1, 0.9], [0.8, 0.2]]), [1, 1])
     0.5
@@ -47,12 +42,6 @@ def precision_at_k(scores: Predictions, target: AnyTarget, k: Ks = 1, **mean: Un
     r"""The share of the `k` best guesses that are right.
 
     .. math:: \frac1k \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
-
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form.
-        k: how many guesses; one number or several.
-        sample_weight, reduction: see :mod:`wassloss.scores`.
 
     >>> import numpy as np
     >>> precision_at_k(np.array([[0.1, 0.6, 0.0, 0.3]]), [[1, 1, 0, 0]], k=[1, 2, 3])
@@ -69,8 +58,7 @@ def recall_at_k(scores: Predictions, target: AnyTarget, k: Ks = 1, **mean: Unpac
 
     .. math:: \frac{1}{|\{\kappa_j\}|} \, |\{\hat\kappa_1, \ldots, \hat\kappa_k\} \cap \{\kappa_j\}|
 
-    With a single true label it is the top-k accuracy. Arguments are those of
-    :func:`precision_at_k`.
+    With a single true label it is the top-k accuracy.
 
     >>> import numpy as np
     >>> recall_at_k(np.array([[0.1, 0.6, 0.0, 0.3]]), [[1, 1, 0, 0]], k=[1, 2, 3])
@@ -107,16 +95,9 @@ def ranking_auc(
     (``per="pooled"``, ``"micro"``). Equal to ``sklearn.metrics.roc_auc_score``, ties included.
 
     An example (or label) without a true or without a false side has no AUC: it is left out of the
-    mean, and NaN under ``reduction="none"``.
-
-    Args:
-        scores: anything to rank by, `(batch, labels)`.
-        target: the true labels, in any form; an example may have none.
-        per: ``"example"``, ``"label"`` or ``"pooled"``.
-        sample_weight: a weight for each example, `(batch,)`: in the mean over examples, or in the
-            pairs that a label's or the pooled AUC counts.
-        reduction: ``"mean"``, or ``"none"``: `(batch,)`, `(labels,)`, or for ``"pooled"`` a scalar
-            all the same.
+    mean, and NaN under ``reduction="none"``, whose answer is `(batch,)`, `(labels,)` or, pooled, a
+    scalar. ``sample_weight`` counts in the mean over examples, or in the pairs of a label's or the
+    pooled AUC.
 
     >>> import numpy as np
     >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.1, 0.2, 0.3, 0.4]])

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_number
-from wassloss.losses.baselines.per_example import AnyMetric, cost_table
+from wassloss.ground.matrix import AnyMetric
+from wassloss.losses.baselines.per_example import cost_table
 from wassloss.losses.softened import nearest_costs
 from wassloss.targets import Target, read_target
 

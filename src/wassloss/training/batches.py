@@ -1,15 +1,15 @@
-"""Where batches come from: examples in memory, or a stream.
+"""Where batches come from: examples in memory, or any iterable of batches.
 
-A stream is an iterable of batches `(features, target, …)`; one pass over it is an epoch. To be
-resumed, it needs the two methods of torchdata's loaders: `state_dict()`, which says in JSON which
-batches it has handed out, and `load_state_dict(state)`, after which the next iteration begins with
-the batch that follows. With several processes, it hands out the batches of its own process.
+An iterable yields batches `(features, target, …)`; one pass over it is an epoch. To be resumed, it
+needs the two methods of torchdata's loaders: `state_dict()`, which says in JSON which batches it
+has handed out, and `load_state_dict(state)`, after which the next iteration begins with the batch
+that follows. With several processes, it hands out the batches of its own process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ Data: TypeAlias = tuple[Target, ...] | list[Target] | Iterable[Batch]
 
 
 def is_in_memory(data: Data) -> bool:
-    """Whether data are columns of examples rather than a stream of batches."""
+    """Whether data are columns of examples rather than an iterable of batches."""
     return isinstance(data, tuple | list) and any(
         isinstance(column, Tensor | SparseTarget) for column in data
     )
@@ -52,12 +52,13 @@ class Examples:
         if len(data) < 2:
             raise ValueError(f"{name} must be (features, target), got {len(data)} of them")
         self.columns = tuple(_read(name, column) for column in data)
-        sizes = [len(rows) if rows.dim() else 0 for rows, *_ in map(_tensors, self.columns)]
+        tensors = [c.weights if isinstance(c, SparseTarget) else c for c in self.columns]
+        sizes = [len(rows) if rows.dim() else 0 for rows in tensors]
         if len(set(sizes)) > 1:
             raise ValueError(f"{name} must have as many features as targets, got {sizes}")
         if not sizes[0]:
             raise ValueError(f"{name} must hold examples, got none")
-        self._size, features = sizes[0], self.columns[0]
+        features = self.columns[0]
         if isinstance(features, Tensor) and not features.isfinite().all():
             index = tuple((~features.isfinite()).nonzero()[0].tolist())
             place = f"row {index[0]}" + (f", column {index[1]}" if len(index) == 2 else "")
@@ -65,27 +66,16 @@ class Examples:
             raise ValueError(f"{name} must have finite features, got {got} in {place}")
 
     def __len__(self) -> int:
-        return self._size
-
-    @property
-    def nbytes(self) -> int:
-        """Their size in memory."""
-        return sum(tensor.nbytes for column in self.columns for tensor in _tensors(column))
+        return len(self.columns[0])
 
     def to(self, device: torch.device) -> Examples:
         """Move them to a device."""
-        self.columns = tuple(to_device(column, device) for column in self.columns)
+        self.columns = tuple(column.to(device) for column in self.columns)
         return self
 
     def take(self, rows: Tensor | slice) -> Batch:
         """Some of the examples, as a batch; sparse targets as wide as the fullest of them."""
-        taken = [_changed(column, lambda tensor: tensor[rows]) for column in self.columns]
-        return tuple(_narrowed(column) for column in taken)
-
-
-def to_device(column: Any, device: torch.device) -> Any:
-    """A tensor or a sparse target on a device; anything else as it is."""
-    return _changed(column, lambda tensor: tensor.to(device))
+        return tuple(_narrowed(column[rows]) for column in self.columns)
 
 
 def _narrowed(column: Any) -> Any:
@@ -95,41 +85,31 @@ def _narrowed(column: Any) -> Any:
     if not column.weights.is_cpu or column.weights[:, -1].any():
         return column
     used = column.weights.any(0).nonzero()
-    width = int(used[-1]) + 1 if len(used) else 1
-    return _changed(column, lambda tensor: tensor[:, :width])
-
-
-def _changed(column: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(column, SparseTarget):
-        return SparseTarget(change(column.indices), change(column.weights))
-    return change(column) if isinstance(column, Tensor | SparseRows) else column
-
-
-def _tensors(column: Target) -> tuple[Tensor, ...]:
-    return (column.indices, column.weights) if isinstance(column, SparseTarget) else (column,)
+    return column[:, : int(used[-1]) + 1 if len(used) else 1]
 
 
 def _read(name: str, column: Target) -> Target:
     """A column whose rows can be taken."""
     if isinstance(column, SparseTarget):
-        if column.indices.shape != column.weights.shape:
+        indices, weights = column.indices.detach(), column.weights.detach()
+        if indices.shape != weights.shape:
             raise ValueError(
-                f"{name} must have as many indices as weights, got "
-                f"{tuple(column.indices.shape)} and {tuple(column.weights.shape)}"
+                f"{name} must have as many indices as weights, got {tuple(indices.shape)} and "
+                f"{tuple(weights.shape)}"
             )
-    elif isinstance(column, SparseRows):
+        return SparseTarget(indices, weights)
+    if isinstance(column, SparseRows):
         return column
-    elif not isinstance(column, Tensor):
+    if not isinstance(column, Tensor):
         raise TypeError(
             f"{name} must hold tensors, or a SparseTarget, got {type(column).__name__}; make "
             "arrays tensors with torch.as_tensor"
         )
-    elif column.layout != torch.strided:
-        coo = column.detach().to_sparse_coo().coalesce()
-        rows, columns = coo.indices()
-        return padded(rows, columns, coo.values(), len(column))
-    detached: Target = _changed(column, Tensor.detach)
-    return detached
+    if column.layout == torch.strided:
+        return column.detach()
+    coo = column.detach().to_sparse_coo().coalesce()
+    rows, labels = coo.indices()
+    return padded(rows, labels, coo.values(), len(column))
 
 
 class Sampler:
@@ -148,10 +128,7 @@ class Sampler:
     def __init__(
         self, size: int, batch_size: int, seed: int, rank: int = 0, world_size: int = 1
     ) -> None:
-        self.size, self.batch_size = (
-            check_count("size", size),
-            check_count("batch_size", batch_size),
-        )
+        self.size, self.batch_size = size, check_count("batch_size", batch_size)
         self.seed, self.rank, self.world_size = seed, rank, world_size
         self._drawn = 0  # by all processes together, over all epochs
         self._epoch, self._order = -1, torch.empty(0, dtype=torch.int64)
@@ -196,29 +173,27 @@ class MemoryBatches:
     """Batches of examples in memory: that of the device, if half of what is free holds them."""
 
     def __init__(self, examples: Examples, sampler: Sampler, device: torch.device) -> None:
-        cuda = device.type == "cuda"
-        fits = not cuda or examples.nbytes <= torch.cuda.mem_get_info(device)[0] // 2
+        size = sum(column.nbytes for column in examples.columns)
+        fits = device.type != "cuda" or size <= torch.cuda.mem_get_info(device)[0] // 2
         self.home = device if fits else torch.device("cpu")
-        self.examples = examples.to(self.home)
-        self.sampler = sampler
-        self.device = device
+        self.examples, self.sampler, self.device = examples.to(self.home), sampler, device
         self.state_dict, self.load_state_dict = sampler.state_dict, sampler.load_state_dict
 
     def next(self) -> Batch:
         batch = self.examples.take(self.sampler.next().to(self.home))
-        return tuple(to_device(column, self.device) for column in batch)
+        return tuple(column.to(self.device) for column in batch)
 
 
-class StreamBatches:
-    """Batches of a stream, which is iterated again when it ends."""
+class IterableBatches:
+    """Batches of an iterable, which is iterated again when it ends."""
 
-    def __init__(self, stream: Data, device: torch.device) -> None:
-        if not isinstance(stream, Iterable):
+    def __init__(self, given: Data, device: torch.device) -> None:
+        if not isinstance(given, Iterable):
             raise TypeError(
                 "data must be (features, target), or an iterable of such batches, got "
-                f"{type(stream).__name__}"
+                f"{type(given).__name__}"
             )
-        self.stream: Any = stream
+        self.given: Any = given
         self.device = device
         self._batches = self._endless()
 
@@ -226,13 +201,13 @@ class StreamBatches:
         batch = next(self._batches)
         if not isinstance(batch, tuple | list) or len(batch) < 2:
             raise TypeError(f"data must yield (features, target), got {type(batch).__name__}")
-        return tuple(to_device(column, self.device) for column in batch)
+        return tuple(x.to(self.device) if hasattr(x, "to") else x for x in batch)
 
     def _endless(self) -> Iterator[Batch]:
-        was_empty = False  # allowed once: a resumed stream may stand at the end of an epoch
+        was_empty = False  # allowed once: it may be resumed at the end of an epoch
         while True:
             empty = True
-            for batch in self.stream:
+            for batch in self.given:
                 empty = False
                 yield batch
             if empty and was_empty:
@@ -243,29 +218,29 @@ class StreamBatches:
             was_empty = empty
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands; a run with checkpoints asks before its first step."""
-        if not hasattr(self.stream, "state_dict") or not hasattr(self.stream, "load_state_dict"):
+        """Where the iteration stands; a run with checkpoints asks before its first step."""
+        if not hasattr(self.given, "state_dict") or not hasattr(self.given, "load_state_dict"):
             raise TypeError(
                 "data must have state_dict and load_state_dict for a run with checkpoints, got "
-                f"{type(self.stream).__name__}; or leave out directory"
+                f"{type(self.given).__name__}; or leave out directory"
             )
         try:
-            return dict(json.loads(json.dumps(self.stream.state_dict())))
+            return dict(json.loads(json.dumps(self.given.state_dict())))
         except (TypeError, ValueError) as error:
             raise TypeError(f"data.state_dict() must be what JSON can hold: {error}") from error
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.stream.load_state_dict(state)
+        self.given.load_state_dict(state)
         self._batches = self._endless()
 
 
-Batches: TypeAlias = MemoryBatches | StreamBatches
+Batches: TypeAlias = MemoryBatches | IterableBatches
 
 
 def batches_of(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
     """The batches of this process."""
     if not is_in_memory(data):
-        return StreamBatches(data, fabric.device)
+        return IterableBatches(data, fabric.device)
     examples, rank, size = Examples(data), fabric.global_rank, fabric.world_size
     sampler = Sampler(len(examples), plan.batch_size, plan.seed, rank, size)
     return MemoryBatches(examples, sampler, fabric.device)

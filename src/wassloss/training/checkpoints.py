@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from wassloss._files import remove_leftovers, replacing
+from wassloss._files import remove_leftovers, write_file
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
 from wassloss.models import build
 from wassloss.training.directory_lock import check_not_in_use
@@ -66,8 +66,7 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int) -> None:
     state = {"format": _FORMAT, "step": checkpoint.step, **checkpoint.state}
     content = sealed_tensors(checkpoint.tensors, state)
     try:
-        with replacing(directory / f"checkpoint-{checkpoint.step:08d}.safetensors") as temporary:
-            temporary.write_bytes(content)
+        write_file(directory / f"checkpoint-{checkpoint.step:08d}.safetensors", content)
     except OSError as error:
         raise OSError(
             f"cannot write the checkpoint of step {checkpoint.step} to {directory}: {error}; "

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from wassloss._files import replacing
+from wassloss._files import write_file
 
 LOCK, OWNER = ".lock", ".owner.json"
 _PATIENCE = 1.0  # seconds for a new owner to write down who it is
@@ -42,9 +42,8 @@ def owned(directory: Path) -> Iterator[None]:
     token = _held.set(_held.get() | {place})
     try:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        with replacing(place / OWNER) as temporary:
-            owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
-            temporary.write_text(json.dumps(owner))
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+        write_file(place / OWNER, json.dumps(owner).encode())
         yield
     finally:
         _held.reset(token)

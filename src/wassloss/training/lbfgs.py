@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
 from wassloss._checks import check_count, check_strength
 from wassloss.training.batches import Data, Examples
@@ -113,8 +114,7 @@ def train_full_batch(
 
 
 def _flatten(tensors: Sequence[Tensor]) -> NDArray[np.float64]:
-    flat = torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
-    array: NDArray[np.float64] = flat.cpu().numpy()
+    array: NDArray[np.float64] = parameters_to_vector(tensors).detach().double().cpu().numpy()
     return array
 
 

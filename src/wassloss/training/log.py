@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from wassloss._files import replacing
+from wassloss._files import write_file
 
 LOG_NAME = "log.jsonl"
 
@@ -38,9 +38,7 @@ class RunLog:
         if path is not None:
             path.touch()
             self.records = [record for record in read_log(path) if record.step <= step]
-            with replacing(path) as temporary:
-                lines = "".join(record.line() for record in self.records)
-                temporary.write_text(lines, encoding="utf-8")
+            write_file(path, "".join(record.line() for record in self.records).encode())
 
     def add(self, record: Record) -> None:
         self.records.append(record)

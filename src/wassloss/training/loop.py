@@ -22,7 +22,7 @@ from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.run import Best, DivergedError, LossMeter, Run
 from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
-from wassloss.training.steps import EagerSteps, GraphSteps, Loss, check_graph
+from wassloss.training.steps import EagerSteps, GraphSteps, Loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -124,12 +124,7 @@ def train(
         batches = batches_of(data, plan, fabric)
         optimizer = plan.build_optimizer(model.parameters(), cuda_graph)
         run = Run(plan, fabric, model, optimizer, batches, LossMeter(device))
-        steps: GraphSteps | EagerSteps
-        if cuda_graph:
-            memory = check_graph(batches, fabric)
-            steps = GraphSteps(model, optimizer, loss_fn, memory, plan, run.meter)
-        else:
-            steps = EagerSteps(run, loss_fn)
+        steps = GraphSteps(run, loss_fn) if cuda_graph else EagerSteps(run, loss_fn)
         if folder is not None:
             batches.state_dict()  # refuses a stream that cannot be resumed now rather than later
             checkpoints.check_new(folder, resume)

@@ -15,6 +15,10 @@ HierarchicalCrossEntropyLoss  taxonomies: HXE
 WassersteinDiceLoss           segmentation: the generalised Wasserstein Dice
 ============================  ====================================================================
 
+They are built from the number of ``labels``, or from a ``metric``: a ground metric, or a matrix of
+distances (for other costs, :class:`~wassloss.ground.Cost`). ``reduction`` is ``"mean"``, ``"sum"``
+or ``"none"``.
+
 The losses take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of
 which each is divided by its sum. Exceptions: :class:`PoissonLoss` takes logs of masses, and targets
 as they are; `CORALLoss` and `CORNLoss` take a logit for each threshold, one less than labels; and

@@ -6,14 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from wassloss._checks import at_least_single, check_strength
-from wassloss.losses.baselines.per_example import (
-    AnyMetric,
-    PerExampleLoss,
-    cost_table,
-    dense_shares,
-    masses,
-    shares,
-)
+from wassloss.ground.matrix import AnyMetric
+from wassloss.losses.baselines.per_example import PerExampleLoss, cost_table, dense_shares, masses
 from wassloss.losses.functional import divergence_at
 from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
@@ -28,7 +22,7 @@ class KLLoss(PerExampleLoss):
     """
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        y = shares(target, self.labels, logits)
+        y = masses(target, self.labels, logits).normalized()
         return divergence_at(y, logits.log_softmax(1))
 
 
@@ -36,10 +30,7 @@ class ExpectedCostLoss(PerExampleLoss):
     r"""The expected cost of a prediction drawn at random: :math:`\sum_{ij} h_i y_j M_{ij}`.
 
     Args:
-        metric: the ground metric, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`.
         kl_weight: weight of `KL(target ‖ prediction)`, as in :class:`~wassloss.WassersteinLoss`.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import wassloss as wl
     >>> ExpectedCostLoss(wl.ground.Ordinal(3))(torch.zeros(1, 3), torch.tensor([0]))
@@ -49,21 +40,18 @@ class ExpectedCostLoss(PerExampleLoss):
     cost: Tensor
 
     def __init__(
-        self,
-        metric: AnyMetric,
-        *,
-        kl_weight: float = 0.0,
-        reduction: str = "mean",
+        self, metric: AnyMetric, *, kl_weight: float = 0.0, reduction: str = "mean"
     ) -> None:
-        super().__init__(reduction=reduction)
+        cost = cost_table(metric)
+        super().__init__(len(cost), reduction=reduction)
         self.kl_weight = check_strength("kl_weight", kl_weight)
-        self.register_buffer("cost", cost_table(metric), persistent=False)
+        self.register_buffer("cost", cost, persistent=False)
 
     def extra_repr(self) -> str:
         return f"kl_weight={self.kl_weight:g}, reduction={self.reduction!r}"
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        y, log_h = shares(target, len(self.cost), logits), logits.log_softmax(1)
+        y, log_h = masses(target, self.labels, logits).normalized(), logits.log_softmax(1)
         columns = self.cost.to(logits.dtype)[y.indices]
         value = (log_h.exp() * mixed(y.weights, columns)).sum(1)
         return value + self.kl_weight * divergence_at(y, log_h) if self.kl_weight else value
@@ -94,9 +82,7 @@ class SoftLabelLoss(WassersteinLoss):
     :class:`~wassloss.WassersteinLoss` without its transport term, in the metric's own units.
 
     Args:
-        metric: the ground metric, or a matrix of distances.
         beta: how sharp; infinitely sharp is cross-entropy.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import wassloss as wl
     >>> sord = SoftLabelLoss(wl.ground.Ordinal(3, power=2))
@@ -125,10 +111,6 @@ class QuadraticFormLoss(PerExampleLoss):
 
     With `Ordinal(labels)` it is `2 / (labels − 1)` times :class:`SquaredEMDLoss`.
 
-    Args:
-        metric: the ground metric, or a matrix of distances.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
     >>> import wassloss as wl
     >>> QuadraticFormLoss(wl.ground.Ordinal(3))(torch.zeros(1, 3), torch.tensor([0]))
     tensor(0.5556)
@@ -137,10 +119,9 @@ class QuadraticFormLoss(PerExampleLoss):
     similarity: Tensor
 
     def __init__(self, metric: AnyMetric, *, reduction: str = "mean") -> None:
-        cost = cost_table(metric)
+        cost = cost_table(metric, relative=True)
         super().__init__(len(cost), reduction=reduction)
-        largest = cost.max().clamp(min=torch.finfo(cost.dtype).tiny)
-        self.register_buffer("similarity", 1 - cost / largest, persistent=False)
+        self.register_buffer("similarity", 1 - cost, persistent=False)
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         gap = logits.softmax(1) - dense_shares(target, self.labels, logits)
@@ -155,9 +136,6 @@ class WeightedKappaLoss(nn.Module):
 
     Quadratic weights are `Ordinal(labels, power=2)`. It depends on the batch as a whole, so it has
     no ``reduction``, and a batch of one example has always the loss 1.
-
-    Args:
-        metric: the ground metric, or a matrix of distances.
 
     >>> import wassloss as wl
     >>> loss_fn = WeightedKappaLoss(wl.ground.Ordinal(3, power=2))

@@ -20,10 +20,6 @@ class SquaredEMDLoss(PerExampleLoss):
 
     .. math:: \sum_i \Bigl( \sum_{j \le i} h_j - y_j \Bigr)^2
 
-    Args:
-        labels: how many; neighbours are all as far apart.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
     >>> SquaredEMDLoss(2)(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.2500)
     """
@@ -38,10 +34,6 @@ class CumulativeJensenShannonLoss(PerExampleLoss):
 
     .. math:: \tfrac12 \sum_i H_i \log \frac{2 H_i}{H_i + Y_i} + Y_i \log \frac{2 Y_i}{H_i + Y_i},
         \qquad H_i = \sum_{j \le i} h_j, \; Y_i = \sum_{j \le i} y_j
-
-    Args:
-        labels: how many.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> CumulativeJensenShannonLoss(2)(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.1733)
@@ -87,10 +79,6 @@ class CORALLoss(_ThresholdLoss):
     `nn.Linear(d, 1)(x) + nn.Parameter(torch.zeros(labels - 1))` computes. Targets may be
     distributions, whose mass on either side then counts.
 
-    Args:
-        labels: how many.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
     >>> loss_fn = CORALLoss(3)
     >>> loss_fn(torch.zeros(1, 2), torch.tensor([2]))
     tensor(1.3863)
@@ -115,10 +103,6 @@ class CORNLoss(_ThresholdLoss):
     An example's sum is its negative log-likelihood. The ``"mean"`` divides by the number of
     questions asked, as the paper does, rather than by the number of examples. Targets may be
     distributions, whose mass then counts.
-
-    Args:
-        labels: how many; the model has logits `(batch, labels − 1)`.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> loss_fn = CORNLoss(3)
     >>> loss_fn(torch.zeros(1, 2), torch.tensor([2]))

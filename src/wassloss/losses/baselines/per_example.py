@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wassloss._checks import at_least_single, check_choice, check_count
-from wassloss.ground import GroundMetric
-from wassloss.ground.matrix import as_ground_metric
+from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.losses.functional import PerExample
 from wassloss.losses.modules import REDUCTIONS
 from wassloss.targets import SparseTarget, Target, read_target
-
-AnyMetric = GroundMetric | Tensor | NDArray[Any]
 
 
 class PerExampleLoss(nn.Module):
@@ -42,11 +36,6 @@ class PerExampleLoss(nn.Module):
         raise NotImplementedError
 
 
-def shares(target: Target, labels: int, logits: Tensor) -> SparseTarget:
-    """The target's labels and what part of its mass each has."""
-    return masses(target, labels, logits).normalized()
-
-
 def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
     """The target's labels and the mass of each."""
     if logits.dim() != 2 or logits.shape[1] != labels:
@@ -57,12 +46,11 @@ def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
 
 def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
     """What part of the target's mass each label has, `(batch, labels)`."""
-    y = shares(target, labels, logits)
-    zeros = y.weights.new_zeros(len(y.weights), labels)
-    return zeros.scatter_add(1, y.indices.expand_as(y.weights), y.weights)
+    return masses(target, labels, logits).normalized().dense(labels)
 
 
-def cost_table(metric: AnyMetric) -> Tensor:
-    """All costs: row j has those from every label to label j."""
+def cost_table(metric: AnyMetric, relative: bool = False) -> Tensor:
+    """All costs, or parts of the largest: row j has those from every label to label j."""
     metric = as_ground_metric(metric)
-    return metric.cost_columns(torch.arange(metric.size, device=metric.device)).detach()
+    cost = metric.cost_columns(torch.arange(metric.size, device=metric.device)).detach()
+    return cost / cost.max().clamp(min=torch.finfo(cost.dtype).tiny) if relative else cost

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_strength
-from wassloss.losses.baselines.per_example import AnyMetric, PerExampleLoss, cost_table
+from wassloss.ground.matrix import AnyMetric
+from wassloss.losses.baselines.per_example import PerExampleLoss, cost_table
 from wassloss.losses.inputs import check_class_ids
 from wassloss.targets import read_target
 
@@ -22,10 +23,8 @@ class WassersteinDiceLoss(PerExampleLoss):
     hits: :math:`\alpha = 0`, and 1 for all other labels.
 
     Args:
-        metric: the ground metric, or a matrix of distances, divided by the largest cost.
         background: the label of the background.
         smooth: added to numerator and denominator.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Logits are `(batch, labels, …)`, targets class ids `(batch, …)`.
 
@@ -45,13 +44,12 @@ class WassersteinDiceLoss(PerExampleLoss):
         smooth: float = 1e-5,
         reduction: str = "mean",
     ) -> None:
-        cost = cost_table(metric)
-        super().__init__(len(cost), reduction=reduction)
-        if background not in range(len(cost)):
-            raise ValueError(f"background must be in 0..{len(cost) - 1}, got {background!r}")
+        distance = cost_table(metric, relative=True)
+        super().__init__(len(distance), reduction=reduction)
+        if background not in range(self.labels):
+            raise ValueError(f"background must be in 0..{self.labels - 1}, got {background!r}")
         self.background, self.smooth = background, check_strength("smooth", smooth)
-        largest = cost.max().clamp(min=torch.finfo(cost.dtype).tiny)
-        self.register_buffer("distance", cost / largest, persistent=False)
+        self.register_buffer("distance", distance, persistent=False)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
         shape = tuple(logits.shape)

@@ -24,7 +24,6 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
     Args:
         tree: the taxonomy.
         alpha: how much less a choice counts for every step from the root.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     >>> import wassloss as wl
     >>> tree = wl.ground.Tree.from_paths([("pet", "dog"), ("pet", "cat"), ("truck",)])
