@@ -316,7 +316,10 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
         ({"x0": [1.0, np.inf], "label": [0, 1]}, "row 1, column 'x0': expected a finite number"),
         ({"x0": [[1.0]], "label": [0]}, "column 'x0' must hold numbers or words, got list"),
         ({"x0": [1.0], "label": [{"a": 1}]}, "column 'label' must hold numbers or strings, got st"),
-        ({"x0": [1.0], "label": [np.nan]}, "row 0: labels must be finite numbers"),
+        (
+            {"x0": [1.0], "label": [np.nan]},
+            "row 0, column 'label': expected a finite number, got nan",
+        ),
         ({"x0": [1.0], "label": [None]}, "row 0, column 'label': expected a label, got nothing"),
         ({"x0": [1.0], "labels": [[None, "a"]]}, "row 0, column 'labels': expected a label"),
         (

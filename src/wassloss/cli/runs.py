@@ -18,10 +18,11 @@ from wassloss.cli._options import name_list
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
 from wassloss.data._arrow import import_pyarrow
 from wassloss.data.files import columns, read_features
+from wassloss.data.labels import plain
 from wassloss.data.table import Wanted
 from wassloss.report import runs_report, write_report
 from wassloss.runs import evaluation
-from wassloss.runs.trained import open_run, plain
+from wassloss.runs.trained import open_run
 
 EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"

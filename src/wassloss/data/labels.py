@@ -57,6 +57,11 @@ def numbers(words: Sequence[str]) -> list[int | float] | None:
     return None if None in found else found  # type: ignore[return-value]
 
 
+def plain(label: Any) -> Any:
+    """A label as files have it: 2 for 2.0."""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
 def read_labels(
     words: Sequence[str],
     names: Sequence[str] | None = None,
@@ -89,26 +94,6 @@ def read_labels(
             unknown, at, f"{unknown!r} is none of the {len(names)} labels{hint}"
         )
     return LabelIds(np.array([place[word] for word in words], dtype=np.int64), tuple(names))
-
-
-def read_numbers(
-    values: NDArray[Any],
-    names: Sequence[str] | None,
-    where: Callable[[int], str] | None = None,
-) -> LabelIds:
-    """Number values that are numbers already, as `read_labels` does words.
-
-    >>> import numpy as np
-    >>> read_numbers(np.array([20.0, 0.5, 20.0]), None)
-    LabelIds(ids=array([1, 0, 1]), names=('0.5', '20'))
-    """
-    distinct, first, place = np.unique(values, return_index=True, return_inverse=True)
-    if distinct.dtype.kind == "f" and not np.isfinite(distinct).all():
-        at = int(first[~np.isfinite(distinct)][0])
-        raise ValueError(f"{where(at) + ': ' if where else ''}labels must be finite numbers")
-    words = [str(int(v)) if v == int(v) else str(v) for v in distinct]
-    found = read_labels(words, names, None if where is None else lambda i: where(int(first[i])))
-    return LabelIds(found.ids[place.reshape(-1)], found.names)
 
 
 def shown(names: Sequence[object], most: int = 6) -> str:

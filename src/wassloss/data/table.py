@@ -30,7 +30,7 @@ from wassloss.data._arrow import (
     whole,
 )
 from wassloss.data._inputs import part_name
-from wassloss.data.labels import LabelIds, number, read_labels, read_numbers, shown
+from wassloss.data.labels import LabelIds, number, plain, read_labels, shown
 from wassloss.data.ragged import from_lists
 from wassloss.data.raw_table import RawTable
 from wassloss.targets import Target
@@ -238,11 +238,12 @@ class Table(NamedTuple):
 
         values = cleaned(values, ("",))
         refuse(nulls(values), name, "a label", values, self.place, row_of)
-        if kind.is_integer(values.type) or kind.is_floating(values.type):
-            return read_numbers(values.to_numpy(zero_copy_only=False), names, place)
-        if not (kind.is_boolean(values.type) or kind.is_string(values.type)):
+        if kind.is_floating(values.type):
+            finite = np.isfinite(values.to_numpy(zero_copy_only=False))
+            refuse(~finite, name, "a finite number", values, self.place, row_of)
+        if not (is_number(values.type) or kind.is_string(values.type)):
             raise ValueError(f"column {name!r} must hold numbers or strings, got {values.type}")
-        return read_labels([str(value) for value in values.to_pylist()], names, place)
+        return read_labels([str(plain(v)) for v in values.to_pylist()], names, place)
 
     def _column(self, name: str, expected: str) -> pa.Array:
         """A column as one array, without nulls."""

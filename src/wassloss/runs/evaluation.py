@@ -144,32 +144,31 @@ def data_for(
             f"{run.path} holds a model that was fitted to all its rows: say what to judge it on "
             "(DATA)"
         )
-    own = task is not None and source in (None, task.data)
-    if task is not None and source is not None and not own:
-        own = Path(source).resolve() == Path(task.data).resolve()
-    chosen = task.data if task is not None and own else str(source)
-    if source is None and chosen not in BUILT_IN and not Path(chosen).exists():
+    own = task is not None and (
+        source is None or Path(source).resolve() == Path(task.data).resolve()
+    )
+    if task is None or not own:
+        data = _read(run, str(source), label_column)
+    elif task.data not in BUILT_IN and not Path(task.data).exists():
         raise FileNotFoundError(
-            f"{chosen}, which the run was trained on, no longer exists: say what to judge it on "
-            "(DATA)"
+            f"{task.data}, which the run was trained on, no longer exists: say what to judge it "
+            "on (DATA)"
         )
-    data = _read(run, chosen, label_column, task.group if task is not None and own else None)
-    if task is not None and own:
+    else:
+        data = _read(run, task.data, label_column, task.group)
         divided = task.divided(data)
-        if fingerprint(divided) == run.config["fingerprint"]:
-            data = divided
-        elif source is None:
+        own = fingerprint(divided) == run.config["fingerprint"]
+        if not own and source is None:
             raise ValueError(
-                f"{chosen} has changed since {run.path} was trained on it, so what was held out "
-                "is no longer known: say what to judge it on (DATA)"
+                f"{task.data} has changed since {run.path} was trained on it, so what was held "
+                "out is no longer known: say what to judge it on (DATA)"
             )
-        else:
-            own = False
+        data = divided if own else data
     if part is None and (data.parts or source is None):
         part = _held_out(data)
-    part = None if part is None else part_name(part)
-    seen = own and part in (None, "train")
-    return (data if part is None else data.part(part)), part, seen
+    if part is None:
+        return data, None, own
+    return data.part(part), part_name(part), own and part_name(part) == "train"
 
 
 def _held_out(data: Dataset) -> str:
@@ -184,7 +183,9 @@ def _held_out(data: Dataset) -> str:
     )
 
 
-def _read(run: TrainedRun, source: str, label_column: str | None, group: str | None) -> Dataset:
+def _read(
+    run: TrainedRun, source: str, label_column: str | None, group: str | None = None
+) -> Dataset:
     wanted = Wanted.like(run.columns, label_column, label_names=run.labels, group=group)
     try:
         return read_wanted(source, wanted)

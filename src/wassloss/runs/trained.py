@@ -15,6 +15,7 @@ from torch import Tensor
 
 from wassloss._precision import narrowed
 from wassloss.data import Dataset
+from wassloss.data.labels import plain
 from wassloss.data.raw_table import RawTable
 from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
 from wassloss.estimators.model_file import one_line_errors, unpack
@@ -91,11 +92,6 @@ class TrainedRun:
         if LOG not in self.config.get("files", {}) or not (self.path / LOG).exists():
             return []
         return parse_log(read_checked(self.path, LOG, self.config), self.path / LOG)
-
-
-def plain(label: Any) -> Any:
-    """A label as files have it: 2 for 2.0."""
-    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def load(path: str | os.PathLike[str], device: str = "cpu") -> Estimator:
