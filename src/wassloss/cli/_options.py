@@ -82,7 +82,6 @@ CLASSIFIER: dict[str, tuple[Any, str]] = {
     "alpha": (float, "Penalty on the weights, divided by the number of examples."),
     "standardize": (bool, "Bring each feature to mean 0 and variance 1."),
     "class_weight": (Literal["balanced"] | None, "balanced: rare labels count more."),
-    "decision": (Literal["probable", "least_cost"], "What predict answers."),
     "solver": (
         Literal["auto", "lbfgs", "adam", "sgd"],
         "lbfgs: all examples at once. adam, sgd: small steps. auto: lbfgs for a linear model and "
