@@ -125,12 +125,12 @@ def _tags(given: argparse.Namespace) -> None:
     print(f"{sample!r}: {given.out / 'tags.npz'}")
     if given.features is not None:
         made = sample.with_features(_features(given.features))
-        _write(made, given.out / "data.npz")
+        write_data(made, given.out / "data.npz")
         sample.metric.save(given.out / "metric.npz")
         print(f"{made!r}: data.npz and metric.npz in {given.out}")
 
 
-def _write(data: wl.data.Dataset, path: Path) -> None:
+def write_data(data: wl.data.Dataset, path: Path) -> None:
     """Tags as `wl.data.read` and `wassloss train` read them."""
     tags = data.y
     arrays: dict[str, Any] = {
