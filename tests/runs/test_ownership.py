@@ -16,7 +16,7 @@ import pytest
 
 import wassloss as wl
 from tests.data.tables import saved
-from tests.runs.files import data_file, trained
+from tests.runs.files import NAMES, data_file, trained
 from tests.training.problems import linear, same, tags, wasserstein
 from wassloss.runs.trained import open_run
 from wassloss.training import DirectoryInUseError, TrainingPlan, train
@@ -113,7 +113,8 @@ def test_of_two_runs_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
 REFUSALS: dict[str, tuple[dict[str, Any], bool, str]] = {  # parameters, whether resumed, error
     "not resumed": ({}, False, "holds a trained model already"),
     "other settings": ({"learning_rate": 0.5}, True, "cannot be continued with 0.5"),
-    "other data": ({}, True, "its training data have changed"),
+    "other data": ({}, True, "its training data changed after it began"),
+    "other metric": ({}, True, "its ground metric changed after it began"),
     "checkpoints damaged": ({}, True, "is not a valid checkpoint"),
     "no config": ({}, True, r"or checkpoints, but no config\.json"),
     "wrong": ({"alpha": -1.0}, True, "cannot be continued with -1.0"),
@@ -127,6 +128,8 @@ def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
     params, resume, message = REFUSALS[case]
     if case == "other data":
         saved(wl.data.read(data).take(slice(0, 80)), data)
+    elif case == "other metric":
+        wl.ground.Ordinal([0, 1, 2, 3, 9], labels=NAMES).save(tmp_path / "metric.npz")
     elif case == "checkpoints damaged":
         for path in run.glob("checkpoint-*"):
             path.write_bytes(path.read_bytes()[:-1])

@@ -157,7 +157,7 @@ def data_for(
     else:
         data = _read(run, task.data, label_column, task.group)
         divided = task.divided(data)
-        own = fingerprint(divided) == run.config["fingerprint"]
+        own = fingerprint(divided) == run.config["fingerprints"]["training data"]
         if not own and source is None:
             raise ValueError(
                 f"{task.data} has changed since {run.path} was trained on it, so what was held "

@@ -18,7 +18,7 @@ from wassloss.estimators import WassersteinClassifier
 from wassloss.estimators.base import Kept
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
-from wassloss.runs.task import Examples, Task, fingerprint
+from wassloss.runs.task import Examples, Task
 from wassloss.runs.trained import TrainedRun
 from wassloss.training.checkpoints import has_checkpoints
 from wassloss.training.directory_lock import check_not_in_use, owned
@@ -72,11 +72,12 @@ def fit(
     examples = task.examples()
     new = asked | _made_of(examples)
     if old is not None:
-        if old["fingerprint"] != new["fingerprint"]:
-            raise ValueError(
-                f"{out} cannot be continued: its training data have changed since it began; "
-                "restore them, or train in another directory"
-            )
+        for what, found in new["fingerprints"].items():
+            if old["fingerprints"].get(what) != found:
+                raise ValueError(
+                    f"{out} cannot be continued: its {what} changed after it began; restore it, "
+                    "or train in another directory"
+                )
         if files.LOG in old["files"] and (out / files.LOG).exists():
             files.read_checked(out, files.LOG, old)  # the run's lines follow those that are there
     model = WassersteinClassifier(
@@ -153,7 +154,7 @@ def _made_of(examples: Examples) -> dict[str, Any]:
     """What else the outcome depends on."""
     return {
         "metric": repr(examples.metric),
-        "fingerprint": fingerprint(examples.data),
+        "fingerprints": examples.fingerprints(),
         "versions": versions() | {"numpy": np.__version__},
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "files": {},

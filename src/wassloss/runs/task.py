@@ -24,6 +24,7 @@ from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 from wassloss.estimators.splitting import held_out
 from wassloss.ground import Discrete, GroundMetric, load
+from wassloss.ground.storage import to_arrays
 from wassloss.targets import is_class_ids
 
 _MADE = {"ordinal": "ordinal", "discrete": None}  # metrics that the classes make by themselves
@@ -101,9 +102,14 @@ class Task:
         return replace(found, label_column=self.label_column, ignored=ignored)
 
     def config(self) -> dict[str, Any]:
-        """As JSON holds it; a file by its whole path, so that it is found from anywhere."""
-        exists = Path(self.data).exists()
-        return asdict(self) | {"data": str(Path(self.data).resolve()) if exists else self.data}
+        """As JSON holds it; files by their whole paths, so that they are found from anywhere."""
+        files = {"data": self.data, "metric": None if self.metric in _MADE else self.metric}
+        whole = {
+            name: str(Path(file).resolve())
+            for name, file in files.items()
+            if file is not None and Path(file).exists()
+        }
+        return asdict(self) | whole
 
     @classmethod
     def from_config(cls, values: Mapping[str, Any]) -> Task:
@@ -142,6 +148,13 @@ class Examples(NamedTuple):
     metric: GroundMetric | str | None
     classes: NDArray[Any] | None
 
+    def fingerprints(self) -> dict[str, str]:
+        """What changes with the examples to train on, and with the metric."""
+        found = {"training data": fingerprint(self.data)}
+        if isinstance(self.metric, GroundMetric):
+            found["ground metric"] = _digest(*to_arrays(self.metric).values())
+        return found
+
     def to_train_on(self) -> Dataset:
         """The part ``"train"``, or all."""
         return self.data.part("train") if self.data.parts else self.data
@@ -150,11 +163,16 @@ class Examples(NamedTuple):
 def fingerprint(data: Dataset) -> str:
     """What changes with the examples to train on."""
     own = data.part("train") if "train" in data.parts else data
-    y, digest = own.y, hashlib.sha256()
+    y = own.y
     columns = (y.indptr, y.indices, y.data) if sparse.issparse(y) else (np.array(y, dtype=str),)
-    for column in (own.features.numpy(), *columns):
-        digest.update(repr((column.shape, column.dtype)).encode())
-        digest.update(np.ascontiguousarray(column).tobytes())
+    return _digest(own.features.numpy(), *columns)
+
+
+def _digest(*arrays: NDArray[Any]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(repr((array.shape, array.dtype)).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
