@@ -21,7 +21,7 @@ NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # b
     [
         ("README.md", 7, "taxonomy.npz"),
         ("docs/choosing.md", 1, None),
-        ("docs/data.md", 2, "clipart.parquet"),
+        ("docs/data.md", 2, "pets.csv"),
         ("docs/estimators.md", 4, "grades.model"),
         ("docs/guides/counts.md", 2, None),
         ("docs/guides/devices.md", 1, None),

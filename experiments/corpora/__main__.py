@@ -125,10 +125,24 @@ def _tags(given: argparse.Namespace) -> None:
     print(f"{sample!r}: {given.out / 'tags.npz'}")
     if given.features is not None:
         made = sample.with_features(_features(given.features))
-        wl.data.write(made, given.out / "data.npz")
-        wl.data.write(made, given.out / "data.parquet")
+        write_data(made, given.out / "data.npz")
         sample.metric.save(given.out / "metric.npz")
-        print(f"{made!r}: data.npz, data.parquet and metric.npz in {given.out}")
+        print(f"{made!r}: data.npz and metric.npz in {given.out}")
+
+
+def write_data(data: wl.data.Dataset, path: Path) -> None:
+    """Tags as `wl.data.read` and `wassloss train` read them."""
+    tags = data.y
+    arrays: dict[str, Any] = {
+        "features": data.features,
+        "target_counts": np.diff(tags.indptr),
+        "target_labels": tags.indices,
+        "target_weights": tags.data,
+        "label_names": np.array(data.label_names),
+        "provenance": data.provenance,
+    }
+    arrays |= {f"part/{name}": rows for name, rows in data.parts.items()}
+    np.savez(path, **arrays)
 
 
 def _features(path: Path) -> dict[int, Any]:

@@ -37,7 +37,7 @@ BY_HAND = {
     "wordnet": ("index.noun, data.noun, cntlist.rev, noun.exc (or .gz)", "WordNet 3.0"),
     "glove": (
         "glove_100d.npy, words.txt",
-        "GloVe 6B: `wassloss data get glove` has the vectors in another format",
+        "GloVe 6B; gensim's glove-wiki-gigaword-100 has the vectors in another format",
     ),
 }
 

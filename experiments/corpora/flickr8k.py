@@ -10,6 +10,7 @@ from scipy import sparse
 
 from experiments.corpora.lookup import find, find_optional
 from experiments.lab.files import read_npz
+from experiments.lab.relabel import normalized
 from wassloss.data import Dataset, read_word_vectors
 from wassloss.ground import Embedding
 
@@ -31,7 +32,7 @@ def flickr8k(*, counts: bool = False) -> Dataset:
         data = _from_file(path)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is not the Flickr8k tags: {error}") from error
-    return data if counts else data.normalized()
+    return data if counts else normalized(data)
 
 
 def _from_file(path: str | os.PathLike[str]) -> Dataset:

@@ -22,6 +22,7 @@ from experiments.lab.experiment import Experiment, Result, Verdict
 from experiments.lab.families import Budget
 from experiments.lab.labelled import as_labelled, best_device
 from experiments.lab.pca import compressed
+from experiments.lab.relabel import keep_labels, with_metric
 from experiments.lab.single_label import (
     SingleLabelSettings,
     draw_differences,
@@ -90,8 +91,8 @@ def photographs(least: int) -> tuple[Dataset, float]:
     tree = Tree.from_paths(hypernym_paths(kept))
     steps = tree.median_cost()
     metric = Matrix(tree.distance() / steps, labels=tree.labels)
-    single = replace(data, target=classes, metric=None).keep_labels(kept)
-    return single.with_metric(metric), steps
+    single = keep_labels(replace(data, target=classes, metric=None), kept)
+    return with_metric(single, metric), steps
 
 
 def heaviest(target: SparseTarget) -> torch.Tensor:

@@ -28,6 +28,7 @@ from experiments.lab.intervals import bands, mean_interval
 from experiments.lab.labelled import PARTS, LabelledSet, Part, as_labelled, best_device
 from experiments.lab.many import train_many
 from experiments.lab.pca import compressed
+from experiments.lab.relabel import keep_labels, label_weights, with_metric
 from experiments.lab.search import difference, trials_for
 from experiments.lab.sparse import as_sparse
 from experiments.lab.style import COLORS, MARKERS, draw_band, finish, new_figure, state_sizes
@@ -132,12 +133,12 @@ class Choice:
 def load_measured(settings: Settings) -> Measured:
     """Flickr8k with masses in nouns a caption."""
     data = flickr8k(counts=True)
-    frequent = data.part("train").label_weights().argsort(descending=True, stable=True)
+    frequent = label_weights(data.part("train")).argsort(descending=True, stable=True)
     names = [(data.label_names or ())[i] for i in sorted(frequent[: settings.labels].tolist())]
     vectors = word_vectors(tuple(names))
-    data = data.keep_labels(names)
+    data = keep_labels(data, names)
     if vectors is not None:  # otherwise as_labelled says what is missing
-        data = data.with_metric(Embedding(vectors, labels=names))
+        data = with_metric(data, Embedding(vectors, labels=names))
     device = best_device()
     sums = as_sparse(data.target).weights.sum(1) / CAPTIONS
     totals = {name: sums[data.parts[name]] for name in PARTS}

@@ -17,6 +17,7 @@ from experiments.corpora.mulan import mulan
 from experiments.corpora.noise import reduce_redundancy
 from experiments.corpora.synthetic import lattice
 from experiments.lab.cache import Cache
+from experiments.lab.relabel import keep_labels, normalized, with_metric
 from experiments.lab.sparse import as_sparse
 from wassloss import SparseTarget
 from wassloss.data import Dataset, clipart, read_word_vectors
@@ -127,7 +128,7 @@ def as_labelled(data: Dataset, device: torch.device, most: int | None = None) ->
     if "validation" not in data.parts:
         train, validation = _divided(data.parts["train"], data.groups)
         data = replace(data, parts={**data.parts, "train": train, "validation": validation})
-    data = data.normalized()
+    data = normalized(data)
     x = data.features.float()
     train = data.part("train").features.float()
     mean = train.mean(0)
@@ -171,7 +172,7 @@ def _delicious() -> Dataset:
     missing = set(vectors.missing(names))
     known = tuple(name for name in names if name not in missing)
     metric = Embedding(vectors.take(known).vectors, labels=known)
-    return data.keep_labels(known).with_metric(metric)
+    return with_metric(keep_labels(data, known), metric)
 
 
 def _lattice() -> Dataset:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +127,7 @@ def _report(
     seeds, truth = len(logits[CE]), data.classes[torch.from_numpy(test)]
 
     return models_report(
-        {name: partial(iter, each) for name, each in logits.items()},
+        logits,
         [truth] * seeds,
         data.metric,
         labels=data.metric.labels or (),

@@ -12,7 +12,7 @@ from tests.data.tables import split
 from wassloss.cli.app import app
 
 NAMES = ("blé", "Ö", "λ", "x")
-QUICK = ("--steps", 20, "--batch-size", 20)
+QUICK = ("--tol", 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def ascii_only(*words: object) -> Result:
 @pytest.mark.parametrize(
     "line",
     [
-        "train {0}/data.npz --out {0}/other --steps 20 --batch-size 20",
+        "train {0}/data.npz --out {0}/other --tol 0.1",
         "evaluate {0}/run",
         "evaluate {0}/run --json",
         "predict {0}/run {0}/data.npz --top 4",

@@ -1,4 +1,4 @@
-"""The commands of the pages run as they stand, with fewer steps."""
+"""The commands of the pages run as they stand, with less patience."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ import wassloss as wl
 from tests.cli.commands import ok, saved, wassloss
 
 ROOT = Path(__file__).parents[2]
-FASTER = {"train": ("--steps", 30), "compare": ("--jobs", 1)}  # than as they stand
+FASTER = {"train": ("--tol", 0.5), "compare": ("--jobs", 1)}  # than as they stand
 
 
 def blocks(page: str) -> list[tuple[str, str]]:

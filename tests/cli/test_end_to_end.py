@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,9 +21,11 @@ from tests.cli.commands import (
     tagged,
     wassloss,
 )
+from wassloss.runs import fitting
 from wassloss.runs.trained import open_run
+from wassloss.training import checkpoints
 
-QUICK = ("--steps", 40, "--batch-size", 20, "--evaluate-every", 10, "--log-every", 10)
+QUICK = ("--solver", "adam", "--max-iter", 7, "--batch-size", 20)  # 42 steps
 
 
 @pytest.fixture
@@ -50,15 +53,9 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     data, run, other = written(kind, tmp_path), tmp_path / "w", tmp_path / "kl"
     common = ["--metric", metric, *QUICK]
     ok("train", data, "--out", run, "--kl-weight", 0.1, *common)
-    ok("train", data, "--out", other, "--loss", "kl", *common)
+    ok("train", data, "--out", other, "--transport-weight", 0, *common)
     names = {path.name for path in run.iterdir()}
-    assert {
-        "config.json",
-        "start.safetensors",
-        "model.safetensors",
-        "scores.json",
-        "log.jsonl",
-    } <= names
+    assert {"config.json", "model.safetensors", "scores.json", "log.jsonl"} <= names
 
     # Scores: the file's, the command's, and those computed by hand are the same.
     told = json.loads(ok("evaluate", run, data, "--json", "--part", "test").stdout)
@@ -92,12 +89,11 @@ def test_predictions_for_a_folder(
     file, shards = written("parquet", tmp_path), written("folder", tmp_path)
     run = tmp_path / "run"
     ok("train", file, "--out", run, "--metric", metric, "--kl-weight", 0.1, *QUICK)
+    expected = ok("predict", run, file).stdout
     monkeypatch.setattr("wassloss.estimators.model_file._ROWS", 32)
-    expected = ok("predict", run, saved(tagged(), tmp_path / "data.npz")).stdout
-    assert ok("predict", run, file).stdout == expected
     assert ok("predict", run, shards).stdout == expected
     for path in shards.iterdir():
-        pa.write_table(pa.read_table(path).select(["features", "part"]), path)
+        pa.write_table(pa.read_table(path).drop(["labels", "weights"]), path)
     assert ok("predict", run, shards).stdout == expected
     text = ok("predict", run, shards, "--part", "test").stdout
     rows = [int(row["row"]) for row in csv.DictReader(text.splitlines())]
@@ -105,9 +101,9 @@ def test_predictions_for_a_folder(
     best = [row["label_1"] for row in csv.DictReader(expected.splitlines())]
     chosen = [row["label_1"] for row in csv.DictReader(text.splitlines())]
     assert chosen == [best[row] for row in rows]
-    assert "rows of the part 'dev', got none" in failed("predict", run, shards, "--part", "dev")
+    assert "part must be one of the data's parts" in failed("predict", run, shards, "--part", "dev")
     (tmp_path / "empty").mkdir()
-    assert "has none" in failed("predict", run, tmp_path / "empty")
+    assert "a folder without Parquet files" in failed("predict", run, tmp_path / "empty")
     (shards / "part-2.parquet").write_bytes(b"PAR1 and no more")
     assert "part-2.parquet" in failed("predict", run, shards)
 
@@ -154,44 +150,22 @@ def test_predictions_in_every_format(metric: Path, tmp_path: Path) -> None:
 def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> None:
     data, run = saved(tagged(), tmp_path / "data.npz"), tmp_path / "run"
     ok(
-        *(
-            "train",
-            data,
-            "--out",
-            run,
-            "--metric",
-            metric,
-            "--hidden-layer-sizes",
-            "8,4",
-            "--dropout",
-            0.1,
-        ),
-        *(
-            "--epsilon",
-            0.5,
-            "--power",
-            2,
-            "--kl-weight",
-            0.3,
-            "--optimizer",
-            "sgd",
-            "--learning-rate",
-            0.2,
-        ),
-        *("--schedule", "cosine", "--seed", 3, "--standardize", *QUICK),
+        *("train", data, "--out", run, "--metric", metric, "--hidden-layer-sizes", "8,4"),
+        *("--epsilon", 0.5, "--power", 2, "--kl-weight", 0.3, "--solver", "sgd"),
+        *("--learning-rate", 0.2, "--seed", 3, "--batch-size", 20, "--max-iter", 7),
     )
     config = json.loads((run / "config.json").read_text())
-    assert config["model"]["kind"] == "MLP"
-    assert config["model"]["hidden_layer_sizes"] == [8, 4]
-    assert config["settings"]["seed"] == 3
-    assert "epsilon=0.5" in config["loss"]
+    assert (config["task"]["seed"], config["task"]["data"]) == (3, str(data))
+    assert config["params"]["hidden_layer_sizes"] == [8, 4]
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()
     opened = wl.load(run)
+    assert (opened.epsilon, opened.kl_weight, opened.solver) == (0.5, 0.3, "sgd")
+    assert opened.hidden_layer_sizes == (8, 4)
     assert opened.metric_.power == 2
     assert opened.metric_.labels == NAMES
     # Features were brought to mean 0 and variance 1 over the training examples, not all.
     train = tagged().part("train").features
-    standardized = torch.from_numpy(opened.scaler_.transform(train.numpy()))
+    standardized = torch.from_numpy(opened.scaler_.transform(train.double().numpy())).float()
     assert standardized.mean(0).abs().max() < 1e-6
     assert (standardized.std(0, correction=0) - 1).abs().max() < 1e-5
     expected = opened.model_(standardized).detach().softmax(1).double()
@@ -199,41 +173,43 @@ def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> Non
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_early_stopping_keeps_the_best_weights(metric: Path, tmp_path: Path) -> None:
-    data, run = saved(tagged(), tmp_path / "data.npz"), tmp_path / "run"
-    text = ok(
-        *("train", data, "--out", run, "--metric", metric, "--patience", 2, "--learning-rate", 0.5),
-        *("--steps", 2000, "--evaluate-every", 10, "--score", "top5_cost"),
-    ).stdout
-    assert "stopped early" in text
-    outcome = json.loads((run / "scores.json").read_text())
-    scored = outcome["parts"]["validation"]["scores"]["top5_cost"]
-    assert scored == pytest.approx(outcome["training"]["best_score"], rel=1e-5)
+class Stopped(Exception):  # noqa: N818
+    """As if the process had been killed."""
 
 
 @pytest.mark.parametrize("kind", ["npz", "folder"])
-def test_resume_goes_on_as_if_never_stopped(kind: str, metric: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
+def test_resume_goes_on_as_if_never_stopped(
+    kind: str, solver: str, metric: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if kind == "folder":
         pytest.importorskip("pyarrow")
     data, run, whole = written(kind, tmp_path), tmp_path / "run", tmp_path / "whole"
-    command = (
-        "train",
-        data,
-        "--metric",
-        metric,
-        "--hidden-layer-sizes",
-        8,
-        "--dropout",
-        0.2,
-        *QUICK,
-    )
-    ok(*command, "--out", whole, "--steps", 70)
-    ok(*command, "--out", run)
-    assert not same_weights(run, whole)
-    ok("train", "--out", run, "--resume", "--steps", 70)  # the rest it knows
+    command = ("train", data, "--metric", metric, "--checkpoint-every", 10, "--batch-size", 20)
+    command += ("--max-iter", 7, "--hidden-layer-sizes", 8) if solver == "adam" else ()
+    ok(*command, "--out", whole)
+
+    save, saved_ones = checkpoints.save_checkpoint, list[object]()
+
+    def save_two(*arguments: Any) -> None:
+        save(*arguments)
+        saved_ones.append(arguments)
+        if len(saved_ones) == 2:
+            raise Stopped
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", save_two)
+    monkeypatch.setattr(fitting, "_finish", stop)
+    assert isinstance(wassloss(*command, "--out", run, "--debug").exception, Stopped)
+    monkeypatch.undo()
+    assert "was stopped before its end" in failed("evaluate", run, data)
+    ok("train", "--out", run, "--resume")  # the rest it knows
     assert same_weights(run, whole)
-    log = (run / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in log] == list(range(10, 71, 10))
+    if solver == "adam":
+        log = (run / "log.jsonl").read_text().splitlines()
+        assert [json.loads(line)["step"] for line in log] == [10, 20, 30, 40, 42]
 
 
 def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
@@ -247,7 +223,7 @@ def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
     run = tmp_path / "run"
     ok("train", data, "--metric", tmp_path / "metric.npz", "--out", run, *QUICK)
     opened = open_run(run)
-    assert opened.metric.labels == order
+    assert opened.labels == opened.metric.labels == order
     told = json.loads(ok("evaluate", run, test, "--json").stdout)
     target = torch.tensor([order.index(NAMES[i]) for i in few.target])
     logits = opened.logits(few.features)
@@ -255,28 +231,22 @@ def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
     assert told["scores"]["top1_cost"] == pytest.approx(float(expected))
 
 
-def test_kl_alone_is_cross_entropy(tmp_path: Path) -> None:
-    from wassloss.losses.baselines import KLLoss
+def test_without_transport_it_is_cross_entropy(tmp_path: Path) -> None:
+    from sklearn.linear_model import LogisticRegression
 
-    logits = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
-    ids = torch.tensor([0, 1, 2, 3, 0, 1])
-    loss = KLLoss(4)(logits, ids)
-    expected = torch.nn.functional.cross_entropy(logits, ids)
-    assert loss.item() == pytest.approx(expected.item())
-    y = torch.rand(6, 4, dtype=torch.float64)
-    y[0, 1:] = 0.0
-    y /= y.sum(1, keepdim=True)
-    (ours,) = torch.autograd.grad(KLLoss(4)(logits, 3 * y), logits)
-    soft = torch.nn.functional.cross_entropy(logits, y)
-    (theirs,) = torch.autograd.grad(soft, logits)
-    assert torch.allclose(ours, theirs, atol=1e-12)
-    entropy = torch.special.xlogy(y, y).sum(1).mean()
-    assert KLLoss(4)(logits, y).item() == pytest.approx((soft + entropy).item())
+    data = graded(parts=False)
+    x, y = data.features.double().numpy(), data.y
+    file = saved(data, tmp_path / "data.npz")
+    words = ("--metric", "discrete", "--transport-weight", 0, "--no-standardize", "--tol", 1e-7)
+    ok("train", file, *words, "--out", tmp_path / "run")
+    expected = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(x, y).predict_proba(x)
+    assert wl.load(tmp_path / "run").predict_proba(x) == pytest.approx(expected, abs=1e-4)
 
 
 def test_clipart_needs_no_files(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    text = ok("train", "clipart", "--out", run, "--kl-weight", 0.1, "--steps", 20).stdout
+    words = ("--solver", "adam", "--max-iter", 2)
+    text = ok("train", "clipart", "--out", run, "--kl-weight", 0.1, *words).stdout
     assert "test: 941 examples" in text
     assert "top1_cost" in ok("evaluate", run).stdout
     assert "941" in ok("evaluate", run, "clipart").stdout
@@ -298,15 +268,14 @@ def test_features_of_any_precision(precision: torch.dtype, metric: Path, tmp_pat
     given = tagged()
     target = wl.SparseTarget(given.target.indices, given.target.weights.double())
     data = dataclasses.replace(given, features=given.features.to(precision), target=target)
-    common = ["--metric", metric, "--patience", 3, "--kl-weight", 0.1, *QUICK]
+    common = ["--metric", metric, "--kl-weight", 0.1, *QUICK]
     file = saved(data, tmp_path / "data.npz")
-    ok("train", file, "--out", tmp_path / "npz", "--standardize", *common)
     (tmp_path / "shards").mkdir()
     saved(data, tmp_path / "shards" / "a.parquet")
-    ok("train", tmp_path / "shards", "--out", tmp_path / "folder", *common)
-    for run in ("npz", "folder"):
-        ok("evaluate", tmp_path / run, file)
-        ok("predict", tmp_path / run, file, "--decision", "least-cost", "--top", 1)
+    for given, run in ((file, "npz"), (tmp_path / "shards", "folder")):
+        ok("train", given, "--out", tmp_path / run, *common)
+        ok("evaluate", tmp_path / run, given)
+        ok("predict", tmp_path / run, given, "--decision", "least-cost", "--top", 1)
 
 
 def test_scores_of_training_examples_are_called_that(metric: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.estimators.test_onnx import answers
 def test_a_run(tmp_path: Path) -> None:
     data = graded(parts=False)
     METRIC.save(tmp_path / "metric.npz")
-    words = ("--metric", tmp_path / "metric.npz", "--steps", 20, "--hidden-layer-sizes", "6")
+    words = ("--metric", tmp_path / "metric.npz", "--max-iter", 2, "--hidden-layer-sizes", "6")
     ok("train", saved(data, tmp_path / "data.npz"), *words, "--out", tmp_path / "run")
     done = ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
     assert "probabilities, label and least_cost_label out" in done.stdout
@@ -44,7 +44,7 @@ GRADES = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fai
 
 
 def test_a_run_on_a_table(tmp_path: Path) -> None:
-    ok("train", wine(tmp_path / "wine.csv"), *GRADES, "--steps", 5, "--out", tmp_path / "run")
+    ok("train", wine(tmp_path / "wine.csv"), *GRADES, "--tol", 0.1, "--out", tmp_path / "run")
     ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
     run = wl.load(tmp_path / "run")
     table = pyarrow.csv.read_csv(tmp_path / "wine.csv")

@@ -9,7 +9,7 @@ import pytest
 import wassloss as wl
 from tests.cli.commands import METRIC, failed, graded, ok, process, same_weights, saved, wassloss
 
-QUICK = ("--steps", 20, "--batch-size", 20)
+QUICK = ("--tol", 0.1)
 SUFFIXES = ["npz", "csv", "parquet", "folder"]
 
 
@@ -61,7 +61,7 @@ def test_parts_without_one_to_train_on_are_refused(
 ) -> None:
     """Everything would be trained on, and the scores would be of what was learned by heart."""
     data = renamed({"train": "training"}, tmp_path / f"data.{suffix}")
-    for extra in ((), ("--validation", 0.2)):
+    for extra in ((), ("--test", 0.2)):
         said = failed("train", data, "--metric", metric, "--out", tmp_path / "run", *QUICK, *extra)
         assert "a part named train, got training, validation, test: rename one of them" in said
     assert not (tmp_path / "run").exists()
@@ -76,8 +76,8 @@ def test_parts_that_are_not_used_are_named(suffix: str, metric: Path, tmp_path: 
     assert result.exit_code == 0
     (said,) = result.stderr.splitlines()
     assert said == (
-        "warning: the parts valid, holdout are not used: train is trained on, validation watched, "
-        "test scored"
+        "warning: the parts valid, holdout are not used: train is trained on, test and validation "
+        "are scored"
     )
     said = failed("evaluate", tmp_path / "run")
     assert "that was held out: name another (train, valid, holdout) with --part" in said
@@ -99,7 +99,17 @@ def test_names_that_come_to_the_same(tmp_path: Path) -> None:
 def test_a_process_says_it_once(metric: Path, tmp_path: Path) -> None:
     """Warnings of this kind are shown to users, not only to tests."""
     data = renamed({"validation": "valid"}, tmp_path / "data.csv")
-    words = ("train", data, "--metric", metric, "--out", tmp_path / "run", "--loss", "kl", *QUICK)
+    words = (
+        "train",
+        data,
+        "--metric",
+        metric,
+        "--out",
+        tmp_path / "run",
+        "--transport-weight",
+        0,
+        *QUICK,
+    )
     started = process(*words, warn="default")
     _, said = started.communicate(timeout=100)
     assert started.returncode == 0, said

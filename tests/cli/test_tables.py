@@ -12,16 +12,14 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok, same_weights, wine_table
-from wassloss.runs import Settings
-from wassloss.runs.evaluation import inputs_for
-from wassloss.runs.reading import read_inputs
+from wassloss.runs.task import Task
 from wassloss.runs.trained import open_run
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
 
 WORDS = ("--label-column", "grade", "--metric", "ordinal", "--order", "poor,fair,good")
-QUICK = ("--steps", 300, "--batch-size", 40)
+QUICK = ("--tol", 0.001)
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +42,11 @@ def written(path: Path, rows: list[dict[str, str]], order: list[str]) -> Path:
 
 def test_from_a_table_as_it_is_to_predictions(wine: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    done = ok("train", wine, *WORDS, "--test", 0.25, "--validation", 0.2, "--out", run, *QUICK)
+    done = ok("train", wine, *WORDS, "--test", 0.25, "--out", run, *QUICK)
     assert "column 'id' looks like row numbers: drop it (--drop id)" in done.stderr
     assert "test: 60 examples" in done.stdout
     opened = wl.load(run)
-    assert opened.metric_.labels == ("poor", "fair", "good")
+    assert open_run(run).labels == ("poor", "fair", "good")
     assert opened.table_.feature_names == (
         *("id", "acid", "acid is missing", "cellar=new", "cellar=old", "organic"),
         *(f"maker=m{i}" for i in range(8)),
@@ -80,13 +78,12 @@ def test_from_a_table_as_it_is_to_predictions(wine: Path, tmp_path: Path) -> Non
 
 def test_what_is_held_out_is_never_trained_on(wine: Path, tmp_path: Path) -> None:
     asked: Any = {"label_column": "grade", "metric": "ordinal", "order": ("poor", "fair", "good")}
-    asked |= {"test": 0.25, "validation": 0.2, "drop": ("id",)}
-    data = read_inputs(Settings(str(wine), **asked)).data
+    asked |= {"test": 0.25, "drop": ("id",)}
+    data, _, _ = Task(data=str(wine), **asked).examples()
     parts = {name: set(rows.tolist()) for name, rows in data.parts.items()}
     assert {name: len(rows) for name, rows in parts.items()} == {
-        "train": 144,
+        "train": 180,
         "test": 60,
-        "validation": 36,
     }
     assert set.union(*parts.values()) == set(range(240))
     # Other features of the rows held out do not change what is learned.
@@ -94,7 +91,7 @@ def test_what_is_held_out_is_never_trained_on(wine: Path, tmp_path: Path) -> Non
     for row in parts["test"]:
         rows[row] = {**rows[row], "organic": "True", "cellar": "old"}
     other = written(tmp_path / "other.csv", rows, list(rows[0]))
-    words = (*WORDS, "--drop", "id,acid", "--test", 0.25, "--steps", 20)
+    words = (*WORDS, "--drop", "id,acid", "--test", 0.25, *QUICK)
     for table, name in ((wine, "a"), (other, "b")):
         ok("train", table, *words, "--out", tmp_path / name)
     one, two = (wl.load(tmp_path / name).model_.state_dict() for name in ("a", "b"))
@@ -103,14 +100,14 @@ def test_what_is_held_out_is_never_trained_on(wine: Path, tmp_path: Path) -> Non
 
 def test_groups_stay_together(wine: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    words = ("--group", "maker", "--drop", "id", "--test", 0.25, "--validation", 0.2)
+    words = ("--group", "maker", "--drop", "id", "--test", 0.25)
     ok("train", wine, *WORDS, *words, "--out", run, *QUICK)
     opened = open_run(run)
-    assert not any("maker" in name for name in opened.feature_names)
-    inputs, part = inputs_for(opened)
-    assert part == "test"
+    assert not any("maker" in name for name in opened.columns.names or ())
+    assert opened.task is not None
+    data, _, _ = opened.task.examples()
     makers = np.array([row["maker"] for row in rows_of(wine)])
-    of_part = {name: set(makers[rows.numpy()]) for name, rows in inputs.data.parts.items()}
+    of_part = {name: set(makers[rows.numpy()]) for name, rows in data.parts.items()}
     together = [maker for own in of_part.values() for maker in own]
     assert sorted(together) == sorted(set(makers))
     assert all(of_part.values())
@@ -118,12 +115,58 @@ def test_groups_stay_together(wine: Path, tmp_path: Path) -> None:
 
 def test_train_and_compare_read_alike(wine: Path, tmp_path: Path) -> None:
     words = (*WORDS, "--drop", "id")
-    ok("train", wine, *words, "--out", tmp_path / "run", "--steps", 5)
+    ok("train", wine, *words, "--out", tmp_path / "run", *QUICK)
     ok("compare", wine, *words, "--jobs", 1, "--out", tmp_path / "cmp")
     run, cmp = (wl.load(tmp_path / name) for name in ("run", "cmp"))
     assert run.table_ == cmp.table_
     assert (run.table_.label_column, run.table_.ignored) == ("grade", ("id",))
     assert run.classes_.tolist() == cmp.classes_.tolist() == ["fair", "good", "poor"]
+
+
+def test_train_compare_and_python_fit_the_same_model(wine: Path, tmp_path: Path) -> None:
+    words, share = (*WORDS, "--drop", "id"), ("--test", 0.25)
+    grades = ["poor", "fair", "good"]
+    read = {"label_column": "grade", "drop": ["id"]}
+    data = wl.data.read(wine, **read)
+    X, y = data.features.numpy(), data.y
+    # To all rows, with the defaults of everything.
+    ok("train", wine, *words, "--out", tmp_path / "all")
+    run = wl.load(tmp_path / "all")
+    own = wl.WassersteinClassifier("ordinal", classes=grades).fit(X, y)
+    np.testing.assert_allclose(run.coef_, own.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(run.intercept_, own.intercept_, rtol=1e-9, atol=1e-12)
+    assert run.get_params()["alpha"] == own.alpha
+    # What a comparison says of W + KL is what a run with its settings scores on the same rows.
+    found = wl.compare(X, y, "ordinal", classes=grades)
+    ours = next(c for c in found.candidates if (c.loss, c.decision) == ("W + KL", "probable"))
+    chosen = ("--kl-weight", ours.settings["kl_weight"], "--alpha", ours.settings["alpha"])
+    ok("train", wine, *words, *share, *chosen, "--out", tmp_path / "run")
+    scores = json.loads((tmp_path / "run" / "scores.json").read_text())["parts"]["test"]["scores"]
+    assert scores["accuracy"] == ours.accuracy.mean()
+    assert scores["top1_cost"] == pytest.approx(ours.distance.mean())
+    assert ours.nll is not None
+    assert scores["nll"] == pytest.approx(ours.nll.mean(), rel=1e-6)
+    # The best model, fitted to all rows, is the classifier with its parameters.
+    kept = {**found.kept.settings, "decision": found.best.decision}
+    again = wl.WassersteinClassifier("ordinal", classes=grades, random_state=0, **kept)
+    np.testing.assert_array_equal(found.best.coef_, again.fit(X, y).coef_)
+
+
+def test_small_steps_are_those_of_python_too(wine: Path, tmp_path: Path) -> None:
+    words = (*WORDS, "--drop", "id", "--solver", "adam", "--max-iter", 3, "--seed", 5)
+    ok("train", wine, *words, "--hidden-layer-sizes", 8, "--out", tmp_path / "run")
+    data = wl.data.read(wine, label_column="grade", drop=["id"])
+    own = wl.WassersteinClassifier(
+        *("ordinal",),
+        classes=["poor", "fair", "good"],
+        solver="adam",
+        max_iter=3,
+        hidden_layer_sizes=(8,),
+        random_state=5,
+    ).fit(data.features.numpy(), data.y)
+    expected = own.predict_proba(data.features.numpy())
+    found = wl.load(tmp_path / "run").predict_proba(data.features.numpy())
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_what_a_table_cannot_be(wine: Path, tmp_path: Path) -> None:
@@ -167,7 +210,7 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
     pq.write_table(table.slice(0, 50), folder / "1.parquet")
     others = ["label", "town", "id", "a", "b"]  # columns are found by name
     pq.write_table(table.slice(50).select(others), folder / "2.parquet")
-    words = ("--metric", "discrete", "--drop", "id", "--steps", 200, "--batch-size", 30)
+    words = ("--metric", "discrete", "--drop", "id", "--tol", 0.01)
     for source, name in ((file, "one"), (folder, "two")):
         ok("train", source, *words, "--test", 0.2, "--out", tmp_path / name)
     assert same_weights(tmp_path / "one", tmp_path / "two")

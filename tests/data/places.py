@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wassloss.data.downloads import VARIABLE
+VARIABLE = "WASSLOSS_DATA"
 
 
 def needs(file: str) -> pytest.MarkDecorator:

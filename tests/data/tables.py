@@ -3,13 +3,15 @@
 import csv
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from wassloss.data import Dataset, write
+from wassloss.data import Dataset
 from wassloss.data.ragged import as_sparse
-from wassloss.targets import is_class_ids
+from wassloss.ground import storage
+from wassloss.targets import SparseTarget, is_class_ids
 
 
 def split(data: Dataset, shares: dict[str, float]) -> Dataset:
@@ -23,25 +25,66 @@ def split(data: Dataset, shares: dict[str, float]) -> Dataset:
 
 def saved(data: Dataset, path: Path) -> Path:
     """A data set in a file, in the format that the suffix says."""
-    if path.suffix != ".csv":
-        write(data, path)
+    if path.suffix == ".npz":
+        np.savez(path, **arrays_of(data))
         return path
     names = data.label_names or tuple(map(str, range(data.label_count)))
     features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
+    columns: dict[str, list[Any]] = dict(zip(features, data.features.T.tolist(), strict=True))
     target = as_sparse(data.target, data.label_count)
-    part_of = {int(row): part for part, rows in data.parts.items() for row in rows}
-    header = [*features, *(["label"] if is_class_ids(data.target) else ["labels", "weights"])]
-    rows = []
-    for i, own in enumerate(data.features.tolist()):
-        used = target.weights[i] > 0
-        row = [*own, ";".join(names[label] for label in target.indices[i][used])]
-        if not is_class_ids(data.target):
-            row.append(";".join(map(str, target.weights[i][used].tolist())))
-        row += [part_of.get(i, "")] if data.parts else []
-        row += [int(data.groups[i])] if data.groups is not None else []
-        rows.append(row)
-    header += ["part"] if data.parts else []
-    header += ["group"] if data.groups is not None else []
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
+    used = target.weights > 0
+    lists = [[names[i] for i in row[some]] for row, some in zip(target.indices, used, strict=True)]
+    if is_class_ids(data.target):
+        columns["label"] = [own[0] for own in lists]
+    else:
+        columns["labels"] = lists
+        columns["weights"] = [
+            row[some].tolist() for row, some in zip(target.weights, used, strict=True)
+        ]
+    if data.parts:
+        part_of = {int(row): part for part, rows in data.parts.items() for row in rows}
+        columns["part"] = [part_of.get(i, "") for i in range(len(data))]
+    if data.groups is not None:
+        columns["group"] = data.groups.tolist()
+    if path.suffix == ".csv":
+        _write_csv(columns, path)
+        return path
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table(columns), path)
     return path
+
+
+def arrays_of(data: Dataset) -> dict[str, Any]:
+    """The arrays of an .npz archive."""
+    arrays: dict[str, Any] = {"features": data.features, "label_count": data.label_count}
+    if isinstance(data.target, SparseTarget):
+        used = (data.target.weights > 0).numpy()
+        arrays |= {
+            "target_counts": used.sum(1),
+            "target_labels": data.target.indices.numpy()[used],
+            "target_weights": data.target.weights.numpy()[used],
+        }
+    else:
+        arrays["target"] = data.target
+    for name in ("label_names", "feature_names", "name", "provenance"):
+        if getattr(data, name):
+            arrays[name] = np.array(getattr(data, name))
+    if data.groups is not None:
+        arrays["groups"] = data.groups
+    arrays |= {f"part/{name}": rows for name, rows in data.parts.items()}
+    if data.metric is not None:
+        own = storage.to_arrays(data.metric)
+        arrays |= {f"metric/{name}": array for name, array in own.items()}
+    return arrays
+
+
+def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow(
+                [";".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row]
+            )

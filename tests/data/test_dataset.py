@@ -56,43 +56,25 @@ def test_targets_of_any_form_are_the_same_data() -> None:
         dense,
         dense.numpy(),
         sparse.csr_matrix(dense.numpy()),
-        dense.to_sparse(),
         SparseTarget(torch.tensor([[1, 2], [0, -1]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]])),
     ]
     for form in forms:
         data = Dataset(x, form, label_count=3)  # type: ignore[arg-type]
-        torch.testing.assert_close(data.label_weights(), dense.double().sum(0))
-        assert data.take([1]).label_weights().tolist() == [1, 0, 0]
+        assert data.y.toarray().tolist() == dense.tolist()
+        assert data.take([1]).y.toarray().tolist() == [[1, 0, 0]]
 
 
-def test_normalized() -> None:
-    counts = torch.tensor([[4.0, 0.0], [1.0, 3.0]])
-    for target in (counts, sparse.csr_matrix(counts.numpy())):
-        data = Dataset(torch.rand(2, 1), target, label_count=2).normalized()
-        assert data.label_weights().tolist() == [1.25, 0.75]
-
-
-def test_keep_labels() -> None:
-    kept = small().keep_labels(["high", "low"])
-    assert kept.label_names == ("high", "low")
-    assert isinstance(kept.target, torch.Tensor)
-    assert kept.target.tolist() == [1, 0, 0, 1]
-    assert kept.features[:, 0].tolist() == [0, 4, 6, 10]
-    assert kept.metric is None
-    tags = SparseTarget(torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
-    data = Dataset(torch.rand(2, 1), tags, label_names=("a", "b"))
-    only = data.keep_labels([0])
-    assert len(only) == 1
-    assert only.label_weights().tolist() == [0.5]
-    dense = Dataset(torch.rand(2, 1), torch.tensor([[1.0, 1.0], [0.0, 1.0]]))
-    assert dense.keep_labels([0]).label_weights().tolist() == [1.0]
-    with pytest.raises(ValueError, match="is not among the 2 labels"):
-        data.keep_labels(["c"])
+def test_classes_are_numbers_if_all_of_them_are() -> None:
+    assert small().y.tolist() == ["low", "middle", "high", "high", "middle", "low"]
+    data = Dataset(torch.rand(2, 1), torch.tensor([1, 0]), label_names=("0.5", "2"))
+    assert data.y.tolist() == [2, 0.5]
+    assert Dataset(torch.rand(2, 1), torch.tensor([2, 0])).y.tolist() == [2, 0]
+    twice = Dataset(torch.rand(2, 1), torch.tensor([1, 0]), label_names=("1", "1.0"))
+    assert twice.y.tolist() == ["1.0", "1"]
 
 
 @pytest.mark.parametrize("kind", ["classes", "dense", "sparse"])
-def test_a_metric_brings_its_order(kind: str) -> None:
-    metric = Ordinal(4, labels=["a", "b", "c", "d"])
+def test_labels_in_another_order(kind: str) -> None:
     forms: dict[str, Any] = {
         "classes": torch.tensor([0, 1]),
         "dense": torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
@@ -101,24 +83,20 @@ def test_a_metric_brings_its_order(kind: str) -> None:
         ),
     }
     data = Dataset(torch.rand(2, 1), forms[kind], label_names=("d", "b"))
-    ordered = data.with_metric(metric)
-    assert ordered.label_names == metric.labels
-    assert ordered.label_weights().tolist() == [0, 1, 0, 1]
-    assert ordered.take([0]).label_weights().tolist() == [0, 0, 0, 1]
-    with pytest.raises(ValueError, match="lacks 1: 'd'"):
-        data.with_metric(Ordinal(3, labels=["a", "b", "c"]))
-
-
-def test_a_metric_without_names_goes_by_number() -> None:
+    ordered = data.with_labels(["a", "b", "c", "d"])
+    assert ordered.label_names == ("a", "b", "c", "d")
+    expected = ["d", "b"] if kind == "classes" else [[0, 0, 0, 1], [0, 1, 0, 0]]
+    found = ordered.y if kind == "classes" else ordered.y.toarray()
+    assert found.tolist() == expected
+    with pytest.raises(ValueError, match="1 are missing: 'd'"):
+        data.with_labels(["a", "b", "c"])
     ids = Dataset(torch.rand(2, 1), torch.tensor([0, 3]))
-    assert ids.with_metric(Ordinal(9)).label_count == 9  # labels that no example has
-    assert ids.with_metric(Ordinal(4, labels=list("abcd"))).label_names == ("a", "b", "c", "d")
-    with pytest.raises(ValueError, match=r"metric must have 4 labels, got Ordinal\(3\)"):
-        ids.with_metric(Ordinal(3))
-    named = Dataset(torch.rand(2, 1), torch.tensor([0, 1]), label_names=("x", "y"))
-    assert named.with_metric(Ordinal(2)).label_names == ("x", "y")
-    with pytest.raises(ValueError, match="metric must have 2 labels"):
-        named.with_metric(Ordinal(3))
+    assert ids.with_labels(list("abcd")).y.tolist() == ["a", "d"]
+    with pytest.raises(ValueError, match="label_names must be of 4 labels, got 3"):
+        ids.with_labels(list("abc"))
+    numbers = Dataset(torch.rand(2, 1), torch.tensor([0, 1]), label_names=("1", "1.0"))
+    with pytest.raises(ValueError, match=r"the labels '1', '1.0' are one label"):
+        numbers.with_labels(["0", "1"])
 
 
 def test_summary_shows_counts_labels_and_neighbours() -> None:

@@ -2,16 +2,14 @@
 
 import bz2
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from tests.data.places import needs
-from wassloss.data import Dataset, WordVectors, _vector_files, read_word_vectors
-from wassloss.data.downloads import folder
-from wassloss.targets import SparseTarget
+from wassloss.data import WordVectors, _vector_files, read_word_vectors
 
 WORDS = ("the", "cat", "café", "new_york", "naïve")
 VECTORS = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
@@ -262,22 +260,6 @@ def test_metric() -> None:
         table.metric(["a"], missing="skip")  # type: ignore[arg-type]
 
 
-def test_labels_of_a_data_set() -> None:
-    table = WordVectors(("dog", "cat", "nil"), np.array([[1.0, 0], [0, 1.0], [0, 0]]))
-    tags = Dataset(
-        [[0.0], [1.0], [2.0]],
-        SparseTarget(
-            torch.tensor([[0, 1], [1, 0], [2, 0]]), torch.tensor([[0.5, 0.5], [1, 0], [1, 0]])
-        ),
-        label_names=("cat", "qzx", "dog"),
-    )
-    metric = table.metric(("cat", "qzx", "dog"), missing="drop", power=2)
-    found = tags.keep_labels(metric.labels).with_metric(metric)
-    assert found.label_names == ("cat", "dog")
-    assert found.features.tolist() == [[0], [2]]  # the second had no other label
-    assert found.metric.power == 2
-
-
 def test_bad_tables() -> None:
     with pytest.raises(ValueError, match="words must be as many as vectors, 2, got 1"):
         WordVectors(("a",), np.eye(2, dtype=np.float32))
@@ -289,6 +271,7 @@ def test_bad_tables() -> None:
 
 @needs("glove/glove_100d.npy")
 def test_real_glove() -> None:
-    table = read_word_vectors(folder() / "glove" / "glove_100d.npy", words=["cat", "dog", "car"])
+    path = Path(os.environ["WASSLOSS_DATA"], "glove", "glove_100d.npy")
+    table = read_word_vectors(path, words=["cat", "dog", "car"])
     near = table.metric(["cat", "dog", "car"]).nearest("cat", 1)
     assert near[0][0] == "dog"

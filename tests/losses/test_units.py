@@ -11,7 +11,6 @@ import torch
 import wassloss as wl
 from wassloss.ground import Cost, Discrete, Embedding, Grid, GroundMetric, Matrix, Ordinal, Tree
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
-from wassloss.runs import Settings
 
 METRICS: dict[str, GroundMetric] = {
     "ordinal": Ordinal(7),
@@ -81,9 +80,6 @@ def test_the_same_defaults_everywhere() -> None:
         defaults = signature(made).parameters
         assert defaults["epsilon"].default == EPSILON
         assert defaults["kl_weight"].default == KL_WEIGHT
-    of_run = Settings("clipart").loss_fn(Ordinal(4))
-    assert of_run.spec.objective.epsilon == EPSILON
-    assert of_run.kl_weight == KL_WEIGHT
 
 
 def test_as_in_the_paper() -> None:

@@ -1,32 +1,28 @@
-"""Small data in files, and settings to train on them."""
+"""Small data in files, and runs that are trained on them."""
 
 from pathlib import Path
+from typing import Any
 
 import wassloss as wl
-from tests.data.tables import split
+from tests.data.tables import saved, split
 from tests.training.problems import grades
-from wassloss.runs.settings import Settings
+from wassloss.runs.fitting import RunResult, fit
+from wassloss.runs.task import Task
 
 NAMES = ("a", "b", "c", "d", "e")
+STEPS = 24  # of `trained`: four passes over 60 examples, ten at a time
 
 
 def data_file(folder: Path) -> Path:
     """Grades with a test part, on features that ask to be standardised; and their metric."""
     x, y = grades(100)
     data = wl.data.Dataset(3 * x + 5, y, label_names=NAMES)
-    wl.data.write(split(data, {"train": 0.6, "test": 0.4}), folder / "data.npz")
     wl.ground.Ordinal(5, labels=NAMES).save(folder / "metric.npz")
-    return folder / "data.npz"
+    return saved(split(data, {"train": 0.6, "test": 0.4}), folder / "data.npz")
 
 
-def settings(folder: Path, **changes: object) -> Settings:
-    """Of a short run on the files that `data_file` has put into a folder."""
-    values = {
-        "data": str(folder / "data.npz"),
-        "metric": str(folder / "metric.npz"),
-        "steps": 20,
-        "batch_size": 10,
-        "log_every": 5,
-        "standardize": True,
-    }
-    return Settings(**(values | changes))  # type: ignore[arg-type]
+def trained(folder: Path, out: Path, *, resume: bool = False, **params: Any) -> RunResult:
+    """A short run of small steps on the files that `data_file` has put into a folder."""
+    task = Task(data=str(folder / "data.npz"), metric=str(folder / "metric.npz"))
+    params = {"solver": "adam", "max_iter": 4, "batch_size": 10} | params
+    return fit(task, params, out, resume=resume, checkpoint_every=10, progress=False)

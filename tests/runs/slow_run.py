@@ -1,26 +1,17 @@
 """A run that takes long, as a program that tests stop, kill, or start twice."""
 
 import sys
+from pathlib import Path
 
 import torch
 
-from wassloss.runs.fitting import fit
-from wassloss.runs.settings import Settings
+from tests.runs.files import trained
 
 
-def main(data: str, metric: str, out: str, steps: str, resume: str) -> None:
+def main(folder: str, out: str, passes: str, resume: str) -> None:
     torch.set_num_threads(1)
-    settings = Settings(
-        data,
-        metric=metric,
-        loss="kl",
-        steps=int(steps),
-        batch_size=10,
-        log_every=1,
-        checkpoint_every=100,
-    )
     try:
-        fit(settings, out, resume=resume == "resume", progress=False)
+        trained(Path(folder), Path(out), resume=resume == "resume", max_iter=int(passes))
     except (ValueError, OSError) as error:
         sys.exit(f"refused: {error}")
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import wassloss as wl
-from tests.runs.files import NAMES, data_file, settings
+from tests.runs.files import STEPS, data_file, trained
 from tests.training.problems import same
-from wassloss.runs.fitting import fit
 from wassloss.runs.trained import open_run
 from wassloss.training import load_checkpoint, read_log
 
@@ -22,7 +21,6 @@ pytest.importorskip("safetensors")
 
 FILES = [
     "config.json",
-    "start.safetensors",
     "model.safetensors",
     "scores.json",
     "log.jsonl",
@@ -33,14 +31,14 @@ PLACES = 400  # at which a bit is flipped, of each file
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     data_file(tmp_path)
-    fit(settings(tmp_path, checkpoint_every=10), tmp_path / "run")
+    trained(tmp_path, tmp_path / "run")
     return tmp_path / "run"
 
 
 def test_a_run_describes_itself(run: Path) -> None:
     config = json.loads((run / "config.json").read_text())
-    assert config["features"] == {"count": 6, "names": None}
-    assert tuple(config["labels"]) == NAMES
+    assert config["task"]["data"] == str(run.parent / "data.npz")
+    assert config["params"]["solver"] == "adam"
     assert config["metric"] == "Ordinal(5)"
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()
     # Every file is summed: those of the run here, those of a checkpoint in its own state.
@@ -84,30 +82,30 @@ def test_one_flipped_bit_anywhere_in_a_checkpoint_is_refused(run: Path) -> None:
 def test_what_to_do_about_damage(run: Path, tmp_path: Path) -> None:
     """The advice of the errors works."""
     expected = open_run(run)
-    for name in ("model.safetensors", "scores.json", "log.jsonl"):
+    for name in ("scores.json", "log.jsonl", "model.safetensors"):
         content = (run / name).read_bytes()
         (run / name).write_bytes(content[:-1])
         with pytest.raises(ValueError, match=r"is damaged, .*delete it"):
             open_run(run)
         (run / name).unlink()
-        opened = open_run(run)
-        assert same(opened.model.model_, expected.model.model_)
-        assert not opened.finished  # without its own file, the model is that of a checkpoint
-    assert open_run(run).log() == []
-    fit(settings(tmp_path, checkpoint_every=10), run, resume=True)
-    assert open_run(run).finished
+        if name != "model.safetensors":
+            assert same(open_run(run).model.model_, expected.model.model_)
+    with pytest.raises(ValueError, match=r"stopped before its end: `wassloss train .*--resume`"):
+        open_run(run)
+    trained(tmp_path, run, resume=True)
+    assert same(open_run(run).model.model_, expected.model.model_)
     assert {"model.safetensors", "scores.json"} <= {path.name for path in run.iterdir()}
 
 
 def test_a_log_that_changes_after_a_run_was_opened_is_refused(run: Path) -> None:
     opened = open_run(run)
-    assert [record.step for record in opened.log()] == [5, 10, 15, 20]
+    assert [record.step for record in opened.log()] == [10, 20, STEPS]
     (run / "log.jsonl").write_text((run / "log.jsonl").read_text().replace("10", "11"))
     with pytest.raises(ValueError, match=r"log\.jsonl is damaged"):
         opened.log()
 
 
-@pytest.mark.parametrize("name", ["config.json", "start.safetensors", "log.jsonl"])
+@pytest.mark.parametrize("name", ["config.json", "log.jsonl"])
 def test_a_damaged_run_does_not_go_on(run: Path, name: str, tmp_path: Path) -> None:
     """It would end with new sums over the damage."""
     content = bytearray((run / name).read_bytes())
@@ -115,7 +113,7 @@ def test_a_damaged_run_does_not_go_on(run: Path, name: str, tmp_path: Path) -> N
     (run / name).write_bytes(content)
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
     with pytest.raises(ValueError, match=name):
-        fit(settings(tmp_path, checkpoint_every=10, steps=40), run, resume=True)
+        trained(tmp_path, run, resume=True)
     assert before == {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
 
 
@@ -154,36 +152,30 @@ def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None
 def test_killed_between_any_two_files(
     begun: bool, where: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run can be read from its checkpoint, or had none yet, and goes on to the same end."""
+    """The run goes on to the same end."""
     data_file(tmp_path)
-    short = settings(tmp_path, checkpoint_every=10)
-    wanted = settings(tmp_path, checkpoint_every=10, steps=40) if begun else short
-    before, whole = tmp_path / "before", tmp_path / "whole"
-    fit(short, before)
-    fit(wanted, whole)
+    whole = tmp_path / "whole"
+    trained(tmp_path, whole)
     expected = open_run(whole)
     count = 0
     while True:
         count += 1
         run = tmp_path / f"killed-{count}"
         if begun:
-            shutil.copytree(before, run)
+            shutil.copytree(whole, run)
         child = os.fork()
         if child == 0:
             try:
                 die_at(count, where, name, monkeypatch)
-                fit(wanted, run, resume=begun)
+                trained(tmp_path, run, resume=begun)
                 os._exit(0)
             finally:
                 os._exit(1)
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         assert code in (0, 9)
-        if list(run.glob("checkpoint-*")):
-            open_run(run)  # nothing is lost that there was
-        fit(wanted, run, resume=True)
+        trained(tmp_path, run, resume=True)
         opened = open_run(run)
-        assert opened.finished
         assert same(opened.model.model_, expected.model.model_)
         ours, theirs = (
             [(r.step, r.loss, r.score, r.learning_rate) for r in read_log(path)]

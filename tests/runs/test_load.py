@@ -12,10 +12,9 @@ import torch
 import wassloss as wl
 from tests.training.problems import grades, linear, same, wasserstein
 from wassloss.data import DataWarning
-from wassloss.runs import TrainedRun
 from wassloss.runs.fitting import fit
-from wassloss.runs.settings import Settings
-from wassloss.runs.trained import open_run
+from wassloss.runs.task import Task
+from wassloss.runs.trained import TrainedRun, open_run
 from wassloss.training import TrainingPlan, load_model, train
 
 pytest.importorskip("lightning_fabric")
@@ -39,10 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     lines = [",".join([*COLUMNS, "label"])]
     lines += [",".join([*map(str, row), str(label)]) for row, label in zip(x, y, strict=True)]
     (folder / "data.csv").write_text("\n".join(lines))
-    settings = Settings(
-        str(folder / "data.csv"), metric="ordinal", standardize=True, kl_weight=1.0, steps=300
-    )
-    fit(settings, folder / "run")
+    task = Task(data=str(folder / "data.csv"), metric="ordinal")
+    fit(task, {"kl_weight": 1.0, "solver": "adam", "max_iter": 75}, folder / "run")
     return open_run(folder / "run")
 
 
@@ -51,7 +48,7 @@ def test_what_was_trained_is_what_is_loaded(run: TrainedRun) -> None:
     model = wl.load(run.path)
     assert isinstance(model, wl.WassersteinClassifier)
     assert model.classes_.tolist() == VALUES.tolist()
-    assert run.feature_names == COLUMNS
+    assert run.columns.names == COLUMNS
     assert model.metric_.positions.tolist() == VALUES.tolist()  # type: ignore[attr-defined]
     accuracy = (model.predict(x) == y).mean()
     assert accuracy > 0.6

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 import wassloss as wl
-from tests.runs.files import data_file, settings
+from tests.data.tables import saved
+from tests.runs.files import NAMES, data_file, trained
 from tests.training.problems import linear, same, tags, wasserstein
-from wassloss.runs.fitting import fit
-from wassloss.runs.settings import Settings
 from wassloss.runs.trained import open_run
 from wassloss.training import DirectoryInUseError, TrainingPlan, train
 from wassloss.training.directory_lock import owned
@@ -38,16 +37,15 @@ def snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def started(folder: Path, out: Path, steps: int, resume: str = "new") -> Any:
-    program = [sys.executable, "-m", "tests.runs.slow_run", folder / "data.npz"]
-    program += [folder / "metric.npz", out, str(steps), resume]
+def started(folder: Path, out: Path, passes: int, resume: str = "new") -> Any:
+    program = [sys.executable, "-m", "tests.runs.slow_run", folder, out, str(passes), resume]
     return subprocess.Popen(program, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
 @contextmanager
-def running(folder: Path, out: Path) -> Iterator[Any]:
+def running(folder: Path, out: Path, passes: int = 10**6) -> Iterator[Any]:
     """A run in another process, halted in the middle of its steps."""
-    process = started(folder, out, 10**6)
+    process = started(folder, out, passes)
     try:
         deadline = time.monotonic() + 300
         while not (out / "log.jsonl").exists() or not (out / "log.jsonl").stat().st_size:
@@ -65,7 +63,6 @@ def running(folder: Path, out: Path) -> Iterator[Any]:
 def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
     data_file(tmp_path)
     with running(tmp_path, tmp_path / "run") as owner:
-        again = settings(tmp_path, standardize=None, loss="kl", log_every=1)
         owned_by = f"is in use by process {owner.pid} on {socket.gethostname()}"
         checkpoints = list((tmp_path / "run").glob("checkpoint-*"))
         for path in [None, *checkpoints]:  # also before its first: there is little to see it by
@@ -75,27 +72,26 @@ def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
             assert "config.json" in before
             for resume in (False, True):
                 with pytest.raises(DirectoryInUseError, match=owned_by):
-                    fit(again, tmp_path / "run", resume=resume)
+                    trained(tmp_path, tmp_path / "run", resume=resume, max_iter=10**6)
                 assert snapshot(tmp_path / "run") == before
 
 
 @pytest.mark.slow
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     data_file(tmp_path)
-    with running(tmp_path, tmp_path / "run") as owner:
+    with running(tmp_path, tmp_path / "run", passes=200) as owner:
         owner.kill()  # as kill -9: nothing is cleaned up
         owner.wait()
         assert (tmp_path / "run" / ".owner.json").exists()
-        again = settings(tmp_path, standardize=None, loss="kl", log_every=1)
-        fit(again, tmp_path / "run", resume=True)
-    assert open_run(tmp_path / "run").finished
+        trained(tmp_path, tmp_path / "run", resume=True, max_iter=200)
+    open_run(tmp_path / "run")
     assert not (tmp_path / "run" / ".owner.json").exists()
 
 
 @pytest.mark.slow
 def test_of_two_runs_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
     data_file(tmp_path)
-    both = [started(tmp_path, tmp_path / "run", 2000) for _ in range(2)]
+    both = [started(tmp_path, tmp_path / "run", 300) for _ in range(2)]
     said = [process.communicate(timeout=300)[1] for process in both]
     codes = [process.returncode for process in both]
     assert sorted(codes) == [0, 1], said
@@ -105,7 +101,7 @@ def test_of_two_runs_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
         in_use or "holds a trained model already" in said[loser]
     )  # where the other had ended by then
 
-    alone = started(tmp_path, tmp_path / "alone", 2000)
+    alone = started(tmp_path, tmp_path / "alone", 300)
     reason = alone.communicate(timeout=300)[1]
     assert alone.returncode == 0, reason
     assert same(*(open_run(tmp_path / name).model.model_ for name in ("run", "alone")))
@@ -114,53 +110,44 @@ def test_of_two_runs_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
 # --- refused, for every reason there is -----------------------------------------------------------
 
 
-def refusals(folder: Path, run: Path) -> dict[str, tuple[Settings, bool, str]]:
-    """By case: settings, whether to resume, and the error; the case may change data or run."""
-    own = settings(folder, checkpoint_every=10)
-    return {
-        "not resumed": (own, False, "holds a trained model already"),
-        "other settings": (
-            settings(folder, learning_rate=0.5),
-            True,
-            "cannot be continued with 0.5",
-        ),
-        "other data": (own, True, "its training data have changed"),
-        "no validation": (settings(folder, patience=2), True, "patience needs a validation part"),
-        "checkpoints damaged": (own, True, "is not a valid checkpoint"),
-        "start damaged": (own, True, r"start\.safetensors is damaged"),
-        "no config": (own, True, r"or checkpoints, but no config\.json"),
-    }
+REFUSALS: dict[str, tuple[dict[str, Any], bool, str]] = {  # parameters, whether resumed, error
+    "not resumed": ({}, False, "holds a trained model already"),
+    "other settings": ({"learning_rate": 0.5}, True, "cannot be continued with 0.5"),
+    "other data": ({}, True, "its training data changed after it began"),
+    "other metric": ({}, True, "its ground metric changed after it began"),
+    "checkpoints damaged": ({}, True, "is not a valid checkpoint"),
+    "no config": ({}, True, r"or checkpoints, but no config\.json"),
+    "wrong": ({"alpha": -1.0}, True, "cannot be continued with -1.0"),
+}
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "not resumed",
-        "other settings",
-        "other data",
-        "no validation",
-        "checkpoints damaged",
-        "start damaged",
-        "no config",
-    ],
-)
+@pytest.mark.parametrize("case", REFUSALS)
 def test_a_refused_run_changes_no_file(case: str, tmp_path: Path) -> None:
     data, run = data_file(tmp_path), tmp_path / "run"
-    fit(settings(tmp_path, checkpoint_every=10), run)
-    chosen, resume, message = refusals(tmp_path, run)[case]
+    trained(tmp_path, run)
+    params, resume, message = REFUSALS[case]
     if case == "other data":
-        wl.data.write(wl.data.read(data).take(slice(0, 80)), data)
+        saved(wl.data.read(data).take(slice(0, 80)), data)
+    elif case == "other metric":
+        wl.ground.Ordinal([0, 1, 2, 3, 9], labels=NAMES).save(tmp_path / "metric.npz")
     elif case == "checkpoints damaged":
         for path in run.glob("checkpoint-*"):
             path.write_bytes(path.read_bytes()[:-1])
-    elif case == "start damaged":
-        (run / "start.safetensors").write_bytes((run / "start.safetensors").read_bytes()[:-1])
     elif case == "no config":
         (run / "config.json").unlink()
     before = snapshot(run)
     with pytest.raises(ValueError, match=message):
-        fit(chosen, run, resume=resume)
+        trained(tmp_path, run, resume=resume, **params)
     assert snapshot(run) == before
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
+def test_a_run_that_cannot_begin_leaves_nothing(solver: str, tmp_path: Path) -> None:
+    data_file(tmp_path)
+    for wrong in ({"alpha": -1.0}, {"batch_size": 0}, {"decision": "x"}, {"epsilon": -1.0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            trained(tmp_path, tmp_path / "run", **({"solver": solver} | wrong))
+        assert not (tmp_path / "run").exists()
 
 
 # --- the same for training from Python ------------------------------------------------------------
@@ -220,12 +207,13 @@ def test_ownership_nests(tmp_path: Path) -> None:
     assert not (tmp_path / ".owner.json").exists()
 
 
-def test_what_a_killed_run_was_writing_is_removed(tmp_path: Path) -> None:
-    settings = Settings("clipart", steps=4, checkpoint_every=2)
-    fit(settings, tmp_path / "run")
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
+def test_what_a_killed_run_was_writing_is_removed(solver: str, tmp_path: Path) -> None:
+    data_file(tmp_path)
+    trained(tmp_path, tmp_path / "run", solver=solver, max_iter=200)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     for name in ("config.json", "model.safetensors", "scores.json"):
         (tmp_path / "run" / f".{name}.0123abcd.tmp").touch()
     (tmp_path / "run" / ".notes.tmp").touch()  # somebody's own
-    fit(settings, tmp_path / "run", resume=True)
+    trained(tmp_path, tmp_path / "run", solver=solver, max_iter=200, resume=True)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {*names, ".notes.tmp"}

@@ -72,7 +72,7 @@ def _explain(error: Exception) -> int:
         return int(getattr(error, "exit_code", 2))
     message = str(error) or type(error).__name__
     if isinstance(error, MemoryError):
-        message = f"out of memory: {message}; wassloss.data.ParquetStream reads files in batches"
+        message = f"out of memory: {message}"
     elif isinstance(error, OSError) and error.filename and error.strerror:
         message = f"{os.fspath(error.filename)}: {error.strerror.lower()}"
     elif not isinstance(error, _EXPECTED):

@@ -5,106 +5,84 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import typer
 
 from wassloss._files import write_file
-from wassloss.cli._tables import HELP, PARSERS
+from wassloss.cli._options import TABLE, parsed, with_options
 from wassloss.cli._terminal import fitted_table, option, progress_bar, say
 from wassloss.estimators import Comparison, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.report import comparison_report, write_report
-from wassloss.runs import Settings
 from wassloss.runs.directory import CONFIG, MODEL
-from wassloss.runs.inputs import check_trainable, labels_of
-from wassloss.runs.reading import read_inputs
+from wassloss.runs.task import Task
+from wassloss.targets import is_class_ids
 
 EXAMPLE = (
     "Example: wassloss compare wine.csv --label-column grade --metric ordinal "
     "--order poor,fair,good --out cmp"
 )
-SEARCH = ".wassloss-search"  # in the directory: finished pieces, until all are done
 REPORT, FOUND = "report.html", "comparison.json"
 
 
+@with_options(Data_and_labels=TABLE)
 def compare_table(
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a row per example.")],
-    label_column: Annotated[str | None, option(HELP["label_column"])] = None,
     metric: Annotated[
         str, option("ordinal, discrete, or a file of `wassloss metric build`.")
     ] = "discrete",
-    order: Annotated[str | None, option(HELP["order"])] = None,
-    features: Annotated[str | None, option(HELP["features"])] = None,
-    drop: Annotated[str | None, option(HELP["drop"])] = None,
-    group: Annotated[str | None, option(HELP["group"])] = None,
     model: Annotated[Literal["linear", "mlp"], option("mlp has one hidden layer.")] = "linear",
     test: Annotated[
         float,
         option("The share of rows to hold out, if none are of a part test.", min=0.01, max=0.9),
     ] = 0.25,
-    missing: Annotated[Literal["impute", "error"], option(HELP["missing"])] = "impute",
     jobs: Annotated[int, option("Processes; -1 for one per core.")] = -1,
     device: Annotated[str, option("Where to train: cpu, cuda, cuda:1, mps.")] = "cpu",
-    seed: Annotated[int, option("Of the split.", min=0)] = 0,
     out: Annotated[Path, option("Directory for the model and the report.", "--out", "-o")] = Path(
         "wassloss-compare"
     ),
+    **options: Any,
 ) -> None:
     """Tune losses and decisions alike, score them on rows held out, and keep the best model."""
     if (out / CONFIG).exists():
         raise ValueError(f"{out} holds a run: choose another directory with --out")
     torch.set_num_threads(1)  # processes share the cores
-    words = {"order": order, "features": features, "drop": drop}
-    asked = {name: PARSERS[name](text) for name, text in words.items()}
-    asked |= {"metric": metric, "label_column": label_column, "group": group, "missing": missing}
-    settings = Settings(str(data), seed=seed, **asked)
-    inputs = read_inputs(settings)
-    given, y = inputs.data, inputs.classes()
-    say(f"{len(given)} rows, {inputs.features} features, {len(set(y.tolist()))} labels")
-    check_trainable(inputs.parts)
-    held = given.parts.get("test")
+    task = Task(data=str(data), metric=metric, **parsed(options))
+    given, ground, classes = task.examples()
+    if not is_class_ids(given.target):
+        raise ValueError(
+            "data must have one label per example to be compared: `wassloss train` takes several"
+        )
+    X, y, held = given.features.numpy(), given.y, given.parts.get("test")
+    say(f"{len(given)} rows, {X.shape[1]} features, {len(set(y.tolist()))} labels")
     if held is not None:
         say(f"the {len(held)} rows of the part test are held out, and all others learned from")
     say("tuning cross-entropy, W + KL and softened labels, eight settings each")
-    kept_pieces = out / SEARCH
-    try:
-        with warnings.catch_warnings(), progress_bar("part") as progress:
-            warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
-            found = compare(
-                given.features.numpy(),
-                y,
-                inputs.metric,
-                classes=labels_of(inputs.metric),
-                model=model,
-                test=test if held is None else held.numpy(),
-                groups=given.groups,
-                n_jobs=jobs,
-                random_state=seed,
-                device=device,
-                cache=kept_pieces,
-                progress=progress,
-            )
-        found.best.table_ = inputs.table(settings)
-        header, rows = found.table()
-        _keep(found, header, rows, out)
-        say(f"\n{found.answer}\n")
-        say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
-        say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
-        say(f"\n{_saved(found)}")
-        report = comparison_report(found, found.best.table_, given.features.numpy())
-        write_report(report, out / REPORT)
-    except KeyboardInterrupt:
-        done = len(list(kept_pieces.glob("*.json")))
-        say(
-            f"Interrupted; {done} parts of the search are kept: the same command goes on.", err=True
+    with warnings.catch_warnings(), progress_bar("part") as progress:
+        warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
+        found = compare(
+            X,
+            y,
+            ground,
+            classes=classes,
+            model=model,
+            test=test if held is None else held.numpy(),
+            groups=given.groups,
+            n_jobs=jobs,
+            random_state=task.seed,
+            device=device,
+            progress=progress,
         )
-        raise typer.Exit(130) from None
-    for piece in kept_pieces.glob("*.json"):
-        piece.unlink()
-    if not any(kept_pieces.iterdir()):
-        kept_pieces.rmdir()
+    found.best.table_ = task.columns_of(given)
+    header, rows = found.table()
+    _keep(found, header, rows, out)
+    say(f"\n{found.answer}\n")
+    say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
+    say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
+    say(f"\n{_saved(found)}")
+    write_report(comparison_report(found, found.best.table_, X), out / REPORT)
     say(f"Use it: wassloss predict {out} NEW.csv")
     say(f"Report: {(out / REPORT).resolve()}")
 

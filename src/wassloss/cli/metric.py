@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from wassloss.cli._metric_figures import inspect
-from wassloss.cli._metric_files import read_names, table_from_file, tree_from_file
+from wassloss.cli._metric_files import table_from_file, tree_from_file
+from wassloss.cli._options import label_list
 from wassloss.cli._terminal import option, say
 from wassloss.data import clipart, read_word_vectors
 from wassloss.ground import Cost, GroundMetric, Matrix, Ordinal, load
@@ -34,15 +35,6 @@ def cost_scale(word: str | None) -> float | Literal["max", "median"] | None:
         raise typer.BadParameter(
             f"--scale must be a number, max or median, got {word!r}."
         ) from None
-
-
-def label_list(text: str | None) -> tuple[str, ...] | None:
-    """Names in a file, one a line, or separated by commas."""
-    if text is None:
-        return None
-    if Path(text).is_file():
-        return read_names(text)
-    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 @app.command(epilog=BUILD_EXAMPLE)

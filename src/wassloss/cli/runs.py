@@ -14,10 +14,12 @@ import numpy as np
 import typer
 
 from wassloss._files import replacing, write_file
-from wassloss.cli._tables import name_list
+from wassloss.cli._options import name_list
 from wassloss.cli._terminal import option, say, score_table, set_missing_characters
 from wassloss.data._arrow import import_pyarrow
-from wassloss.data.files import columns
+from wassloss.data.files import columns, read_features
+from wassloss.data.labels import plain
+from wassloss.data.table import Wanted
 from wassloss.report import runs_report, write_report
 from wassloss.runs import evaluation
 from wassloss.runs.trained import open_run
@@ -49,24 +51,22 @@ def evaluate(
 ) -> None:
     """Score a run: how often it is right, and how far off it is."""
     opened = open_run(run)
-    inputs, part = evaluation.inputs_for(opened, data, part, label_column)
-    if part is None and inputs.own:
+    given, part, seen = evaluation.data_for(opened, data, part, label_column)
+    if seen:
         say("warning: these are the examples that the run was trained on", err=True)
     if opened.model.decision == "least_cost":
         say(
             "note: guesses are the most probable labels; predict answers by least expected cost",
             err=True,
         )
-    found = evaluation.evaluate(opened, inputs.batches(part))
-    answer = {"run": str(run), "part": part, "finished": opened.finished, **found.to_json()}
-    text = json.dumps(answer, indent=1)
+    found = evaluation.evaluate(opened, given)
+    text = json.dumps({"run": str(run), "part": part, **found.to_json()}, indent=1)
     if out is not None:
         write_file(out, f"{text}\n".encode())
     if as_json:
         say(text)
-        return
-    stopped = "" if opened.finished else " (stopped before its end; the newest checkpoint)"
-    say(score_table(found, f"{run}, {part or 'all'}: {len(found)} examples{stopped}"))
+    else:
+        say(score_table(found, f"{run}, {part or 'all'}: {len(found)} examples"))
 
 
 def predict(
@@ -126,22 +126,20 @@ def _predicted(
     model = opened.model
     if decision is not None:
         model.decision = "probable" if decision == "most-probable" else "least_cost"
-    names = [_word(label) for label in model.classes_.tolist()]
+    names = [plain(label) for label in model.classes_.tolist()]
     if top is not None and top > len(names):
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
     k = top or min(5, len(names))
-    predictions: list[dict[str, Any]] = []
-    for rows, features in evaluation.features_to_predict(opened, data, part, label_column):
-        x = features.numpy()
-        chosen = model._chosen(x, k)
-        chances = np.take_along_axis(model.predict_proba(x), chosen, axis=1).tolist()
-        predictions += [
-            {"row": row, "labels": [names[i] for i in ids], "probabilities": own}
-            for row, ids, own in zip(rows, chosen.tolist(), chances, strict=True)
-        ]
-    return k, predictions
+    rows, features = read_features(data, part, Wanted.like(opened.columns, label_column))
+    x = opened.checked(features)
+    chosen = model._chosen(x, k)
+    chances = np.take_along_axis(model.predict_proba(x), chosen, axis=1)
+    return k, [
+        {"row": row, "labels": [names[i] for i in ids], "probabilities": own}
+        for row, ids, own in zip(rows.tolist(), chosen.tolist(), chances.tolist(), strict=True)
+    ]
 
 
 def _with_columns(
@@ -154,11 +152,6 @@ def _with_columns(
         | answer
         for answer in predictions
     ]
-
-
-def _word(label: Any) -> Any:
-    """A label as files have it: 2 for 2.0."""
-    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def report(

@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor
 
 from wassloss._precision import narrowed
-from wassloss.data.ragged import as_sparse, from_lists
+from wassloss.data.ragged import from_lists
 from wassloss.ground import GroundMetric
 from wassloss.targets import SparseTarget, Target, is_dense
 
@@ -60,7 +60,7 @@ def check_feature_names(names: Any, width: int) -> tuple[str, ...] | None:
 
 
 def own_target(value: Any) -> Target:
-    """Class ids, dense weights or a `SparseTarget`, made from any sparse matrix."""
+    """Class ids, dense weights or a `SparseTarget`, made from a sparse matrix of SciPy."""
     if isinstance(value, SparseTarget):
         return value
     if sparse.issparse(value):
@@ -70,8 +70,6 @@ def own_target(value: Any) -> Target:
         weights = csr.data if csr.data.dtype.kind == "f" else csr.data.astype(np.float32)
         return from_lists(np.diff(csr.indptr), csr.indices, weights)
     given = value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
-    if given.layout != torch.strided:
-        return as_sparse(given, given.shape[1])
     if given.is_floating_point():
         return given.detach()
     if given.dtype == torch.bool or given.dim() != 1:

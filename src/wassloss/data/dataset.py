@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from wassloss.data._inputs import (
@@ -20,11 +24,11 @@ from wassloss.data._inputs import (
     row_numbers,
     rows_of_part,
 )
-from wassloss.data.labels import places_in
-from wassloss.data.ragged import as_sparse, relabelled, to_lists
+from wassloss.data.labels import UnknownLabelError, numbers, places_of, shown
+from wassloss.data.ragged import as_sparse, relabelled
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
-from wassloss.ground._inputs import check_labels, find_label
+from wassloss.ground._inputs import check_labels
 from wassloss.targets import (
     SparseTarget,
     Target,
@@ -46,7 +50,7 @@ class Dataset:
     Attributes:
         features: floats `(n, features)`; arrays become tensors.
         target: class ids `(n,)`, dense weights `(n, labels)`, or a ``SparseTarget``; sparse
-            matrices of SciPy and torch become one.
+            matrices of SciPy become one.
         label_names: a name for each label, or None; by default the metric's.
         label_count: the number of labels; by default the number of names, of the metric's labels,
             of columns of dense weights, or else the highest class id plus one.
@@ -144,76 +148,90 @@ class Dataset:
         rows = rows_of_part(self.parts, name)
         return dataclasses.replace(self, parts=NO_PARTS).take(rows)
 
-    def normalized(self) -> Dataset:
-        """Divide the weights of every target by their sum."""
-        target = self.target
-        if isinstance(target, SparseTarget):
-            target = target.normalized()
-        elif is_dense(target):
-            target = target / target.sum(1, keepdim=True)
-        return dataclasses.replace(self, target=target)
+    @property
+    def classes(self) -> NDArray[Any]:
+        """All labels in their order: numbers if all of them are, ids where they have no names."""
+        if self.label_names is None:
+            return np.arange(self.label_count)
+        values = numbers(self.label_names)
+        distinct = values is not None and len(set(values)) == len(values)
+        return np.array(values if distinct else self.label_names)
 
-    def keep_labels(self, labels: Iterable[str | int]) -> Dataset:
-        """Keep these labels, in this order, and the examples that have one of them.
+    @property
+    def y(self) -> Any:
+        """The targets as scikit-learn's estimators take them.
 
-        The metric is dropped: build one for the labels that remain.
-
-        >>> data = Dataset([[0.0], [1.0]], [0, 2], label_names=("cat", "net", "dog"))
-        >>> data.keep_labels(["dog", "net"]).target
-        tensor([0])
+        The class of each example, `(n,)`; or weights of labels, `(n, labels)`, a SciPy matrix.
         """
-        chosen = [find_label(label, self.label_names, self.label_count) for label in labels]
-        place = torch.full((self.label_count,), -1)
-        place[chosen] = torch.arange(len(chosen))
-        target, rows = relabelled(self.target, place, len(chosen))
-        if not rows.any():
-            raise ValueError("labels must leave some example with a label, got none")
-        names = None if self.label_names is None else tuple(self.label_names[i] for i in chosen)
-        # Rows are removed before labels: no state in between would pass the checks.
+        if is_class_ids(self.target):
+            ids = self.target.numpy()
+            return ids if self.label_names is None else self.classes[ids]
+        target = as_sparse(self.target, self.label_count)
+        row, place = (target.weights > 0).numpy().nonzero()  # the others are padding
+        entries = target.weights.numpy()[row, place].astype(np.float64)
+        where = row, target.indices.numpy()[row, place]
+        return sparse.csr_array((entries, where), shape=(len(self), self.label_count))
+
+    def with_labels(self, names: Sequence[str]) -> Dataset:
+        """Put the labels into this order, without the metric; there may be more of them.
+
+        Labels are found by name, or as the number that a name spells. Class ids without names are
+        these numbers if all names are numbers, and places in the list otherwise.
+
+        >>> data = Dataset([[0.0], [1.0]], [0, 1], label_names=("high", "low"))
+        >>> data.with_labels(["low", "middle", "high"]).target
+        tensor([2, 0])
+        """
+        own = self.label_names
+        if own is None and numbers(names) is not None:
+            return self._named().with_labels(names)
+        places = list(range(self.label_count)) if own is None else places_of(own, names)
+        if len(places) > len(names):
+            raise ValueError(f"label_names must be of {len(places)} labels, got {len(names)}")
+        lacking = [] if own is None else [n for n, at in zip(own, places, strict=True) if at < 0]
+        if lacking:
+            raise UnknownLabelError(
+                lacking[0],
+                "",
+                f"label_names must have all {len(places)} labels of the data, but {len(lacking)} "
+                f"are missing: {shown(lacking, 3)}; they are {shown(names)}",
+            )
+        if len(set(places)) < len(places):
+            twice = [n for n, at in zip(own or (), places, strict=True) if places.count(at) > 1]
+            raise ValueError(f"the labels {shown(twice[:2])} are one label of the list")
         return dataclasses.replace(
-            self.take(rows),
-            target=target[rows],
-            label_names=names,
-            label_count=len(chosen),
+            self,
+            target=relabelled(self.target, torch.tensor(places), len(names)),
+            label_names=tuple(names),
+            label_count=len(names),
             metric=None,
         )
 
-    def with_metric(self, metric: GroundMetric) -> Dataset:
-        """Use this ground metric, and put the labels in its order.
-
-        If both have names, labels are matched by name (numbers by value); the metric may have more
-        labels, in another order. If only the data have names, names that are numbers are positions
-        on the metric's line or its ids, and others are its labels in order. Class ids without
-        names are the metric's ids.
-
-        >>> import wassloss as wl
-        >>> data = Dataset([[0.0], [1.0]], [0, 1], label_names=("high", "low"))
-        >>> data.with_metric(wl.ground.Ordinal(3, labels=["low", "middle", "high"])).target
-        tensor([2, 0])
-        """
-        if self.label_names is None:
-            if metric.size < self.label_count:
-                raise ValueError(f"metric must have {self.label_count} labels, got {metric!r}")
-            places, names = torch.arange(self.label_count), metric.labels
+    def _named(self) -> Dataset:
+        """With class ids as the names of the labels, those that occur."""
+        target = self.target
+        if isinstance(target, SparseTarget):
+            used = target.weights > 0
+            padded = target.indices.masked_fill(~used, int(target.indices[used][0]))
+            found, ids = padded.unique(return_inverse=True)
+            target = SparseTarget(ids, target.weights)
+        elif is_class_ids(target):
+            found, target = target.unique(return_inverse=True)
         else:
-            ids, names = places_in(self.label_names, metric)
-            places = torch.from_numpy(ids)
-        target, _ = relabelled(self.target, places, metric.size)
+            found = torch.arange(self.label_count)
+        names = tuple(str(label) for label in found.tolist())
         return dataclasses.replace(
-            self, target=target, label_names=names, label_count=metric.size, metric=metric
+            self, target=target, label_names=names, label_count=len(names), metric=None
         )
-
-    def label_weights(self) -> Tensor:
-        """The total mass of each label over all examples, float64 `(labels,)`."""
-        _, labels, weights = to_lists(as_sparse(self.target, self.label_count))
-        total = torch.zeros(self.label_count, dtype=torch.float64)
-        return total.index_add(0, torch.from_numpy(labels), torch.from_numpy(weights).double())
 
     def summary(self, examples: int = 5) -> str:
         """Describe the data in a few lines: counts, frequent labels and their neighbours."""
-        used = (as_sparse(self.target, self.label_count).weights > 0).sum(1)
-        weights = self.label_weights()
+        target = as_sparse(self.target, self.label_count)
+        used = target.weights > 0
+        weights = torch.zeros(self.label_count, dtype=torch.float64)
+        weights.index_add_(0, target.indices[used], target.weights[used].double())
         frequent = weights.argsort(descending=True, stable=True)[:examples].tolist()
+        used = used.sum(1)
         names = self.label_names or tuple(map(str, range(self.label_count)))
         lines = [
             repr(self),

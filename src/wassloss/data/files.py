@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,15 +26,15 @@ _FORMATS = {".npz": npz, ".parquet": parquet, ".pq": parquet, ".csv": csv}
 def read(
     path: str | os.PathLike[str],
     *,
-    label_names: tuple[str, ...] | None = None,
+    label_names: Sequence[str] | None = None,
     label_column: str | None = None,
-    feature_names: tuple[str, ...] | None = None,
-    drop: tuple[str, ...] = (),
+    feature_names: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
     group: str | None = None,
     missing: Literal["impute", "error"] = "impute",
     like: Dataset | None = None,
 ) -> Dataset:
-    r"""Read a data set from ``.npz``, ``.parquet`` or ``.csv``.
+    r"""Read a data set from ``.csv``, ``.parquet`` or ``.npz``.
 
     Of the columns of a table (CSV, Parquet), numbers and booleans are features as they are; a text
     becomes a feature for each of its values, those of few rows together; dates are refused.
@@ -44,8 +44,7 @@ def read(
             what it must hold.
         label_names: the labels in order; by default those that the file lists, or else the values
             that occur, sorted as numbers if all are numbers.
-        label_column: the column of the class in a table, by default ``label``; in a CSV file
-            without a header its position, by default the last.
+        label_column: the column of the class in a table, by default ``label``.
         feature_names: the features to read, in this order; of a table, its columns. Files that do
             not name their features are read as they are.
         drop: columns of a table that are no features.
@@ -65,8 +64,8 @@ def read(
     ...     path = Path(folder, "pets.csv")
     ...     _ = path.write_text("weight,length,fur,label\n4.1,46,long,cat\n31,,short,dog\n")
     ...     data = wl.data.read(path)
-    >>> data.label_names
-    ('cat', 'dog')
+    >>> data.y
+    array(['cat', 'dog'], dtype='<U3')
     >>> data.feature_names
     ('weight', 'length', 'length is missing', 'fur=long', 'fur=short')
     """
@@ -75,8 +74,10 @@ def read(
         feature_names = like.feature_names
         raw = like.raw or RawTable.of_numbers(feature_names, like.features.shape[1])
         label_names = label_names or like.label_names
-    wanted = Wanted(label_names, label_column, feature_names, tuple(drop), group, missing, raw)
-    found = read_wanted(path, wanted)
+    names, features = (None if n is None else tuple(n) for n in (label_names, feature_names))
+    found = read_wanted(
+        path, Wanted(names, label_column, features, tuple(drop), group, missing, raw)
+    )
     if found.raw is not None and found.parts and not set(found.parts) & set(KNOWN_PARTS):
         warn(
             f"the column 'part' divides the rows into {shown(list(found.parts))}, and is "
@@ -87,75 +88,48 @@ def read(
 
 def read_wanted(path: str | os.PathLike[str], wanted: Wanted) -> Dataset:
     """Read a data set, in a file or built in, as the record of all wishes says."""
-    module = None if path in BUILT_IN else _format_of(path)
     for name in ("label_column", "drop", "group"):  # a run wants what its own table had
-        if module not in (csv, parquet) and getattr(wanted, name) and wanted.raw is None:
+        if not is_table(path) and getattr(wanted, name) and wanted.raw is None:
             raise ValueError(f"{name} is for tables (.csv, .parquet), got {os.fspath(path)}")
-    if module is None:
-        return BUILT_IN[os.fspath(path)]()
-    with named_errors(path):
-        return Dataset(**module.load(path, wanted))
-
-
-def feature_batches(
-    source: str | os.PathLike[str], rows: int, part: str | None, wanted: Wanted
-) -> Iterator[tuple[list[int], Tensor]]:
-    """Row numbers and features, at most ``rows`` at a time, of a file whose rows may lack labels.
-
-    A folder of Parquet files is also read a piece at a time, and need not fit into memory.
-    """
-    wanted = wanted._replace(labelled=False)
-    if source in BUILT_IN:
-        fields = vars(BUILT_IN[os.fspath(source)]())
-    elif (module := _format_of(source)) is parquet:
-        yield from parquet.feature_batches(source, rows, part, wanted)
-        return
-    else:
-        with named_errors(source):
-            fields = module.load(source, wanted)
-    features = feature_tensor(fields["features"])
-    parts = check_parts(fields.get("parts", {}), len(features))
-    numbers = torch.arange(len(features)) if part is None else rows_of_part(parts, part)
-    for own in numbers.split(rows):
-        yield own.tolist(), features[own]
-
-
-def lists_labels(path: str | os.PathLike[str]) -> str | None:
-    """Whether a file lists the ``"names"`` of its labels, has ``"ids"``, or only uses labels."""
     if path in BUILT_IN:
-        return "names"
-    module = _format_of(path)
+        found = BUILT_IN[os.fspath(path)]()
+        return found if wanted.label_names is None else found.with_labels(wanted.label_names)
     with named_errors(path):
-        return module.lists_labels(path) if module in (npz, parquet) else None
+        found = Dataset(**_format_of(path).load(path, wanted))
+        listed = None if is_table(path) else wanted.label_names
+        return found if listed is None else found.with_labels(listed)
 
 
-def columns(source: str | os.PathLike[str], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Columns of a table, or of a folder of Parquet files, with the values of all rows."""
-    module = parquet if Path(source).is_dir() else _FORMATS.get(Path(source).suffix.lower())
-    if module not in (csv, parquet):
+def read_features(
+    path: str | os.PathLike[str], part: str | None, wanted: Wanted
+) -> tuple[Tensor, Tensor]:
+    """Row numbers and features of a part, or of all, of data that need no labels."""
+    if path in BUILT_IN:
+        fields = vars(BUILT_IN[os.fspath(path)]())
+    else:
+        with named_errors(path):
+            fields = _format_of(path).load(path, wanted._replace(labelled=False))
+    features = feature_tensor(fields["features"])
+    rows = torch.arange(len(features))
+    if part is not None:
+        rows = rows_of_part(check_parts(fields["parts"], len(features)), part)
+    return rows, features[rows]
+
+
+def columns(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Columns of a table, with the values of all rows."""
+    if not is_table(path):
         raise ValueError(
-            f"columns can be kept of tables (.csv, .parquet) only, got {os.fspath(source)}"
+            f"columns can be kept of tables (.csv, .parquet) only, got {os.fspath(path)}"
         )
-    with named_errors(source):
-        found = module.columns(source, names)
+    with named_errors(path):
+        found = _format_of(path).columns(path, names)
     return {name: found[name].to_pylist() for name in names}
 
 
-def column_names(path: str | os.PathLike[str]) -> list[str]:
-    """The columns of a table that have a name, in the order of the file."""
-    module = _format_of(path)
-    return module.column_names(path) if module in (csv, parquet) else []
-
-
-def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set as ``.npz``, which holds everything, or ``.parquet``, all or nothing.
-
-    Parquet leaves out the metric: use ``metric.save(path)``.
-    """
-    module = _format_of(path)
-    if module is csv:
-        raise ValueError(f"path must end in .npz or .parquet, got {os.fspath(path)!r}")
-    module.write(data, path)
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Whether a source has columns, and its labels are the values in one of them."""
+    return path not in BUILT_IN and _format_of(path) is not npz
 
 
 def _format_of(path: str | os.PathLike[str]) -> Any:

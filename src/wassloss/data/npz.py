@@ -1,25 +1,19 @@
-"""Data sets as .npz archives, without pickles; docs/data.md says which arrays there are."""
+"""Arrays in .npz archives, without pickles; docs/data.md says which there are."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from wassloss._files import read_npz, write_npz
+from wassloss._files import read_npz
 from wassloss.data._inputs import feature_tensor, part_name
-from wassloss.data.dataset import Dataset
-from wassloss.data.labels import agreed_names
-from wassloss.data.ragged import from_lists, to_lists
+from wassloss.data.ragged import from_lists
 from wassloss.data.table import Wanted, feature_order
 from wassloss.ground import storage
-from wassloss.targets import SparseTarget
 
 _LISTS = ("target_counts", "target_labels", "target_weights")
-_TEXTS = ("name", "provenance")
-_NAMES = ("label_names", "feature_names")
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -41,7 +35,7 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
             fields["parts"][name] = rows
     if not wanted.labelled:
         return fields
-    for name in (*_TEXTS, "label_count"):
+    for name in ("name", "provenance", "label_count"):
         if name in arrays:
             if arrays[name].ndim != 0:
                 raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
@@ -49,41 +43,10 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     metric = {k.removeprefix("metric/"): a for k, a in arrays.items() if k.startswith("metric/")}
     return fields | {
         "target": _target(arrays),
-        "label_names": agreed_names(wanted.label_names, _strings(arrays, "label_names")),
+        "label_names": _strings(arrays, "label_names"),
         "groups": arrays.get("groups"),
         "metric": storage.from_arrays(metric) if metric else None,
     }
-
-
-def lists_labels(path: str | os.PathLike[str]) -> str:
-    """Labels are listed, or they are ids."""
-    return "names" if "label_names" in read_npz(path, _NAMES) else "ids"
-
-
-def write(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set, all or nothing."""
-    arrays: _Arrays = {
-        "features": data.features.numpy(),
-        "label_count": np.array(data.label_count),
-    }
-    if isinstance(data.target, SparseTarget):
-        arrays |= dict(zip(_LISTS, to_lists(data.target), strict=True))
-    else:
-        arrays["target"] = data.target.numpy()
-    for name in _NAMES:
-        names = getattr(data, name)
-        if names is not None:
-            arrays[name] = np.array(names, dtype=np.str_)
-            if tuple(arrays[name].tolist()) != names:
-                raise ValueError(f"{name} that end in a NUL character cannot be saved")
-    arrays |= {f"part/{name}": rows.numpy() for name, rows in data.parts.items()}
-    if data.groups is not None:
-        arrays["groups"] = data.groups.numpy()
-    arrays |= {name: np.array(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
-    if data.metric is not None:
-        saved = storage.to_arrays(data.metric)
-        arrays |= {f"metric/{name}": array for name, array in saved.items()}
-    write_npz(path, arrays)
 
 
 def _target(arrays: _Arrays) -> Any:

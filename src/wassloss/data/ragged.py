@@ -38,13 +38,6 @@ def from_lists(
     return SparseTarget(torch.from_numpy(indices), torch.from_numpy(masses))
 
 
-def to_lists(target: SparseTarget) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The counts, labels and weights that `from_lists` takes, without padding."""
-    used = (target.weights > 0).numpy()
-    counts: NDArray[Any] = used.sum(1)
-    return counts, target.indices.numpy()[used], target.weights.numpy()[used]
-
-
 def as_sparse(target: Target, labels: int) -> SparseTarget:
     """A target of any form, on the CPU, as labels and weights `(n, support)`."""
     if isinstance(target, SparseTarget):
@@ -54,20 +47,10 @@ def as_sparse(target: Target, labels: int) -> SparseTarget:
     return SparseTarget(read.indices.expand_as(read.weights), read.weights)
 
 
-def relabelled(target: Target, place: Tensor, labels: int) -> tuple[Target, Tensor]:
-    """Move label i to ``place[i]``, which is different for each label, or remove it for -1.
-
-    Returns the target over ``labels`` labels, and a mask `(n,)` of the examples that still have
-    a label; the targets of the other examples are meaningless.
-    """
+def relabelled(target: Target, place: Tensor, labels: int) -> Target:
+    """Move label i to ``place[i]``, which is different for each label, of ``labels`` labels."""
     if isinstance(target, SparseTarget):
-        used = target.weights > 0
-        moved = place[target.indices.masked_fill(~used, 0)]
-        stays = used & (moved >= 0)
-        return SparseTarget(moved.masked_fill(~stays, 0), target.weights * stays), stays.any(1)
+        return SparseTarget(place[target.indices], target.weights)
     if is_dense(target):
-        kept = (place >= 0).nonzero().squeeze(1)
-        moved = target.new_zeros(len(target), labels).index_copy(1, place[kept], target[:, kept])
-        return moved, (moved > 0).any(1)
-    ids = place[target]
-    return ids, ids >= 0
+        return target.new_zeros(len(target), labels).index_copy(1, place, target)
+    return place[target]

@@ -139,6 +139,12 @@ class RawTable:
         """In the order of :meth:`features`."""
         return tuple(name for column in self.columns for name in column.features)
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the features; None where they are only numbered."""
+        names = self.feature_names
+        return None if names == tuple(str(i) for i in range(len(names))) else names
+
     def matched(self, names: Sequence[str]) -> list[str]:
         """The columns of a table in the order of ours: by name, or by position if ours have none.
 
@@ -161,9 +167,7 @@ class RawTable:
         """Features `(rows, features)`; columns are found as :meth:`matched` finds them."""
         names = self.matched(table.column_names)
         found = (
-            replace(column, name=name).encoded(
-                cleaned(whole(table[name])), place
-            )  # as errors call it
+            replace(column, name=name).encoded(cleaned(whole(table[name])), place)
             for column, name in zip(self.columns, names, strict=True)
         )
         return np.hstack(list(found))
@@ -190,7 +194,10 @@ def _decided(name: str, values: pa.Array, missing: str, place: Place) -> Column 
             "number in its place, such as the days since an event"
         )
     if types.is_nested(kind) or types.is_binary(kind):
-        raise ValueError(f"column {name!r} must hold numbers or words, got {kind}")
+        raise ValueError(
+            f"column {name!r} must hold numbers or words, got {kind}: put each number into a "
+            "column of its own, or arrays into an .npz file"
+        )
     numeric = is_number(kind)
     numbers = as_numbers(name, values) if numeric else None
     gaps = nulls(values) if numbers is None else np.isnan(numbers)

@@ -1,21 +1,18 @@
 """Tables: which columns are features and targets, and the tensors that they become.
 
-CSV and Parquet files are read as the same kind of table (an Arrow table); docs/data.md says which
-columns there are. The metadata of a Parquet file may hold JSON under the key ``wassloss``.
+CSV files, Parquet files and data frames are read as the same kind of table (an Arrow table);
+docs/data.md says which columns there are.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from wassloss.data._arrow import (
     ROW,
@@ -26,21 +23,14 @@ from wassloss.data._arrow import (
     import_pyarrow,
     is_number,
     listed,
+    named_errors,
     nulls,
     refuse,
     warn,
     whole,
 )
 from wassloss.data._inputs import part_name
-from wassloss.data.labels import (
-    LabelIds,
-    agreed_names,
-    number,
-    numbers,
-    read_labels,
-    read_numbers,
-    shown,
-)
+from wassloss.data.labels import LabelIds, number, plain, read_labels, shown
 from wassloss.data.ragged import from_lists
 from wassloss.data.raw_table import RawTable
 from wassloss.targets import Target
@@ -48,8 +38,6 @@ from wassloss.targets import Target
 if TYPE_CHECKING:
     import pyarrow as pa
 
-METADATA_KEY = b"wassloss"
-FORMAT = 1
 Names = tuple[str, ...] | None
 _USUAL = {"class", "target", "y", "outcome", "category", "species", "grade", "rating", "quality"}
 
@@ -67,120 +55,72 @@ class Wanted(NamedTuple):
     usual_label: str | None = None  # the label's column, if there is one of that name
     labelled: bool = True  # whether rows must have labels
 
+    @classmethod
+    def like(cls, raw: RawTable, label_column: str | None = None, **more: Any) -> Wanted:
+        """What a model that was fitted to a table needs of another."""
+        return cls(
+            label_column=label_column,
+            feature_names=raw.names,
+            drop=raw.ignored,
+            raw=raw,
+            usual_label=raw.label_column,
+            **more,
+        )
 
-@dataclass(frozen=True)
-class Layout:
-    """Which columns hold features and targets, found from a table's schema and metadata."""
 
-    feature_columns: tuple[str, ...]
-    feature_names: Names  # of lists of numbers
-    lists: bool  # whether features are lists of numbers
-    order: list[int] | None  # which numbers of the lists are wanted; None for all
-    raw: RawTable | None  # what becomes of the columns; None if that is decided by the rows
-    missing: str
-    target_column: str | None  # label, labels or weights; None if labels are not read
-    weighted: bool  # whether labels have weights
-    label_names: Names
-    label_count: int  # 0 if the file does not say
-    ids: bool  # whether integers are ids of labels rather than values
-    part: str | None  # the columns of parts and groups, if the table has them
+class Layout(NamedTuple):
+    """Which columns hold what."""
+
+    features: tuple[str, ...]
+    target: str | None  # label or labels; None if labels are not read
+    weights: str | None  # of labels
+    part: str | None
     group: str | None
-    name: str
-    provenance: str
 
     @property
     def columns(self) -> list[str]:
-        """The columns of features and targets."""
-        target = [] if self.target_column is None else [self.target_column]
-        return [*self.feature_columns, *target, *(["weights"] if self.weighted else [])]
-
-    @property
-    def all_columns(self) -> list[str]:
-        """Those of parts and groups, too."""
-        return [*self.columns, *(c for c in (self.part, self.group) if c is not None)]
+        """All that are read."""
+        return [*self.features, *(name for name in self[1:] if name is not None)]
 
 
 def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
     """Find the columns of a table; errors name those that are missing."""
-    names, said = schema.names, _said_by(schema)
-    lists = "features" in names and is_list(schema.field("features").type)
-    asked = [] if wanted.raw or lists else [*(wanted.feature_names or ()), *wanted.drop]
+    names = schema.names
+    asked = [] if wanted.raw else [*(wanted.feature_names or ()), *wanted.drop]
     feature_order(names, [*asked, *([wanted.group] if wanted.group else [])])
-    target = _target_column(schema, wanted)
-    weighted = target == "labels" and "weights" in names
-    part, group = _part_and_group(names, wanted, from_us=bool(said) or lists)
-    label_names, label_count, ids = _labels(said, wanted.label_names)
-    listed_names, order = _listed_features(said, wanted) if lists else (None, None)
-    others = {target, part, group, *wanted.drop, *(["weights"] if weighted else [])}
-    return Layout(
-        ("features",) if lists else _feature_columns(names, others, wanted),
-        listed_names,
-        lists,
-        order,
-        None if lists else wanted.raw,
-        wanted.missing,
-        target if wanted.labelled else None,
-        weighted=weighted and wanted.labelled,
-        label_names=label_names,
-        label_count=label_count,
-        ids=ids,
-        part=part,
-        group=group if wanted.labelled else None,
-        name=str(said.get("name", "")),
-        provenance=str(said.get("provenance", "")),
-    )
+    target = _target_column(names, wanted)
+    weights = "weights" if target == "labels" and "weights" in names else None
+    part, group = _part_and_group(names, wanted)
+    others = {target, part, group, weights, *wanted.drop}
+    features = _feature_columns(names, others, wanted)
+    if not wanted.labelled:
+        return Layout(features, None, None, part, None)
+    return Layout(features, target, weights, part, group)
 
 
-def _target_column(schema: pa.Schema, wanted: Wanted) -> str | None:
+def _target_column(names: Sequence[str], wanted: Wanted) -> str | None:
     """The column of the labels; None if there is none and none is needed."""
-    names: list[str] = schema.names
-    usual = wanted.usual_label if wanted.usual_label in names else "label"
-    label = wanted.label_column or usual
-    only = wanted.label_column not in (None, "label")
-    usable = (label,) if only else (label, "labels", "weights")
-    target = next((name for name in usable if name in names), None)
-    if target == "weights" and not is_list(schema.field(target).type):
-        target = None
+    usual = wanted.usual_label if wanted.usual_label in names else None
+    label = wanted.label_column or usual or "label"
+    usable = (label,) if wanted.label_column not in (None, "label") else (label, "labels")
+    features = () if wanted.raw is None else [column.name for column in wanted.raw.columns]
+    target = next((name for name in usable if name in names and name not in features), None)
     if wanted.labelled and target is None:
-        raise ValueError(_no_label(usable[:2], names))
+        raise ValueError(_no_label(usable, names))
     return target
 
 
-def _part_and_group(
-    names: Sequence[str], wanted: Wanted, from_us: bool
-) -> tuple[str | None, str | None]:
+def _part_and_group(names: Sequence[str], wanted: Wanted) -> tuple[str | None, str | None]:
     """The columns of parts and groups, unless they are features."""
     features = [c.name for c in wanted.raw.columns] if wanted.raw else wanted.feature_names or ()
     free = [name for name in names if name not in [*features, *wanted.drop]]
     group = wanted.group or ("group" if "group" in free else None)
-    if group and not (wanted.group or wanted.raw or from_us) and wanted.labelled:
+    if group and not (wanted.group or wanted.raw) and wanted.labelled:
         warn(
             "the column 'group' says which rows stay together, and is not a feature: ask for that "
             "with group (--group group), or rename it"
         )
     return "part" if "part" in free else None, group
-
-
-def _labels(said: Mapping[str, Any], given: Names) -> tuple[Names, int, bool]:
-    """Names and number of the labels, as far as they are known, and whether integers are ids."""
-    own, count = said.get("label_names"), int(said.get("label_count", 0))
-    names = agreed_names(given, own)
-    counted = count > 0 and (names is None or len(names) == count)
-    if count and not counted and numbers(names or ()) is None:
-        raise ValueError(
-            f"label_names must name the {count} labels that the file counts, or some of them "
-            f"by number, got {len(names or ())} names"
-        )
-    return names, len(names) if names else count, own is not None or counted
-
-
-def _listed_features(said: Mapping[str, Any], wanted: Wanted) -> tuple[Names, list[int] | None]:
-    """The names of features in lists, and which of them are wanted; None for all."""
-    if said.get("feature_names") is None:
-        return None, None
-    if wanted.feature_names is None:
-        return tuple(said["feature_names"]), None
-    return wanted.feature_names, feature_order(said["feature_names"], wanted.feature_names)
 
 
 def _feature_columns(
@@ -200,16 +140,6 @@ def _feature_columns(
     if not columns:
         raise ValueError(f"it lacks a column of features; it has {shown(names, 10)}")
     return tuple(columns)
-
-
-def _said_by(schema: pa.Schema) -> dict[str, Any]:
-    """What a file says about itself in its metadata."""
-    said = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
-    if not isinstance(said, dict):
-        raise ValueError("its metadata under 'wassloss' must be a JSON object")
-    if said.get("format", FORMAT) != FORMAT:
-        raise ValueError(f"format {said['format']} is unknown, this version reads {FORMAT}")
-    return said
 
 
 def _no_label(usable: Sequence[str], names: Sequence[str]) -> str:
@@ -242,25 +172,24 @@ class Table(NamedTuple):
 
     rows: pa.Table
     layout: Layout
+    wanted: Wanted
     place: Place = ROW
 
     def fields(self) -> dict[str, Any]:
         """What a `Dataset` is made of; without a target if labels are not read."""
-        layout = self.layout
+        layout, wanted = self.layout, self.wanted
         found: dict[str, Any] = {}
-        if layout.target_column is not None:
-            target, names = self.target()
-            count = 0 if names else layout.label_count
-            found = {"target": target, "label_names": names, "label_count": count}
-        raw = self.raw()
+        if layout.target is not None:
+            target, names = self._target(layout.target)
+            found = {"target": target, "label_names": names}
+        own = self.rows.select(layout.features)
+        raw = wanted.raw or RawTable.of(own, wanted.missing, self.place)
         return found | {
-            "features": self.features(raw),
+            "features": torch.from_numpy(raw.features(own, self.place)),
+            "feature_names": raw.feature_names,
+            "raw": raw,
             "parts": {} if layout.part is None else self._parts(layout.part),
             "groups": None if layout.group is None else self._groups(layout.group),
-            "name": layout.name,
-            "provenance": layout.provenance,
-            "feature_names": layout.feature_names if raw is None else raw.feature_names,
-            "raw": raw,
         }
 
     def _parts(self, column: str) -> dict[str, list[int]]:
@@ -281,50 +210,40 @@ class Table(NamedTuple):
         ids: NDArray[Any] = own.copy() if integers else np.unique(own, return_inverse=True)[1]
         return ids
 
-    def raw(self) -> RawTable | None:
-        """What becomes of the columns, decided by these rows unless it is known."""
-        layout = self.layout
-        if layout.raw is not None or layout.lists:
-            return layout.raw
-        own = self.rows.select(layout.feature_columns)
-        return RawTable.of(own, layout.missing, self.place)
-
-    def features(self, raw: RawTable | None) -> Tensor:
-        """Finite floats `(n, features)`: this is where columns become features."""
-        layout = self.layout
-        if raw is None:
-            numbers = self._rectangle("features")
-            return torch.from_numpy(numbers if layout.order is None else numbers[:, layout.order])
-        own = self.rows.select(layout.feature_columns)
-        return torch.from_numpy(raw.features(own, self.place))
-
-    def target(self) -> tuple[Target, Names]:
-        """Targets, and the names of the labels if there are any."""
-        name = self.layout.target_column or "label"
-        if name == "weights":
-            return torch.from_numpy(self._rectangle(name)), self.layout.label_names
+    def _target(self, name: str) -> tuple[Target, tuple[str, ...]]:
+        """Targets, and the names of the labels."""
         column = self._column(name, "a label")
         if not is_list(column.type):
-            ids, names = self._label_ids(column, np.arange(len(column)))
+            ids, names = self._label_ids(name, column, np.arange(len(column)))
             return torch.from_numpy(ids), names
         counts = np.diff(column.offsets.to_numpy())
         row_of = np.repeat(np.arange(len(counts)), counts)
-        ids, names = self._label_ids(column.flatten(), row_of)
+        ids, names = self._label_ids(name, column.flatten(), row_of)
         weights = None
-        if self.layout.weighted:
-            masses = self._column("weights", "numbers")
+        if self.layout.weights is not None:
+            masses = self._column(self.layout.weights, "numbers")
+            if not is_list(masses.type):
+                raise ValueError(f"column 'weights' must hold lists of numbers, got {masses.type}")
             different = np.diff(masses.offsets.to_numpy()) != counts
             refuse(different, "weights", "as many numbers as labels", masses, self.place)
-            weights = self._floats("weights", masses.flatten(), row_of)
+            weights = self._floats(self.layout.weights, masses.flatten(), row_of)
         return from_lists(counts, ids, weights), names
 
-    def _label_ids(self, values: pa.Array, row_of: NDArray[Any]) -> tuple[NDArray[np.int64], Names]:
-        name, names = self.layout.target_column or "label", self.layout.label_names
+    def _label_ids(self, name: str, values: pa.Array, row_of: NDArray[Any]) -> LabelIds:
+        """The ids of labels given by value, as strings or numbers."""
+        kind, names = import_pyarrow().types, self.wanted.label_names
+
+        def place(i: int) -> str:
+            return self.place(int(row_of[i]))
+
         values = cleaned(values, ("",))
         refuse(nulls(values), name, "a label", values, self.place, row_of)
-        if self.layout.ids and import_pyarrow().types.is_integer(values.type):
-            return values.to_numpy(zero_copy_only=False).astype(np.int64), names
-        return labels_of(values, name, names, lambda i: self.place(int(row_of[i])))
+        if kind.is_floating(values.type):
+            finite = np.isfinite(values.to_numpy(zero_copy_only=False))
+            refuse(~finite, name, "a finite number", values, self.place, row_of)
+        if not (is_number(values.type) or kind.is_string(values.type)):
+            raise ValueError(f"column {name!r} must hold numbers or strings, got {values.type}")
+        return read_labels([str(plain(v)) for v in values.to_pylist()], names, place)
 
     def _column(self, name: str, expected: str) -> pa.Array:
         """A column as one array, without nulls."""
@@ -332,42 +251,41 @@ class Table(NamedTuple):
         refuse(nulls(column), name, expected, column, self.place)
         return column
 
-    def _rectangle(self, name: str) -> NDArray[Any]:
-        """Lists of numbers, all of the same length, as floats `(n, length)`."""
-        column = self._column(name, "a list of numbers")
-        lengths = import_pyarrow().compute.list_value_length(column).to_numpy()
-        different = lengths != lengths[:1]
-        refuse(different, name, "as many numbers as in row 0", column, self.place)
-        row_of = np.repeat(np.arange(len(column)), lengths)
-        return self._floats(name, column.flatten(), row_of).reshape(len(column), -1)
-
     def _floats(self, name: str, values: pa.Array, row_of: NDArray[Any]) -> NDArray[Any]:
-        """Finite floats of lists, in an array of our own: float32, unless they are other floats."""
+        """Finite float32 numbers of lists."""
         refuse(nulls(values), name, "a number", values, self.place, row_of)
-        if not is_number(values.type):
-            raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
-        found = as_numbers(name, values)
-        floating = import_pyarrow().types.is_floating(values.type)
-        array = found.astype(values.type.to_pandas_dtype() if floating else np.float32)
-        finite = f"a finite number that fits {array.dtype}"
+        found = as_numbers(name, values, lambda i: self.place(int(row_of[i])))
+        with np.errstate(over="ignore"):  # refused below
+            array = found.astype(np.float32)
+        finite = "a finite number that fits float32"
         refuse(~np.isfinite(array), name, finite, values, self.place, row_of)
         return array
-
-
-def labels_of(
-    values: pa.Array, column: str, names: Names = None, place: Place | None = None
-) -> LabelIds:
-    """The ids of labels given by value, as strings or numbers."""
-    kind = import_pyarrow().types
-    if kind.is_integer(values.type) or kind.is_floating(values.type):
-        return read_numbers(values.to_numpy(zero_copy_only=False), names, place)
-    values = cleaned(values, ())
-    if not (kind.is_boolean(values.type) or kind.is_string(values.type)):
-        raise ValueError(f"column {column!r} must hold numbers or strings, got {values.type}")
-    return read_labels([str(value) for value in values.to_pylist()], names, place)
 
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether values of a type are lists, of any or one length."""
     types = import_pyarrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_frame(X: Any) -> bool:
+    """Whether features are a data frame."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def table_of(X: Any) -> RawTable:
+    """What becomes of the columns of a data frame, decided by its rows."""
+    with named_errors("X"):
+        return RawTable.of(_arrow(X))
+
+
+def frame_features(X: Any, raw: RawTable) -> NDArray[np.float64]:
+    """The features of a data frame, whose columns are found by name in any order."""
+    rows = _arrow(X)
+    with named_errors("X"):
+        layout = find_layout(rows.schema, Wanted.like(raw, labelled=False))
+        return raw.features(rows.select(layout.features))
+
+
+def _arrow(X: Any) -> Any:
+    return import_pyarrow().Table.from_pandas(X, preserve_index=False)

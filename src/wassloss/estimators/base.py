@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from wassloss._checks import check_choice, check_count, check_strength
 from wassloss._files import write_file
 from wassloss.data.raw_table import RawTable
-from wassloss.estimators.frames import frame_features, is_frame
+from wassloss.data.table import frame_features, is_frame
 from wassloss.estimators.inputs import check_squares, read_weight, weighted_rows
 from wassloss.estimators.labels import Metric
 from wassloss.estimators.model_file import (
@@ -50,9 +50,22 @@ _FLOATS = (np.float64, np.float32)
 _FULL_BATCH = 2_000_000  # probabilities per iteration, above which small steps are faster
 _LBFGS_ITERATIONS = 1000
 _STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
+_LOG_EVERY = 10  # steps between lines of a log
 
 
 Weights = dict[str, Tensor] | None  # to begin with
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where a fit leaves its log and checkpoints, which are of small steps only."""
+
+    directory: Path
+    resume: bool
+    checkpoint_every: int
+    progress: bool | None
+    lock: Callable[[], None]  # called when the examples have been checked
+    begin: Callable[[], None]  # called when a checkpoint has been, too, and before the first step
 
 
 class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
@@ -206,13 +219,23 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
 
+    def _check(self) -> None:
+        """Refuse parameters that are wrong whatever the examples are."""
+        self._plan(1.0)
+        self._device()
+
     def _forget(self) -> None:
         """Remove what an earlier fit would be continued from."""
         for name in ("model_", "scaler_", "table_", "_steps", "_weight_seen"):
             self.__dict__.pop(name, None)
 
     def _fit(
-        self, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, start: Weights = None
+        self,
+        X: NDArray[Any],
+        y: Any,
+        weight: NDArray[np.float64] | None,
+        start: Weights = None,
+        kept: Kept | None = None,
     ) -> Self:
         """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
         X, y, weight = weighted_rows(X, y, weight)
@@ -227,14 +250,17 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         if start is None:
             self._begin(model, y, weight)
         data = self._columns(model, X, target, None if weight is None else weight / weight.mean())
+        if kept is not None:
+            kept.lock()
         if at_once:
+            if kept is not None:
+                kept.begin()
             self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
         else:
             batch = min(plan.batch_size, examples)
             self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
             steps = ceil(self.n_iter_ * examples / batch)
-            plan = replace(plan, steps=steps, batch_size=batch, log_every=steps)
-            train(model, loss, data, plan, progress=False)
+            _take_steps(model, loss, data, replace(plan, steps=steps, batch_size=batch), kept)
         self.model_ = model
         return self
 
@@ -317,3 +343,15 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"device must be one that torch has, got {self.device!r}: {reason}"
             ) from error
+
+
+def _take_steps(
+    model: nn.Module, loss: nn.Module, data: Any, plan: TrainingPlan, kept: Kept | None
+) -> None:
+    """Train in small steps."""
+    if kept is None:
+        train(model, loss, data, replace(plan, log_every=plan.steps), progress=False)
+        return
+    plan = replace(plan, log_every=_LOG_EVERY, checkpoint_every=kept.checkpoint_every)
+    how = {"resume": kept.resume, "progress": kept.progress, "begin": kept.begin}
+    train(model, loss, data, plan, directory=kept.directory, **how)  # type: ignore[arg-type]

@@ -10,13 +10,12 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
 from torch import nn
 
 from wassloss import models
-from wassloss.estimators.base import TransportEstimator, Weights
+from wassloss.estimators.base import Kept, TransportEstimator, Weights
 from wassloss.estimators.inputs import (
     is_matrix,
     read_classes_or_weights,
@@ -109,11 +108,20 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
                 1, or weights as floats, of which each row is divided by its sum.
             sample_weight: how much each example counts, `(n,)`.
         """
+        return self._fit(*self._examples(X, y, sample_weight))
+
+    def _fit_kept(self, X: Any, y: Any, kept: Kept) -> Self:
+        """Fit to examples, and leave log and checkpoints in a directory."""
+        X, y, weight = self._examples(X, y, None)
+        return self._fit(X, y, weight, kept=kept)
+
+    def _examples(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Checked examples and weights, whose labels are known from now on."""
         self._forget()
         ordered = ordered_categories(y)
         X, y, weight = self._read(X, y, sample_weight)
         self._learn_labels(y, ordered=ordered)
-        return self._fit(X, y, weight)
+        return X, y, weight
 
     def _fit_part(self, X: Any, y: Any, weight: Any, labels: Labels, start: Weights) -> None:
         """Fit to a part of the examples that `labels` were learned from, from given weights."""
@@ -220,11 +228,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         :mod:`wassloss.scores`.
         """
         chosen = self._chosen(X, 1)[:, 0]
-        y = read_classes_or_weights(
-            check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
-        )
+        y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
+        y = read_classes_or_weights(y, listed=self.classes is not None)
         if not is_matrix(y):
-            return float(accuracy_score(y, self.classes_[chosen], sample_weight=sample_weight))
+            right = np.array(y == self.classes_[chosen])
+            return float(np.average(right, weights=sample_weight))
         if y.shape != (len(chosen), len(self.classes_)):
             raise ValueError(
                 f"y must have shape {(len(chosen), len(self.classes_))}, got {y.shape}"
@@ -250,7 +258,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         """Checked features, class ids or weights over labels, and weights with `class_weight`."""
         check_decision(self.decision)
         X, y, weight = super()._read(X, y, sample_weight, **checks)
-        y = read_classes_or_weights(y)
+        y = read_classes_or_weights(y, listed=self.classes is not None)
         if self.class_weight is None:
             return X, y, weight
         if is_matrix(y):

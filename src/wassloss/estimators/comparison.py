@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -18,24 +18,24 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.parallel import Parallel, delayed
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from wassloss._checks import check_choice, check_seed
+from wassloss.data.table import frame_features, is_frame, table_of
 from wassloss.estimators.classifier import WassersteinClassifier
-from wassloss.estimators.frames import frame_features, is_frame, table_of
 from wassloss.estimators.inputs import is_matrix
 from wassloss.estimators.labels import Classes, Metric, ordered_categories
 from wassloss.estimators.model_file import decide
-from wassloss.estimators.pieces import Pieces, Progress
 from wassloss.estimators.search import fitted_along
 from wassloss.estimators.splitting import Fold, held_out
 from wassloss.ground import Ordinal
-from wassloss.ground.storage import to_arrays
 from wassloss.scores import paired_difference
 from wassloss.scores.by_kind import kind_of, shown_for
 from wassloss.scores.differences import Difference
 
+Progress = Callable[[int, int], None]  # called with how many pieces are done, and of how many
 MODELS = ("linear", "mlp")
 PROBABLE, LEAST_COST, NEAREST = "probable", "least cost", "nearest"  # which label is the answer
 RULE = {PROBABLE: "probable", LEAST_COST: "least_cost"}  # as the classifier calls them
@@ -51,7 +51,6 @@ _PATHS: dict[str, tuple[tuple[dict[str, float], Sequence[float]], ...]] = {
         ({"transport_weight": 0.0, "kl_weight": 1.0, "softening": s}, _ALPHAS) for s in (0.1, 0.3)
     ),
 }
-_IN_LABELS = ("metric", "classes")  # parameters that the metric and the labels of rows tell
 _FOLDS, _MANY = 3, 5000  # folds to choose by; rows from which on one of them is enough
 # Networks take few large steps, as there are many fits, and bear stronger penalties.
 _HIDDEN, _BATCH, _STEPS, _STRONGER = (64,), 250, 500, 10
@@ -191,7 +190,6 @@ def compare(
     n_jobs: int | None = None,
     random_state: int = 0,
     device: str = "cpu",
-    cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Tune cross-entropy, W + KL and softened labels alike, and score them on rows held out.
@@ -214,8 +212,6 @@ def compare(
         n_jobs: processes, through joblib.
         random_state: seeds the split.
         device: where to train, as in :class:`WassersteinClassifier`.
-        cache: a directory to keep finished fits in, as JSON. The same call with the same data goes
-            on from there after it was interrupted; other data and settings never do.
         progress: called with the number of finished pieces of work and of all.
 
     On several machines, with a Dask cluster (`pip install distributed`)::
@@ -257,9 +253,7 @@ def compare(
         folds=list(_folds(target[train], inside, random_state)),
         groups=None if together is None else together[held],
     )
-    own = {name: v for name, v in whole.get_params(deep=False).items() if name not in _IN_LABELS}
-    shared = (features, places, to_arrays(whole.metric_), train, work.folds, own)
-    found = _candidates(work, Pieces(shared, cache, n_jobs, progress))
+    found = _candidates(work, _Jobs(n_jobs, progress))
     best = min(found, key=lambda c: c.validation)
     if isinstance(whole.metric_, Ordinal):
         found.append(work.ridge(found[0].distance))
@@ -287,9 +281,9 @@ def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, 
     return train, held
 
 
-def _candidates(work: _Work, pieces: Pieces) -> list[Candidate]:
+def _candidates(work: _Work, jobs: _Jobs) -> list[Candidate]:
     """Each loss with each decision and the best settings for both, fitted and judged."""
-    tried = _tried(work, pieces)
+    tried = _tried(work, jobs)
     chosen = {
         (loss, decision): min(tried[loss], key=lambda setting: setting[1][decision])
         for decision in (PROBABLE, LEAST_COST)
@@ -297,7 +291,7 @@ def _candidates(work: _Work, pieces: Pieces) -> list[Candidate]:
     }
     every = [settings for settings, _ in chosen.values()]
     every = [settings for i, settings in enumerate(every) if settings not in every[:i]]
-    answers = pieces.run(work.predicted, [(settings,) for settings in every])
+    answers = jobs.run(work.predicted, [(settings,) for settings in every])
     found: list[Candidate] = []
     for (loss, decision), (settings, means) in chosen.items():
         answer = answers[every.index(settings)]
@@ -307,21 +301,42 @@ def _candidates(work: _Work, pieces: Pieces) -> list[Candidate]:
     return found
 
 
+class _Jobs:
+    """Runs independent pieces of work through joblib."""
+
+    def __init__(self, n_jobs: int | None, progress: Progress | None) -> None:
+        self._n_jobs, self._progress, self._done = n_jobs, progress, 0
+
+    def run(
+        self, function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], later: int = 0
+    ) -> list[Any]:
+        """What `function` returns for the arguments of each piece; `later` are still to come."""
+        parallel, found = Parallel(n_jobs=self._n_jobs, return_as="generator"), []
+        total = self._done + len(pieces) + later
+        with closing(parallel(delayed(function)(*piece) for piece in pieces)) as answers:
+            for answer in answers:
+                found.append(answer)
+                self._done += 1
+                if self._progress is not None:
+                    self._progress(self._done, total)
+        return found
+
+
 Tried = dict[str, list[tuple[dict[str, float], dict[str, float]]]]
 
 
-def _tried(work: _Work, pieces: Pieces) -> Tried:
+def _tried(work: _Work, jobs: _Jobs) -> Tried:
     """Settings of each loss, with their mean distance over folds by decision."""
     factor = _STRONGER if work.whole.hidden_layer_sizes else 1
-    jobs = [
+    every = [
         (loss, strengths, [factor * alpha for alpha in alphas])
         for loss, paths in _PATHS.items()
         for strengths, alphas in paths
     ]
-    parts = [(*path, fold) for _, *path in jobs for fold in range(len(work.folds))]
-    means = pieces.run(work.validated, parts, later=2 * len(_PATHS))
+    parts = [(*path, fold) for _, *path in every for fold in range(len(work.folds))]
+    means = jobs.run(work.validated, parts, later=2 * len(_PATHS))
     found: Tried = {loss: [] for loss in _PATHS}
-    for i, (loss, strengths, alphas) in enumerate(jobs):
+    for i, (loss, strengths, alphas) in enumerate(every):
         own = means[i * len(work.folds) : (i + 1) * len(work.folds)]
         for j, alpha in enumerate(alphas):
             scores = {d: float(np.mean([fold[d][j] for fold in own])) for d in RULE}

@@ -21,11 +21,15 @@ def is_matrix(y: Any) -> bool:
     return bool(sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1))
 
 
-def read_classes_or_weights(y: Any) -> Any:
-    """Checked class ids `(n,)`, or weights over labels `(n, labels)`, as CSR or dense floats."""
+def read_classes_or_weights(y: Any, listed: bool = False) -> Any:
+    """Checked class ids `(n,)`, or weights over labels `(n, labels)`, as CSR or dense floats.
+
+    Classes that are `listed` may be any numbers; others must be whole, as in scikit-learn.
+    """
     if not is_matrix(y):
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        if not listed:
+            check_classification_targets(y)
         return y
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind in "iu" and values.size and values.max() > 1:

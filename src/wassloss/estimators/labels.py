@@ -122,7 +122,8 @@ def _matched(
         raise ValueError(
             f"y must hold numbers of labels, 0 and others in 0..{ground.size - 1}, where the "
             f"ground metric has no names, got {_shown(found)}; say which class is which label with "
-            "classes=[...], in the metric's order, or name the metric's labels with labels=[...]"
+            "classes=[...] (--order), in the metric's order, or name the metric's labels with "
+            "labels=[...]"
         )
     if isinstance(ground, Ordinal):
         place = {position: i for i, position in enumerate(ground.positions.tolist())}
@@ -130,7 +131,7 @@ def _matched(
         if None not in places and places != found.tolist():
             raise ValueError(
                 f"y could hold numbers of labels or positions of {ground!r}, got {_shown(found)}; "
-                "say which class is which label with classes=[...], in the metric's order"
+                "say which class is which label with classes=[...] (--order), in the metric's order"
             )
     numbers = np.arange(ground.size)
     own = numbers.astype(found.dtype)
@@ -155,50 +156,46 @@ def read_classes(classes: Any) -> NDArray[Any]:
     return every
 
 
-def metric_of_labels(
-    kind: str | None, values: Sequence[Any], dtype: Any = np.float64, names: Sequence[str] = ()
-) -> GroundMetric:
-    """The metric that labels make by themselves, with their `names`.
+def metric_of_labels(kind: str | None, values: Sequence[Any]) -> GroundMetric:
+    """The metric that labels make by themselves.
 
-    Its kind is ``"ordinal"``, labels on a line: at their values if they are numbers, which `dtype`
-    must keep apart, evenly spaced in the given order otherwise; or None, all labels one apart.
+    Its kind is ``"ordinal"``, labels on a line: at their values if they are numbers, evenly spaced
+    in the given order otherwise; or None, all labels one apart.
     """
-    labels = list(names) or None
     if kind is None:
-        return Discrete(len(values), labels=labels)
+        return Discrete(len(values))
     if kind != "ordinal":
         raise ValueError(
             'metric must be a ground metric, a matrix of distances, "ordinal", or None for the '
             f"0-1 metric, got {kind!r}"
         )
-    if all(isinstance(value, int | float) for value in values):
-        return Ordinal(_line_positions(values, dtype), labels=labels)
-    return Ordinal(len(values), labels=labels)
+    numeric = all(isinstance(value, int | float) for value in values)
+    return Ordinal(_line_positions(values) if numeric else len(values))
 
 
-def _line_positions(values: Sequence[int | float], dtype: Any) -> Any:
-    """Distinct numbers as positions on a line that `dtype` keeps apart.
+def _line_positions(values: Sequence[int | float]) -> NDArray[np.float64]:
+    """Distinct numbers as positions on a line that double precision keeps apart.
 
-    Only differences matter, so numbers that `dtype` cannot hold, such as times in seconds, are
-    counted from the smallest, which whole numbers survive exactly.
+    Only differences matter, so numbers that it cannot hold are counted from the smallest, which
+    whole numbers survive exactly.
     """
     low, high = min(values), max(values)
-    with np.errstate(over="ignore"):
-        exact = all(float(dtype(value)) == value for value in values)
-        whole = all(isinstance(value, int) for value in values)
-        far = max(abs(low), abs(high)) > 2 * (high - low)
-        shift = 0 if exact or not (whole or far) else low
-        places = [float(value - shift) for value in values]
-        kept = np.array(places).astype(dtype)
-        if len(np.unique(kept)) == len(values) and np.isfinite(kept.max() - kept.min()):
-            return places if dtype is np.float32 else np.array(places)
-    order = np.argsort(np.array(places))
-    close = [(i, j) for i, j in pairwise(order.tolist()) if kept[i] == kept[j]]
+    exact = all(float(value) == value for value in values)
+    whole = all(isinstance(value, int) for value in values)
+    far = max(abs(low), abs(high)) > 2 * (high - low)
+    shift = 0 if exact or not (whole or far) else low
+    places = np.array([float(value - shift) for value in values])
+    with np.errstate(over="ignore"):  # refused below
+        finite = np.isfinite(places.max() - places.min())
+    if finite and len(np.unique(places)) == len(values):
+        return places
+    order = np.argsort(places).tolist()
+    close = [(i, j) for i, j in pairwise(order) if places[i] == places[j]]
     one, other = (values[i] for i in (close[0] if close else (order[0], order[-1])))
     how = "close to each other" if close else "far apart"
     raise ValueError(
-        f"the labels {one!r} and {other!r} are too {how} to be positions on a line in "
-        f"{np.dtype(dtype).name}; pass a ground metric"
+        f"the labels {one!r} and {other!r} are too {how} to be positions on a line in float64; "
+        "pass a ground metric"
     )
 
 

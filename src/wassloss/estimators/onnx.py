@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from wassloss import __version__
 from wassloss._files import write_file
 from wassloss.estimators.classifier import WassersteinClassifier
-from wassloss.estimators.frames import names_of
 from wassloss.models import MLP, LinearSoftmax
 
 _OPSET, _IR = 17, 8  # ONNX 1.12, which every runtime of the last years reads
@@ -63,7 +62,7 @@ def export_onnx(
         )
     check_is_fitted(model)
     table = getattr(model, "table_", None)
-    names = names_of(model._columns_taken()) if feature_names is None else feature_names
+    names = model._columns_taken().names if feature_names is None else feature_names
     about = {
         "labels": model.classes_.tolist(),
         "feature_names": None if names is None else list(names),

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison
-from wassloss.estimators.frames import names_of
 from wassloss.report.record import Mistake, Report, most_mended
 
 _SHOWN = 4  # columns of a row
@@ -51,7 +50,7 @@ def comparison_report(found: Comparison, raw: RawTable, features: NDArray[np.flo
 
 def described(raw: RawTable, features: NDArray[np.floating]) -> str:
     """The first columns of a row in words, from its features; nothing if they have no names."""
-    if names_of(raw) is None:
+    if raw.names is None:
         return ""
     words, start = [], 0
     for column in raw.columns[:_SHOWN]:

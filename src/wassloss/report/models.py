@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,11 @@ from wassloss.targets import SparseTarget
 _NAMED = 5  # true labels of an example, those of most mass first
 _FAR_FROM = {ONE: "the truth", ORDERED: "the truth", TAGS: "the nearest true label"}
 _ONE_SEED = " They describe these models, not what other seeds would give."
-Logits = Callable[[], Iterable[Tensor]]  # batches, each time it is called
 
 
 @torch.no_grad()
 def models_report(
-    answers: Mapping[str, Logits],
+    answers: Mapping[str, Sequence[Tensor]],
     targets: Sequence[Any],
     metric: GroundMetric,
     *,
@@ -54,7 +53,7 @@ def models_report(
     that of the predicted distribution from the true one.
 
     Args:
-        answers: of each model by its name, to the same examples.
+        answers: logits of each model by its name, for batches of the same examples.
         targets: of the examples, in the same batches.
         metric: whose distances count.
         labels: their names.
@@ -68,12 +67,12 @@ def models_report(
         **page: what else the report shows.
     """
     names = list(answers)
-    scores = [example_scores(zip(own(), targets, strict=True), metric) for own in answers.values()]
+    scores = [example_scores(zip(own, targets, strict=True), metric) for own in answers.values()]
     kind = scores[0].kind
     candidates = list[Candidate]()
     for decision in (PROBABLE, LEAST_COST) if kind in _FAR_FROM else (PROBABLE,):
         for name, own, found in zip(names, answers.values(), scores, strict=True):
-            guess, right, off = _decided(own(), targets, metric, decision)
+            guess, right, off = _decided(own, targets, metric, decision)
             off = found.values.get("transport", off)
             gaps = off - (candidates[0].distance if candidates else off)
             candidates.append(
@@ -122,7 +121,7 @@ def models_report(
 
 
 def _decided(
-    answers: Iterable[Tensor], targets: Sequence[Any], metric: GroundMetric, decision: str
+    answers: Sequence[Tensor], targets: Sequence[Any], metric: GroundMetric, decision: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """The label of each example, whether it is right, and how far off it is."""
     guesses, right, off = [], [], []

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
-
-from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.models import describe
 from wassloss.report.comparison import described
 from wassloss.report.models import models_report
 from wassloss.report.record import Report
-from wassloss.runs.evaluation import inputs_for
-from wassloss.runs.inputs import Inputs
+from wassloss.runs.evaluation import data_for
 from wassloss.runs.trained import TrainedRun
 
 
@@ -34,33 +27,27 @@ def runs_report(
     if not runs:
         raise ValueError("runs must hold a run, got none")
     first, names = runs[0], _names(runs)
-    inputs, part = inputs_for(first, data, part)
-    _check_comparable(runs, data, part)
-    batches = list(inputs.batches(part))
-    examples = sum(len(x) for x, _ in batches)
-
-    def answers(run: TrainedRun) -> Iterator[Tensor]:
-        return (run.logits(x) for x, _ in batches)
-
-    def describe(i: int) -> tuple[str, str]:
-        place = i
-        for x, _ in batches:
-            if place < len(x):
-                break
-            place -= len(x)
-        return f"example {i}", described(first.columns, x[place].numpy())
-
+    given, part, _ = data_for(first, data, part)
+    _check_comparable(runs, data)
+    which = f"the part “{part}”" if part else "all examples"
+    source = given.name or Path(data or ("" if first.task is None else first.task.data)).name
     return models_report(
-        {name: partial(answers, run) for name, run in zip(names, runs, strict=True)},
-        [target for _, target in batches],
+        {name: [run.logits(given.features)] for name, run in zip(names, runs, strict=True)},
+        [given.target],
         first.metric,
-        labels=[first.label(i) for i in range(first.metric.size)],
-        describe=describe,
-        groups=_groups(inputs, part),
+        labels=first.labels,
+        describe=lambda i: (
+            f"example {i}",
+            described(first.columns, given.features[i].numpy()),
+        ),
+        groups=None if given.groups is None else given.groups.numpy(),
         warnings=_warnings(runs),
-        notes=[_subtitle(inputs, data or _source(first) or "", part, examples)],
+        notes=[
+            f"{source}: {which}, {len(given)} examples, {first.metric.size} labels. "
+            f"{first.metric!r}."
+        ],
         unit="example",
-        logs=[run.log() for run in runs],
+        logs=logs if any(logs := [run.log() for run in runs]) else (),
         settings=_settings(runs),
     )
 
@@ -74,44 +61,41 @@ def _warnings(runs: Sequence[TrainedRun]) -> list[str]:
             f"{first.name}."
         )
     for run in runs:
-        if not run.finished:
-            found.append(f"{run.name} was stopped before its end; its newest checkpoint is shown.")
         if unsolved := sum(record.unconverged for record in run.log()):
             found.append(f"{run.name}: {unsolved} batches had solves that did not converge.")
     return found
 
 
-def _check_comparable(runs: Sequence[TrainedRun], data: str | None, part: str | None) -> None:
+def _check_comparable(runs: Sequence[TrainedRun], data: str | None) -> None:
     first = runs[0]
     for other in runs[1:]:
         both = f"{first.path} and {other.path}"
-        if other.metric.size != first.metric.size or other.metric.labels != first.metric.labels:
+        if other.labels != first.labels:
             raise ValueError(
                 f"runs must have the same labels to be compared, but those of {both} differ"
             )
-        if other.features != first.features:
+        widths = [run.model.n_features_in_ for run in (first, other)]
+        if widths[0] != widths[1]:
             raise ValueError(
                 f"runs must take the same features to be compared, but {first.path} takes "
-                f"{first.features} and {other.path} {other.features}"
+                f"{widths[0]} and {other.path} {widths[1]}"
             )
-        if len({first.feature_names, other.feature_names} - {None}) > 1:
+        if len({first.columns.names, other.columns.names} - {None}) > 1:
             raise ValueError(
                 "runs must take the same columns in the same order to be compared, but those of "
                 f"{both} differ"
             )
-        if data is None and _source(other) != _source(first):
+        if data is None and _held_out(other) != _held_out(first):
             raise ValueError(
-                f"{both} were trained on different data: say with data (--data) what to judge "
-                "them on"
+                f"{both} were trained on different data, or hold out different examples: say with "
+                "data (--data) what to judge them on"
             )
-    # A part that was drawn with another seed holds what some run was trained on.
-    asked = [run.settings for run in runs if run.settings is not None]
-    drawn = {(s.test, s.validation * (part == "validation"), s.seed, s.group) for s in asked}
-    if data is None and len(drawn) > 1 and any(of_test or other for of_test, other, *_ in drawn):
-        raise ValueError(
-            "runs must hold out the same examples to be compared on them, but they were drawn with "
-            "different seeds or shares: say with data (--data) what to judge them on"
-        )
+
+
+def _held_out(run: TrainedRun) -> object:
+    """What says which examples a run holds out."""
+    task = run.task
+    return None if task is None else (task.data, task.test, task.test and task.seed, task.group)
 
 
 def _names(runs: Sequence[TrainedRun]) -> list[str]:
@@ -124,51 +108,32 @@ def _names(runs: Sequence[TrainedRun]) -> list[str]:
     return paths
 
 
-def _source(run: TrainedRun) -> str | None:
-    """What it was trained on, if it holds some of that out."""
-    return None if run.settings is None else run.settings.data
-
-
-def _groups(inputs: Inputs, part: str | None) -> NDArray[np.int64] | None:
-    chosen = inputs.data.part(part) if part else inputs.data
-    return None if chosen.groups is None else chosen.groups.numpy()
-
-
-def _subtitle(inputs: Inputs, source: str, part: str | None, count: int) -> str:
-    name = inputs.data.name or Path(source).name
-    which = f"the part “{part}”" if part else "all examples"
-    return f"{name}: {which}, {count} examples, {inputs.metric.size} labels. {inputs.metric!r}."
-
-
 def _settings(runs: Sequence[TrainedRun]) -> list[tuple[str, list[str]]]:
-    """Settings, model, metric and versions as words: a name, and a value for each run."""
+    """Parameters, task, model, metric and versions as words: a name, and a value for each run."""
     each = [_settings_of(run) for run in runs]
     names = dict.fromkeys(name for settings in each for name in settings)
     return [(name, [settings.get(name, "–") for settings in each]) for name in names]
 
 
 def _settings_of(run: TrainedRun) -> dict[str, str]:
-    """Those of `wassloss train`; of another classifier its parameters."""
-    config, params = run.config, run.model.get_params(deep=False)
-    shown: dict[str, Any] = dict(config.get("settings", params))
-    shown.pop("classes", None)
-    if shown.get("loss") == "wasserstein":
-        for name, default in (("epsilon", EPSILON), ("kl_weight", KL_WEIGHT)):
-            if shown[name] is None:
-                shown[name] = f"{default:g} (default)"
+    shown: dict[str, Any] = {**run.config.get("task", {}), **run.model.get_params(deep=False)}
+    for name in ("classes", "device", "random_state"):
+        shown.pop(name, None)
     shown["model"] = ", ".join(f"{k} {v}" for k, v in (describe(run.model.model_) or {}).items())
     shown["metric"] = repr(run.metric)
-    shown |= {f"{name} version": value for name, value in config.get("versions", {}).items()}
-    shown |= {"started": config.get("started"), "finished": run.finished}
+    shown["iterations or passes"] = run.model.n_iter_
+    versions = run.config.get("versions", {})
+    shown |= {f"{name} version": value for name, value in versions.items()}
+    shown["started"] = run.config.get("started")
     return {name: _word(value) for name, value in shown.items()}
 
 
 def _word(value: Any) -> str:
-    if value is None or value == []:
+    if value is None or value in ((), []):
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         more = [f"… ({len(value)})"] if len(value) > 12 else []
         return ", ".join([*map(str, value[:12]), *more])
     return f"{value:g}" if isinstance(value, float) else str(value)

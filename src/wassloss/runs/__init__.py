@@ -1,24 +1,17 @@
-"""Runs: directories that hold what was trained, on what, how, and how well it does.
+"""Runs: directories that hold what `wassloss train` fitted, to what, and how well it does.
 
 ================================  ================================================================
-``config.json``                   settings, columns, labels, model, loss, versions: everything that
-                                  the outcome depends on; and the SHA-256 sums of all files except
-                                  checkpoints, which have their own
-``start.safetensors``             the classifier before its first step, as its `save` writes it
-``log.jsonl``, ``checkpoint-…``   those of :func:`wassloss.training.train`
-``model.safetensors``             the trained classifier, likewise
+``config.json``                   the task, the classifier's parameters, versions, and sums of the
+                                  training data and the metric; and the SHA-256 sums of the files
+                                  below, except checkpoints, which have their own
+``log.jsonl``, ``checkpoint-…``   those of :func:`wassloss.training.train`, of small steps only
+``model.safetensors``             the fitted classifier, as its `save` writes it
 ``scores.json``                   scores on examples that were held out
 ================================  ================================================================
 
 :func:`load`, also as ``wassloss.load``, returns the classifier, ready to predict.
-
->>> from wassloss import runs
->>> runs.Settings("clipart", kl_weight=0.1, steps=300).batch_size
-100
 """
 
-from wassloss.runs.fitting import fit
-from wassloss.runs.settings import Settings
-from wassloss.runs.trained import TrainedRun, load
+from wassloss.runs.trained import load
 
-__all__ = ["Settings", "TrainedRun", "fit", "load"]
+__all__ = ["load"]

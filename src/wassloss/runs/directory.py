@@ -14,18 +14,17 @@ from typing import Any
 
 from wassloss._files import write_file
 from wassloss._sealed import sealed, unsealed
-from wassloss.runs.settings import Settings
+from wassloss.runs.task import Task
 from wassloss.training.checkpoints import RUN_CONFIG
 from wassloss.training.log import LOG_NAME
 
 CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
-START, MODEL = "start.safetensors", "model.safetensors"
-FORMAT = 5
+MODEL = "model.safetensors"
+FORMAT = 6
 
 _AGAIN = "restore it from a copy, or train again in another directory"
 _REMEDY = {
-    MODEL: "delete it, and the newest checkpoint is used instead",
-    SCORES: "delete it, and `wassloss train --resume` writes it again",
+    **dict.fromkeys((MODEL, SCORES), "delete it, and `wassloss train --resume` writes it again"),
     LOG: "restore it from a copy, or delete it to continue without",
 }
 
@@ -40,7 +39,7 @@ def read_config(path: Path) -> dict[str, Any]:
         config = unsealed(file.read_bytes())
         if config["format"] != FORMAT:
             raise ValueError(f"format {config['format']} is unknown, this version reads {FORMAT}")
-        Settings.from_config(config["settings"])
+        Task.from_config(config["task"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the configuration of a run: {error}; {_AGAIN}") from error
     return config
@@ -69,11 +68,3 @@ def read_checked(path: Path, name: str, config: Mapping[str, Any]) -> bytes:
             f"{_REMEDY.get(name, _AGAIN)}"
         )
     return content
-
-
-def clear(path: Path) -> None:
-    """Remove a run; its directory stays, with what does not belong to the run."""
-    for name in (CONFIG, START, MODEL, SCORES, LOG):
-        (path / name).unlink(missing_ok=True)
-    for checkpoint in path.glob("*checkpoint-*"):
-        checkpoint.unlink()

@@ -5,8 +5,8 @@ With a score for each example, runs can be compared on the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import scores
-from wassloss._precision import narrowed
+from wassloss.data import Dataset
 from wassloss.data._inputs import part_name
-from wassloss.data.files import BUILT_IN, feature_batches, lists_labels
+from wassloss.data.files import BUILT_IN, read_wanted
 from wassloss.data.labels import UnknownLabelError, shown
-from wassloss.data.streaming import Batch
-from wassloss.estimators.frames import wanted_like
+from wassloss.data.table import Wanted
 from wassloss.estimators.model_file import rows_at_once
 from wassloss.ground import GroundMetric
-from wassloss.runs.inputs import Inputs
-from wassloss.runs.reading import read_inputs
-from wassloss.runs.settings import Settings
+from wassloss.runs.task import fingerprint
 from wassloss.runs.trained import TrainedRun
 from wassloss.scores.by_kind import SCORES, kind_of, shown_for
 
@@ -87,22 +84,11 @@ class ExampleScores:
         return values[~np.isnan(values)]
 
 
-@torch.no_grad()
-def evaluate(
-    run: TrainedRun, batches: Iterable[Batch], metric: GroundMetric | None = None
-) -> ExampleScores:
-    """Score a run on batches of (features, target), with labels in the run's order.
-
-    Distances are those of `metric`, by default the run's own.
-    """
-    metric = run.metric if metric is None else metric
-    return example_scores(_answers(run, batches), metric)
-
-
-def _answers(run: TrainedRun, batches: Iterable[Batch]) -> Iterator[tuple[Tensor, Any]]:
-    for x, target in batches:
-        _check_width(run, x)
-        yield run.logits(x), target
+def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
+    """Score a run on data with labels in the order of its metric."""
+    pieces = torch.arange(len(data)).split(rows_at_once(run.metric.size))
+    answers = ((run.logits(data.features[p]), data.target[p]) for p in pieces)
+    return example_scores(answers, run.metric)
 
 
 @torch.no_grad()
@@ -131,62 +117,77 @@ def example_scores(answers: Iterable[tuple[Tensor, Any]], metric: GroundMetric) 
     )
 
 
-def inputs_for(
+def data_for(
     run: TrainedRun,
     source: str | None = None,
     part: str | None = None,
     label_column: str | None = None,
-) -> tuple[Inputs, str | None]:
-    """Data to judge a run by, with its columns and labels in its order, and which part of them.
+) -> tuple[Dataset, str | None, bool]:
+    """Data to judge a run by, with its columns and labels in its order.
 
     Args:
         run: the run.
-        source: other data than the run's own, as in the settings.
+        source: other data than the run's own.
         part: by default what was held out, or None, all examples, for other data without parts.
         label_column: of a table, if it is not that of the run's own data.
+
+    Returns:
+        The data; which part of them it is; and whether the run was trained on it.
 
     Raises:
         ValueError: the data lack columns of the run, or have labels that it does not know.
     """
-    trained_on = "" if run.settings is None else run.settings.data
-    if source is None and run.settings is None:
+    task = run.task
+    if source is None and task is None:
         raise ValueError(
             f"{run.path} holds a model that was fitted to all its rows: say what to judge it on "
             "(DATA)"
         )
-    if source is None and trained_on not in BUILT_IN and not Path(trained_on).exists():
+    own = task is not None and (
+        source is None or Path(source).resolve() == Path(task.data).resolve()
+    )
+    if task is None or not own:
+        data = _read(run, str(source), label_column)
+    elif task.data not in BUILT_IN and not Path(task.data).exists():
         raise FileNotFoundError(
-            f"{trained_on}, which the run was trained on, no longer exists: say what to judge it "
+            f"{task.data}, which the run was trained on, no longer exists: say what to judge it "
             "on (DATA)"
         )
-    chosen = trained_on if source is None else source
-    own = bool(trained_on) and Path(chosen).resolve() == Path(trained_on).resolve()
-    inputs = _read(run, chosen, label_column, own)
-    if own and inputs.fingerprint() != run.config["data"]["fingerprint"]:
-        if source is None:
+    else:
+        data = _read(run, task.data, label_column, task.group)
+        divided = task.divided(data)
+        own = fingerprint(divided) == run.config["fingerprints"]["training data"]
+        if not own and source is None:
             raise ValueError(
-                f"{chosen} has changed since {run.path} was trained on it, so what was held out "
-                "is no longer known: say what to judge it on (DATA)"
+                f"{task.data} has changed since {run.path} was trained on it, so what was held "
+                "out is no longer known: say what to judge it on (DATA)"
             )
-        own, inputs = False, _read(run, chosen, label_column, own=False)
-    if part is None and (inputs.parts or source is None):
-        part = inputs.held_out()
-    return replace(inputs, own=own), None if part is None else part_name(part)
+        data = divided if own else data
+    if part is None and (data.parts or source is None):
+        part = _held_out(data)
+    if part is None:
+        return data, None, own
+    return data.part(part), part_name(part), own and part_name(part) == "train"
 
 
-def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> Inputs:
-    other, order = Settings(source), None
-    if run.settings is not None:
-        order = run.settings.order
-        if own:  # the very examples that were held out
-            kept = ("test", "validation", "group", "seed")
-            other = replace(other, **{name: getattr(run.settings, name) for name in kept})
-    if lists_labels(source) == "names":
-        order = None  # matched by name, in whatever order they are listed
-    wanted = wanted_like(run.columns, label_column)
-    wanted = wanted._replace(label_names=order, group=other.group)
+def _held_out(data: Dataset) -> str:
+    """The part to judge a model by: ``"test"``, or else ``"validation"``."""
+    for name in ("test", "validation"):
+        if name in data.parts:
+            return name
+    others = f"name another ({', '.join(data.parts)}) with --part, " if data.parts else ""
+    raise ValueError(
+        f"the data have no part 'test' or 'validation' that was held out: {others}give other "
+        "DATA, or hold some out with `wassloss train --test 0.2`"
+    )
+
+
+def _read(
+    run: TrainedRun, source: str, label_column: str | None, group: str | None = None
+) -> Dataset:
+    wanted = Wanted.like(run.columns, label_column, label_names=run.labels, group=group)
     try:
-        return read_inputs(other, run.metric, wanted)
+        return read_wanted(source, wanted)
     except ValueError as error:
         unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
         if not isinstance(unknown, UnknownLabelError):
@@ -194,27 +195,5 @@ def _read(run: TrainedRun, source: str, label_column: str | None, own: bool) -> 
         at = f", {unknown.place}" if unknown.place else ""
         raise ValueError(
             f"{source}{at}: the label {unknown.label!r} is none of the {run.metric.size} that "
-            f"{run.path} was trained on: {shown(run.metric.labels or ())}"
+            f"{run.path} was trained on: {shown(run.labels)}"
         ) from error
-
-
-def features_to_predict(
-    run: TrainedRun, source: str, part: str | None = None, label_column: str | None = None
-) -> Iterator[tuple[list[int], Tensor]]:
-    """Row numbers and features as a run takes them, a piece at a time.
-
-    The source is a file, a folder of Parquet files, or a built-in data set.
-    """
-    wanted = wanted_like(run.columns, label_column)
-    for numbers, features in feature_batches(source, rows_at_once(run.metric.size), part, wanted):
-        _check_width(run, features)
-        narrowed("features", features, torch.float32, numbers)
-        yield numbers, features
-
-
-def _check_width(run: TrainedRun, features: Tensor) -> None:
-    if features.shape[1] != run.features:
-        raise ValueError(
-            f"data must have {run.features} features, as {run.path} was trained on, got "
-            f"{features.shape[1]}"
-        )

@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss._precision import narrowed
+from wassloss.data import Dataset
+from wassloss.data.labels import plain
 from wassloss.data.raw_table import RawTable
 from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
-from wassloss.estimators.frames import names_of
 from wassloss.estimators.model_file import one_line_errors, unpack
 from wassloss.ground import GroundMetric
-from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, START, read_checked, read_config
-from wassloss.runs.metric import named
-from wassloss.runs.settings import Settings
-from wassloss.training.checkpoints import CheckpointError, has_checkpoints, newest_checkpoint
-from wassloss.training.log import Record, parse_log, read_log
+from wassloss.runs.directory import CONFIG, LOG, MODEL, SCORES, read_checked, read_config
+from wassloss.runs.task import Task
+from wassloss.training.checkpoints import has_checkpoints
+from wassloss.training.log import Record, parse_log
 
 Estimator = WassersteinClassifier | WassersteinMeasureRegressor
 
@@ -32,16 +35,12 @@ class TrainedRun:
     Attributes:
         model: the classifier.
         path: a directory of `wassloss train` or `wassloss compare`, or a saved estimator's file.
-        settings: what `wassloss train` was asked to do; None for others.
-        config: the content of its ``config.json``; empty for others.
-        finished: False if the model is from a checkpoint of a run that was stopped.
+        config: the content of its ``config.json``; empty unless `wassloss train` wrote it.
     """
 
     model: WassersteinClassifier
     path: Path
-    settings: Settings | None = None
     config: dict[str, Any] = field(default_factory=dict)
-    finished: bool = True
 
     @property
     def name(self) -> str:
@@ -49,40 +48,49 @@ class TrainedRun:
         return self.path.resolve().name
 
     @cached_property
+    def task(self) -> Task | None:
+        """What `wassloss train` was asked to learn; None for others."""
+        return Task.from_config(self.config["task"]) if self.config else None
+
+    @property
     def metric(self) -> GroundMetric:
-        """The ground metric, with the names of the labels."""
+        """The ground metric."""
+        return self.model.metric_
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels, in the order of the metric."""
         order = np.argsort(self.model._labels.places)
-        return named(self.model.metric_, [str(label) for label in self.model.classes_[order]])
+        return tuple(str(plain(label)) for label in self.model.classes_[order].tolist())
 
     @cached_property
     def columns(self) -> RawTable:
         """What becomes of the columns of a table."""
         return self.model._columns_taken()
 
-    @property
-    def features(self) -> int:
-        """How many features it takes."""
-        return int(self.model.n_features_in_)
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """The names of its features; None if they go by position."""
-        return names_of(self.columns)
-
-    def label(self, index: int) -> str:
-        """The name of a label, by its place in the metric."""
-        return str((self.metric.labels or ())[index])
+    def in_order(self, data: Dataset) -> Dataset:
+        """Data with their labels in the order of the metric."""
+        return data.with_labels(self.labels)
 
     def logits(self, features: Tensor) -> Tensor:
         """The model's outputs `(n, labels)`, in the order of the metric."""
-        return self.model._outputs(features.numpy())
+        return self.model._outputs(self.checked(features))
+
+    def checked(self, features: Tensor) -> NDArray[Any]:
+        """Features of the right number, as the model takes them."""
+        if features.shape[1] != self.model.n_features_in_:
+            raise ValueError(
+                f"data must have {self.model.n_features_in_} features, as {self.path} was trained "
+                f"on, got {features.shape[1]}"
+            )
+        narrowed("features", features, torch.float32)
+        array: NDArray[Any] = features.numpy()
+        return array
 
     def log(self) -> list[Record]:
-        """The records of its training, if there are any."""
-        if not self.config or not (self.path / LOG).exists():
+        """The records of its small steps, if there are any."""
+        if LOG not in self.config.get("files", {}) or not (self.path / LOG).exists():
             return []
-        if LOG not in self.config["files"]:
-            return read_log(self.path)
         return parse_log(read_checked(self.path, LOG, self.config), self.path / LOG)
 
 
@@ -102,13 +110,12 @@ def load(path: str | os.PathLike[str], device: str = "cpu") -> Estimator:
         ValueError: a file is damaged, or something else; the message says which and what to do.
 
     >>> import tempfile, wassloss as wl
-    >>> from wassloss.runs import Settings, fit
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = fit(Settings("clipart", steps=20, standardize=True), f"{folder}/run")
-    ...     model = wl.load(f"{folder}/run")
-    >>> x = wl.data.clipart().features
-    >>> model.predict(x).shape, model.predict_proba(x).shape, len(model.classes_)
-    ((3159,), (3159, 206), 206)
+    ...     wl.WassersteinClassifier().fit(X, y).save(f"{folder}/iris.model")
+    ...     wl.load(f"{folder}/iris.model").predict(X[:3])
+    array([0, 0, 0])
     """
     found = _read(Path(path), device)
     return found.model if isinstance(found, TrainedRun) else found
@@ -132,43 +139,33 @@ def open_run(path: str | os.PathLike[str], device: str = "cpu") -> TrainedRun:
 
 def _read(path: Path, device: str) -> TrainedRun | WassersteinMeasureRegressor:
     alone = path if path.is_file() else path / MODEL
-    if alone.is_file() and not (path / CONFIG).exists():
-        found = _read_estimator(alone, device)
-        return TrainedRun(found, path) if isinstance(found, WassersteinClassifier) else found
-    if has_checkpoints(path) and not (path / CONFIG).exists():
+    if (path / CONFIG).exists() or not (alone.is_file() or has_checkpoints(path)):
+        return _read_run(path, read_config(path), device)
+    if not alone.is_file():
         raise ValueError(
             f"{path} holds only checkpoints of wassloss.train: wassloss.training.load_model reads "
             "their model"
         )
-    config = read_config(path)
+    found = _unpacked(alone.read_bytes(), alone, device)
+    return TrainedRun(found, path) if isinstance(found, WassersteinClassifier) else found
+
+
+def _read_run(path: Path, config: dict[str, Any], device: str) -> TrainedRun:
     for name in (SCORES, LOG):  # not needed to predict, but damage should be known
         if name in config["files"] and (path / name).exists():
             read_checked(path, name, config)
-    model = read_model(path, START, config, device)
-    finished = MODEL in config["files"] and (path / MODEL).exists()
-    if finished:
-        model = read_model(path, MODEL, config, device)
-    else:
-        checkpoint = newest_checkpoint(path)
-        if checkpoint is None:
-            raise CheckpointError(
-                f"{path} holds a run that was stopped before its first checkpoint: train again"
-            )
-        model.model_ = checkpoint.model(path).to(device)
-    return TrainedRun(model, path, Settings.from_config(config["settings"]), config, finished)
+    if MODEL not in config["files"] or not (path / MODEL).exists():
+        raise ValueError(
+            f"{path} holds a run that was stopped before its end: `wassloss train --out {path} "
+            "--resume` finishes it"
+        )
+    model = _unpacked(read_checked(path, MODEL, config), path / MODEL, device)
+    if not isinstance(model, WassersteinClassifier):
+        raise ValueError(f"{path / MODEL} holds a {type(model).__name__}, expected a classifier")
+    return TrainedRun(model, path, config)
 
 
-def read_model(
-    path: Path, name: str, config: dict[str, Any], device: str = "cpu"
-) -> WassersteinClassifier:
-    """The classifier in a file of a run."""
-    content = read_checked(path, name, config)
-    with one_line_errors(path / name, "model"):
-        return WassersteinClassifier._restored(*unpack(content), device)
-
-
-def _read_estimator(path: Path, device: str) -> Estimator:
-    content = path.read_bytes()
+def _unpacked(content: bytes, path: Path, device: str) -> Estimator:
     with one_line_errors(path, "estimator"):
         attributes, state = unpack(content)
         for kind in (WassersteinClassifier, WassersteinMeasureRegressor):

@@ -14,6 +14,7 @@ from experiments.corpora.flickr8k import flickr8k
 from experiments.corpora.lookup import find
 from experiments.corpora.mnist import mnist, read_idx
 from experiments.corpora.mulan import mulan, read_mulan
+from experiments.lab.relabel import label_weights
 from tests.data.places import needs
 from wassloss import SparseTarget
 from wassloss.ground import Embedding, Ordinal
@@ -149,8 +150,8 @@ def test_flickr8k_without_vectors_and_with(folder: Path) -> None:
     data = flickr8k()
     assert data.metric is None
     assert "no metric" in data.provenance
-    assert data.label_weights().tolist() == [1.75, 1.25]
-    assert flickr8k(counts=True).label_weights().tolist() == [5, 6]
+    assert label_weights(data).tolist() == [1.75, 1.25]
+    assert label_weights(flickr8k(counts=True)).tolist() == [5, 6]
     (folder / "glove").mkdir()
     (folder / "glove" / "words.txt").write_text("cat\nthe\ndog\n")
     np.save(folder / "glove" / "glove_100d.npy", np.eye(3, dtype=np.float16))
@@ -184,7 +185,7 @@ def test_mulan_dense_and_sparse(text: str, tmp_path: Path) -> None:
     data = read_mulan(tmp_path / "pages.arff", tmp_path / "pages.xml", label_prefix="TAG_")
     assert data.features.tolist() == [[1.5, 1, 1], [2, 0, 0]]
     assert data.label_names == ("a", "b")
-    assert data.label_weights().tolist() == [1.5, 0.5]
+    assert label_weights(data).tolist() == [1.5, 0.5]
     assert "1 examples without a label are left out" in data.provenance
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.corpora.__main__ import write_data
 from experiments.corpora.lookup import find
 from experiments.corpora.tagging import TagSample, tag_ids, yfcc_tags
 from experiments.corpora.tagging.metadata import MALFORMED, photos
@@ -26,8 +27,7 @@ from scripts.make_yfcc_metadata import metadata_lines, write_metadata
 from tests.data.places import needs
 from tests.experiments.corpora import tag_pipeline
 from tests.experiments.corpora.tag_pipeline import CATEGORIES, NET, TABLE, WORDS, small_run
-from wassloss.data import read, write
-from wassloss.data.ragged import to_lists
+from wassloss.data import read
 
 LINES = 6000
 
@@ -308,13 +308,11 @@ def test_data_set(tmp_path: Path, whole: tuple[TagSample, bytes]) -> None:
     features = np.random.default_rng(0).normal(size=(500, 6))
     data = sample.with_features(features)
     assert (len(data.part("train")), len(data.part("test"))) == (300, 200)
-    for name in ("data.npz", "data.parquet"):
-        write(data, tmp_path / name)
-        back = read(tmp_path / name)
-        for ours, theirs in zip(to_lists(data.target), to_lists(back.target), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
-        assert back.label_names == sample.label_names
-        assert back.parts["test"].tolist() == list(range(300, 500))
+    write_data(data, tmp_path / "data.npz")
+    back = read(tmp_path / "data.npz")
+    assert (data.y != back.y).nnz == 0
+    assert back.label_names == sample.label_names
+    assert back.parts["test"].tolist() == list(range(300, 500))
     # Photos that are gone, by number.
     rows = {int(p): row for p, row in zip(sample.photos, features, strict=True)}
     gone = int(sample.photos[0])

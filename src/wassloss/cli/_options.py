@@ -1,0 +1,140 @@
+"""Options that are parameters of something else: of a task, of `WassersteinClassifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import typer
+
+from wassloss.cli._metric_files import read_names
+from wassloss.cli._terminal import option
+from wassloss.estimators import WassersteinClassifier
+from wassloss.runs.task import Task
+
+_Command = TypeVar("_Command", bound=Callable[..., None])
+
+
+def label_list(text: str | None) -> tuple[str, ...] | None:
+    """Names in a file, one a line, or separated by commas."""
+    if text is None:
+        return None
+    return read_names(text) if Path(text).is_file() else name_list(text)
+
+
+def name_list(text: str | None) -> tuple[str, ...]:
+    """Names separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+
+
+def _widths(text: str | None) -> tuple[int, ...]:
+    """Numbers separated by commas."""
+    try:
+        return tuple(int(word) for word in name_list(text))
+    except ValueError:
+        raise typer.BadParameter(
+            f"--hidden-layer-sizes must be numbers such as 256,128, got {text!r}."
+        ) from None
+
+
+# Type and help of each option; lists are words that `_PARSERS` reads.
+TABLE: dict[str, tuple[Any, str]] = {
+    "label_column": (str | None, "The column of the labels; by default label."),
+    "metric": (
+        str | None,
+        "A file of `wassloss metric build`, ordinal or discrete; by default the one that comes "
+        "with the data.",
+    ),
+    "order": (
+        str | None,
+        "The labels in their order, such as poor,fair,good, or a file with one per line; by "
+        "default the values that occur.",
+    ),
+    "features": (str | None, "The columns to learn from, separated by commas; by default all."),
+    "drop": (str | None, "Columns that are no features."),
+    "group": (str | None, "A column whose equal rows stay together when some are held out."),
+    "missing": (
+        Literal["impute", "error"],
+        "impute: the median, and a feature that says so. error: refuse gaps.",
+    ),
+    "test": (
+        float,
+        "Share of the examples to hold out and score, unless the data have a part test.",
+    ),
+    "seed": (int, "Of the examples held out, and of the model."),
+}
+CLASSIFIER: dict[str, tuple[Any, str]] = {
+    "epsilon": (
+        float,
+        "Entropic strength, in units of the median cost between two labels; 0 is exact.",
+    ),
+    "kl_weight": (float, "α in W + α KL, in the same units."),
+    "transport_weight": (float, "Of W: 0 leaves cross-entropy, the baseline."),
+    "softening": (float, "Soften labels by the metric: the width, in the same units."),
+    "power": (float | None, "Of the cost; by default the metric's own."),
+    "hidden_layer_sizes": (
+        str | None,
+        "Widths of hidden layers, such as 256,128; none for a linear model.",
+    ),
+    "alpha": (float, "Penalty on the weights, divided by the number of examples."),
+    "standardize": (bool, "Bring each feature to mean 0 and variance 1."),
+    "class_weight": (Literal["balanced"] | None, "balanced: rare labels count more."),
+    "solver": (
+        Literal["auto", "lbfgs", "adam", "sgd"],
+        "lbfgs: all examples at once. adam, sgd: small steps. auto: lbfgs for a linear model and "
+        "up to two million examples times labels.",
+    ),
+    "max_iter": (
+        int | None,
+        "Iterations of lbfgs, by default 1000; or passes over the data, by default at least 5, and "
+        "enough for 1000 small steps.",
+    ),
+    "tol": (float, "On the gradient, for lbfgs."),
+    "learning_rate": (float | None, "Of small steps; by default 0.01 for adam, 0.1 for sgd."),
+    "batch_size": (int, "Examples per small step."),
+}
+_PARSERS: dict[str, Callable[[str | None], Any]] = {
+    "order": label_list,
+    "features": lambda text: name_list(text) or None,
+    "drop": name_list,
+    "hidden_layer_sizes": _widths,
+}
+_DEFAULTS = vars(WassersteinClassifier()) | {f.name: f.default for f in fields(Task)}
+
+
+def with_options(**panels: dict[str, tuple[Any, str]]) -> Callable[[_Command], _Command]:
+    """Give a command more options, by panel of its help, in place of its last parameter, `**`.
+
+    Options that the command has itself are not added.
+    """
+
+    def extended(command: _Command) -> _Command:
+        *own, _ = signature(command, eval_str=True).parameters.values()
+        names = {parameter.name for parameter in own}
+        more = [
+            _parameter(name, kind, option(text, rich_help_panel=panel.replace("_", " ")))
+            for panel, options in panels.items()
+            for name, (kind, text) in options.items()
+            if name not in names
+        ]
+        command.__signature__ = Signature([*own, *more])  # type: ignore[attr-defined]
+        return command
+
+    return extended
+
+
+def _parameter(name: str, kind: Any, about: Any) -> Parameter:
+    default = None if name in _PARSERS else _DEFAULTS[name]
+    annotation = Annotated[kind, about]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def parsed(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as Python takes them."""
+    return {
+        name: _PARSERS[name](value) if name in _PARSERS else value
+        for name, value in options.items()
+    }
