@@ -119,8 +119,9 @@ def networks() -> list[str]:
 
 
 def training() -> list[str]:
-    """Losses tuned alike: how long a step takes, and medians over sets of what is gained."""
-    found = json.loads((HERE / "results" / "networks.json").read_text())["found"]["tuned"]
+    """Networks, losses tuned alike: how long a step takes, and medians of what is gained."""
+    tuned = json.loads((HERE / "results" / "networks.json").read_text())["found"]["tuned"]
+    found = {name: of for name, of in tuned.items() if not name.endswith("-linear")}
     kinds = Counter(each["kind"] for each in found.values())
     lines = [
         f"| loss | training step | distance, {kinds['taxonomy']} taxonomies "

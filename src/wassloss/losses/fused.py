@@ -32,7 +32,11 @@ from wassloss.losses.spec import LossSpec
 from wassloss.targets import ReadTarget
 from wassloss.transport.dispatch import largest_block
 from wassloss.transport.newton.cpu import terms_of
-from wassloss.transport.newton.solver import LARGEST_NEWTON_SUPPORT, Newton
+from wassloss.transport.newton.solver import (
+    LARGEST_NEWTON_SUPPORT,
+    LARGEST_TABULATED_NEWTON_SUPPORT,
+    Newton,
+)
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.precision import (
     default_tolerance,
@@ -92,7 +96,7 @@ def fused_loss(
         return _with_costs(kernels(spec, unsolved).class_ids, batch, spec.metric)
     if weights.requires_grad or not kernels.solves(spec):
         return None
-    apart = indices.shape == weights.shape and 0 < indices.shape[1] <= kernels.LARGEST_SUPPORT
+    apart = indices.shape == weights.shape and 0 < indices.shape[1] <= kernels.most_labels(spec)
     if not apart:
         return kernels(spec, unsolved).dense(logits, target)
     dtype = logits.dtype
@@ -169,11 +173,14 @@ class _Kernels(ABC):
     they are a table of all labels (`tabulated`), else row `b * support + j`.
     """
 
-    LARGEST_SUPPORT: int
-
     def __init__(self, spec: LossSpec, unsolved: Tensor | None) -> None:
         self.spec = spec
         self.unsolved = unsolved
+
+    @staticmethod
+    @abstractmethod
+    def most_labels(spec: LossSpec) -> int:
+        """How many labels per example `sparse` takes."""
 
     @staticmethod
     @abstractmethod
@@ -189,7 +196,7 @@ class _Kernels(ABC):
         """The loss of a few labels per example."""
 
     def dense(self, logits: Tensor, target: ReadTarget) -> FusedResult | None:
-        """The loss of all labels, or of more than `LARGEST_SUPPORT`; None if it is not compiled."""
+        """The loss of all labels, or of more than `most_labels`; None if it is not compiled."""
         return None
 
     def budget(self) -> int:
@@ -201,7 +208,11 @@ class _Kernels(ABC):
 class NumbaKernels(_Kernels):
     """On the CPU: compiled by Numba, examples spread over threads."""
 
-    LARGEST_SUPPORT = LARGEST_NEWTON_SUPPORT
+    @staticmethod
+    def most_labels(spec: LossSpec) -> int:
+        newton = not spec.objective.free_target and spec.options.scaling_iterations is None
+        tabulated = newton and spec.metric.known_costs is not None
+        return LARGEST_TABULATED_NEWTON_SUPPORT if tabulated else LARGEST_NEWTON_SUPPORT
 
     @staticmethod
     def solves(spec: LossSpec) -> bool:
@@ -261,7 +272,9 @@ class NumbaKernels(_Kernels):
 class TritonKernels(_Kernels):
     """On an NVIDIA GPU: one Triton kernel per batch, which the host does not wait for."""
 
-    LARGEST_SUPPORT = launch.LARGEST_SUPPORT
+    @staticmethod
+    def most_labels(spec: LossSpec) -> int:
+        return launch.LARGEST_SUPPORT
 
     @staticmethod
     def solves(spec: LossSpec) -> bool:

@@ -21,15 +21,17 @@ from torch import Tensor
 
 from wassloss.kernels import newton_constants as constants
 from wassloss.transport.conditions import Conditions, conclude
-from wassloss.transport.kernel_sums import BlockLogSums, log_sum_exp
+from wassloss.transport.kernel_sums import BlockLogSums, log_sum_exp, shares_kernel
 from wassloss.transport.precision import negligible_exponent
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
 from wassloss.transport.solver import IterativeSolver, SolveOptions
 
 # A Newton step solves a system the size of the support: beyond this, many cheap steps win; sooner
-# where the support is shared, because then a cheap step is a matrix product (see kernel_sums.py).
+# where one kernel serves the batch, because then a cheap step is a matrix product (see
+# kernel_sums.py), over all labels if examples have supports of their own.
 LARGEST_NEWTON_SUPPORT = 512
+LARGEST_TABULATED_NEWTON_SUPPORT = 192
 LARGEST_SHARED_NEWTON_SUPPORT = 128
 
 
@@ -45,8 +47,11 @@ class Newton(IterativeSolver):
 
     @classmethod
     def preferred(cls, problem: Problem, options: SolveOptions) -> bool:
-        shared = problem.costs.shared
-        largest = LARGEST_SHARED_NEWTON_SUPPORT if shared else LARGEST_NEWTON_SUPPORT
+        largest = LARGEST_NEWTON_SUPPORT
+        if problem.costs.shared:
+            largest = LARGEST_SHARED_NEWTON_SUPPORT
+        elif problem.log_y.shape[1] > LARGEST_TABULATED_NEWTON_SUPPORT and shares_kernel(problem):
+            largest = LARGEST_TABULATED_NEWTON_SUPPORT
         return problem.log_y.shape[1] <= largest and cls.applies(problem)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
