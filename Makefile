@@ -44,7 +44,8 @@ test-threads: $(READY)  ## the tests with four threads each, in random order
 test-core: $(CORE)/.ready  ## the tests without Numba, Triton or any other optional package
 	$(CORE)/bin/python $(PYTEST) $(IN_ANY_ORDER)
 
-# Needs no .venv, for the torch of a machine with a GPU is built for its driver.
+# Needs no .venv, because the torch of a machine with a GPU is built for its driver; but the core's other dependencies (POT and
+# platformdirs are easily forgotten), those of training, pytest-xdist and hypothesis.
 .PHONY: test-cuda
 test-cuda:  ## the tests of everything that runs on a GPU, with the Python that PYTHON names
 	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses 12 --dist worksteal -p no:benchmark \

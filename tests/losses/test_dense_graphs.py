@@ -7,6 +7,7 @@ import wassloss as wl
 from wassloss.kernels.status import FINE, INVALID, UNCONVERGED
 from wassloss.losses import dense_graphs
 from wassloss.losses.dense_graphs import DensePass
+from wassloss.targets import ReadTarget
 
 BATCH, LABELS = 6, 40
 MASS_TOLERANCE = 1e-3
@@ -99,6 +100,30 @@ def test_the_precision_has_range_and_digits_for_products():
     assert chosen(epsilon=0.002) is None
     assert chosen(softening=0.1) is None
     assert chosen(max_iterations=5) is None  # a budget of the user's own
+
+
+def test_mixed_precision_leaves_products_alone(monkeypatch):
+    logits, target = (x.float() for x in _batch())
+    loss_fn = wl.WassersteinLoss(_metric().to(dtype=torch.float32), reduction="none")
+    expected = loss_fn(logits, target)
+    read = ReadTarget(torch.arange(LABELS).unsqueeze(0), target)
+    monkeypatch.setattr("wassloss._checks.can_read_values", lambda: False)  # as while capturing
+    with torch.autocast("cpu", torch.bfloat16):
+        value, *_ = dense_graphs.dense_loss(logits, read, loss_fn.spec, MASS_TOLERANCE)
+    torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_cuda
+def test_graphs_of_inference_mode_serve_training():
+    loss_fn = wl.WassersteinLoss(_metric().to(dtype=torch.float32)).cuda()
+    logits, target = (x.float().cuda() for x in _batch())
+    with torch.inference_mode():
+        values = [loss_fn(logits, target) for _ in range(3)]
+    x = logits.clone().requires_grad_()
+    for _ in range(2):
+        loss = loss_fn(x, target)
+        loss.backward()
+        torch.testing.assert_close(loss.detach(), values[0].clone(), rtol=1e-4, atol=1e-4)
 
 
 @needs_cuda

@@ -43,7 +43,7 @@ PLAIN_ITERATIONS = 60  # after which steps are lengthened
 MOST_ITERATIONS = 400  # after which the composed functions take over
 ITERATIONS_IN_A_GRAPH = 40  # where the host cannot look, because the user captures the loss
 MOST_KEPT = 4  # shapes of batches, for each table of costs
-LARGEST_BATCH = 2**26  # logits; a graph keeps about ten tensors as large
+LARGEST_BATCH = 2**23  # logits; a graph keeps about ten tensors as large
 
 
 class DensePass:
@@ -171,16 +171,29 @@ def dense_loss(
 
     The first batch of its shape is left to others: capturing takes longer than one solve.
     """
-    indices, weights = target.indices, target.weights
     dtype = _dtype_of_products(logits, spec)
-    if dtype is None or weights is None or logits.numel() > LARGEST_BATCH:
+    if dtype is None or logits.numel() > LARGEST_BATCH:
         return None
-    tol = _tolerance(logits.dtype, spec)
-    x = logits.detach().to(dtype)
-    if indices.shape == weights.shape:  # each example has labels of its own
+    # What is kept must not be tensors of inference mode, nor products of half precision.
+    off = torch.autocast(logits.device.type, enabled=False)
+    with torch.inference_mode(False), torch.no_grad(), off:
+        x, weights = logits.detach().to(dtype), _all_weights(target, logits.dtype, spec).to(dtype)
+        return _passed(spec, x, weights, _tolerance(logits.dtype, spec), mass_tolerance)
+
+
+def _all_weights(target: ReadTarget, dtype: torch.dtype, spec: LossSpec) -> Tensor:
+    """Weights of all labels, `(batch, labels)`, rounded to the precision of the logits."""
+    weights = cast(Tensor, target.weights).detach()
+    if target.indices.shape == weights.shape:  # each example has labels of its own
         read, _ = target.checked(spec.metric.size, dtype)
-        weights = torch.zeros_like(x).scatter_add_(1, read.indices, read.weights)
-    weights = weights.detach().to(logits.dtype).to(dtype)
+        return read.dense(spec.metric.size)
+    return weights.to(dtype)
+
+
+def _passed(
+    spec: LossSpec, x: Tensor, weights: Tensor, tol: float, mass_tolerance: float
+) -> tuple[Tensor, Tensor, Tensor, int | None] | None:
+    """Run the pass, as graphs where there are any for this shape."""
     given = spec, x, weights, tol, mass_tolerance
     if not _checks.can_read_values():
         alone = DensePass(*given)
@@ -190,7 +203,7 @@ def dense_loss(
         alone.end()
         return alone.value, alone.gradient, alone.status, None
     stream = torch.cuda.current_stream(x.device).stream_id
-    key = (*_settings(spec), x.shape, dtype, tol, mass_tolerance, stream)
+    key = (*_settings(spec), x.shape, x.dtype, tol, mass_tolerance, stream)
     with _KEPT_LOCK:
         kept: OrderedDict[object, DenseGraphs | None]
         kept = _KEPT.setdefault(spec.metric.known_costs, OrderedDict())
