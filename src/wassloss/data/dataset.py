@@ -150,7 +150,7 @@ class Dataset:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """All labels in their order: numbers if all of them are, ids where they have no names."""
+        """All labels in order, as numbers if all of them are; ids where they have no names."""
         if self.label_names is None:
             return np.arange(self.label_count)
         values = numbers(self.label_names)
