@@ -1,5 +1,8 @@
 """What each process of `torchrun` does in test_linear_head.py: it holds a part of the weight."""
 
+import os
+import sys
+
 import torch
 import torch.distributed as dist
 import torch.distributed.fsdp
@@ -102,7 +105,11 @@ def main() -> None:
         rows_of_a_distributed_weight()
     if hasattr(torch.distributed.fsdp, "fully_shard"):
         whole_words_sharded_parameters()
+    dist.barrier()  # neither ends while the other still talks to it
     dist.destroy_process_group()
+    # Torch's own threads may abort an interpreter that ends, which says nothing of the above.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
