@@ -1,4 +1,5 @@
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -17,3 +18,12 @@ if "OMP_NUM_THREADS" not in os.environ:
 @pytest.fixture(autouse=True)
 def seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For tests that fork: a child has torch's memory of its threads but not the threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

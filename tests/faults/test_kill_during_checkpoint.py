@@ -40,6 +40,7 @@ def run(directory: Path, steps: int = 12) -> torch.nn.Module:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_at_every_call(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,7 @@ def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize(("where", "name"), [(os, "replace"), (os, "fsync"), (Path, "unlink")])
 @pytest.mark.parametrize(
