@@ -628,7 +628,7 @@ def targets_of_all_kinds(dtype: torch.dtype) -> list:
 @each_dtype
 @each_regularizer
 @tables
-@pytest.mark.parametrize("softening", [0.05, 0.7])
+@pytest.mark.parametrize("softening", [pytest.param(0.05, marks=pytest.mark.slow), 0.7])
 def test_softened_labels(use, kernels, dtype, regularizer, tabulated, softening):
     metric = table_of(random_metric(LABELS).to(dtype=dtype), tabulated)
     for target in targets_of_all_kinds(dtype):
