@@ -1,13 +1,10 @@
 """The kernel of cross-entropy computes what torch does, and `NumberTokenLoss` the same with it."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import wassloss as wl
+from tests.kernels.compiling import output_of
 from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.kernels import launch
 from wassloss.language import number_tokens
@@ -101,13 +98,4 @@ print(len(made.asm["cubin"]))
 
 
 def test_the_kernel_compiles_for_a_gpu(tmp_path):
-    environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILE],
-        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
+    assert int(output_of(COMPILE, tmp_path)) > 0

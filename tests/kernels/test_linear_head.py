@@ -1,13 +1,10 @@
 """The kernels of a language model's head compute what its torch version does, and compile."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import wassloss as wl
+from tests.kernels.compiling import output_of
 from tests.language.test_linear_head import TOKENS, direct, metrics, problem, with_gradients
 from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.language import head_chunks
@@ -93,12 +90,4 @@ compile(gradient_kernel, "vectors")
 
 
 def test_kernels_compile(tmp_path) -> None:
-    environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILE],
-        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(COMPILE, tmp_path)

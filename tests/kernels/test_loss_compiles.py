@@ -4,12 +4,11 @@ The interpreter that the other tests use is Python: it lets pass what the compil
 """
 
 import importlib.util
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+
+from tests.kernels.compiling import output_of
 
 COMPILE = """
 import triton
@@ -52,13 +51,4 @@ print(len(made.asm["cubin"]))
 )
 def test_losses_compile(kernel: str, real: str, chosen: dict[str, Any], tmp_path) -> None:
     script = COMPILE.format(kernel=kernel, real=real, chosen=chosen)
-    environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
+    assert int(output_of(script, tmp_path)) > 0

@@ -102,6 +102,43 @@ def test_the_precision_has_range_and_digits_for_products():
     assert chosen(max_iterations=5) is None  # a budget of the user's own
 
 
+@pytest.fixture
+def eager(monkeypatch) -> set[str]:
+    """Graphs without a GPU: each piece is run as it is. Names in the set cannot be captured."""
+    refused: set[str] = set()
+
+    def captured(run, device, pool):
+        return None if run.__name__ in refused else run
+
+    monkeypatch.setattr(dense_graphs, "captured", captured)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    return refused
+
+
+def test_pieces_serve_batches_that_need_more_and_fewer(eager):
+    loss_fn = wl.WassersteinLoss(_metric(), reduction="none", epsilon=0.05)
+    logits, target = _batch()
+    graphs = dense_graphs.DenseGraphs(loss_fn.spec, logits, target, 1e-8, MASS_TOLERANCE)
+    for scale in (1.0, 0.01, 3.0, 0.1):
+        value, gradient, _, worst = graphs(scale * logits, target)
+        x = (scale * logits).requires_grad_()
+        expected = loss_fn(x, target)
+        expected.sum().backward()
+        assert worst == FINE
+        torch.testing.assert_close(value, expected.detach(), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(gradient, x.grad, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("piece", ["begin", "go_on", "end"])
+def test_without_one_piece_there_are_none(piece, eager):
+    eager.add(piece)
+    loss_fn = wl.WassersteinLoss(_metric(), epsilon=0.05)
+    logits, target = _batch()
+    graphs = dense_graphs.DenseGraphs(loss_fn.spec, logits, target, 1e-8, MASS_TOLERANCE)
+    assert graphs(logits, target) is None
+    assert graphs(logits, target) is None
+
+
 def test_mixed_precision_leaves_products_alone(monkeypatch):
     logits, target = (x.float() for x in _batch())
     loss_fn = wl.WassersteinLoss(_metric().to(dtype=torch.float32), reduction="none")

@@ -10,8 +10,8 @@ import torch
 
 def captured(
     run: Callable[[], object], device: torch.device, pool: Any = None
-) -> Callable[[], object]:
-    """`run` as one launch instead of one per operation; itself, where it cannot be captured.
+) -> Callable[[], object] | None:
+    """`run` as one launch instead of one per operation; None where it cannot be captured.
 
     Nothing is computed until the result is called. What `run` reads must stay where it is, and
     what it makes is overwritten by each call. Graphs of one `pool` may read what others made.
@@ -27,7 +27,7 @@ def captured(
                 run()
             finally:
                 graph.capture_end()
-    except RuntimeError:  # a library that cannot be captured: launch call by call
-        return run
+    except RuntimeError:  # of a library that cannot be captured
+        return None
     torch.cuda.current_stream(device).wait_stream(stream)
     return graph.replay

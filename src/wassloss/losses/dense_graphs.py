@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import cast
 
@@ -123,6 +124,10 @@ class DensePass:
         self.gradient = gradient.where(fine.unsqueeze(1), math.nan)
 
 
+class CaptureError(Exception):
+    """A piece of the pass could not be captured."""
+
+
 class DenseGraphs:
     """The pieces of a pass as CUDA graphs, each captured when it is first needed."""
 
@@ -131,13 +136,15 @@ class DenseGraphs:
     ) -> None:
         self._logits, self._weights = torch.empty_like(logits), torch.empty_like(weights)
         self._pass = DensePass(spec, self._logits, self._weights, tol, mass_tolerance)
-        self._graphs: dict[str, Callable[[], object]] = {}
+        self._graphs: dict[str, Callable[[], object] | None] = {}
         self._pool, self._lock = torch.cuda.graph_pool_handle(), Lock()
 
-    def __call__(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
-        """Losses, gradients, statuses, and the worst of these."""
+    def __call__(
+        self, logits: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, int] | None:
+        """Losses, gradients, statuses, and the worst of these; None if they cannot be captured."""
         own = self._pass
-        with self._lock:
+        with self._lock, suppress(CaptureError):
             self._logits.copy_(logits)
             self._weights.copy_(weights)
             self._replay("begin")
@@ -151,12 +158,16 @@ class DenseGraphs:
                 iterations += STRIDE
             self._replay("end")
             return own.value.clone(), own.gradient.clone(), own.status.clone(), int(own.worst)
+        return None
 
     def _replay(self, name: str) -> None:
         if name not in self._graphs:
             run = getattr(self._pass, name)
             self._graphs[name] = captured(run, self._logits.device, self._pool)
-        self._graphs[name]()
+        # All pieces or none: one that is not captured would make tensors that others do not read.
+        if (replay := self._graphs[name]) is None:
+            raise CaptureError
+        replay()
 
 
 # By table of costs, then by loss and shape; None for what has been asked for once.
@@ -203,7 +214,8 @@ def _passed(
         alone.end()
         return alone.value, alone.gradient, alone.status, None
     stream = torch.cuda.current_stream(x.device).stream_id
-    key = (*_settings(spec), x.shape, x.dtype, tol, mass_tolerance, stream)
+    settings = spec.objective, spec.kl_weight, spec.normalize_target
+    key = (*settings, x.shape, x.dtype, tol, mass_tolerance, stream)
     with _KEPT_LOCK:
         kept: OrderedDict[object, DenseGraphs | None]
         kept = _KEPT.setdefault(spec.metric.known_costs, OrderedDict())
@@ -215,11 +227,6 @@ def _passed(
         if len(kept) > MOST_KEPT:
             kept.popitem(last=False)
     return None if graphs is None else graphs(x, weights)
-
-
-def _settings(spec: LossSpec) -> tuple[object, ...]:
-    """What a pass depends on, apart from the metric."""
-    return spec.objective, spec.kl_weight, spec.normalize_target
 
 
 def _tolerance(dtype: torch.dtype, spec: LossSpec) -> float:

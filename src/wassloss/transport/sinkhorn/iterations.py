@@ -243,7 +243,7 @@ def repeated(steps: LogIterations, count: int) -> Callable[[], object]:
         steps.step(count)
 
     on_gpu = steps.error.device.type == "cuda" and _checks.can_read_values()
-    return captured(step, steps.error.device) if on_gpu else step
+    return (captured(step, steps.error.device) if on_gpu else None) or step
 
 
 def _damping(conditions: Conditions) -> tuple[float, float]:
