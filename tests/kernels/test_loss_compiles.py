@@ -24,6 +24,7 @@ types = dict.fromkeys(names, "fp64")
 types |= dict.fromkeys(["labels", "cost_row", "cost_example", "max_iterations"], "i32")
 types |= dict.fromkeys(["cost", "weights", "logits", "value", "gradient"], "*" + real)
 types |= dict(indices="*i64", ids="*i64", ignore_index="i32", status="*u8", unsolved="*i64")
+types |= dict.fromkeys(["total", "mean", "share"], "*" + real) | dict(worst="*i32", examples="i32")
 types |= dict.fromkeys(constants, "constexpr")
 types = {{name: types[name] for name in names}}
 source = ASTSource(kernel, types, {{(names.index(name),): x for name, x in constants.items()}})
@@ -40,13 +41,21 @@ print(len(made.asm["cubin"]))
         ("sparse_kernel", "fp32", {"FIXED": True}),
         ("sparse_kernel", "fp64", {"FIXED": True, "PRODUCT": True}),
         ("sparse_kernel", "fp32", {"SOFT": True}),
+        ("sparse_kernel", "fp32", {"N": 48, "S": 64, "TILE": 64, "UNROLLED": False}),
         ("class_id_kernel", "fp32", {"TILE": 1024, "SOFT": True}),
         ("class_id_kernel", "fp64", {"TILE": 1024, "TABLE": False, "SOFT": True}),
         ("class_id_kernel", "fp32", {"TILE": 1024}),
+        ("summary_kernel", "fp64", {"TILE": 1024}),
     ],
     ids=[
         *("newton", "algorithm one, plan", "algorithm one, product", "few softened labels"),
-        *("softened class ids", "softened class ids, double", "class ids"),
+        *(
+            "many labels",
+            "softened class ids",
+            "softened class ids, double",
+            "class ids",
+            "summary",
+        ),
     ],
 )
 def test_losses_compile(kernel: str, real: str, chosen: dict[str, Any], tmp_path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import math
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,6 +14,9 @@ from torch import Tensor
 # Looked up once, because a tracer cannot follow the lookup.
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 HAS_TRITON = importlib.util.find_spec("triton") is not None and torch.version.hip is None
+
+# Compiled kernels of earlier releases take their arguments in other ways.
+RELAUNCHES_FROM = (3, 6)
 
 # How many costs make one more thread worth its 0.1 ms of coming and going: in a solve, and in a
 # closed form, which takes a nanosecond per cost.
@@ -28,7 +33,7 @@ MOST_UNROLLED = 12
 TILED = {
     16: ((128, 4, 1), (32, 1, 1)),
     32: ((128, 4, 4), (32, 1, 4)),
-    64: ((128, 8, 4), (32, 2, 4)),
+    64: ((64, 4, 4), (32, 2, 4)),
 }
 # One warp per example needs no barriers. More are worth theirs where there are many labels, or so
 # few examples that multiprocessors have room for them.
@@ -40,6 +45,49 @@ LARGEST_TILE = 2048  # labels that a program of the closed form holds at a time
 def triton_available(device: torch.device) -> bool:
     """Whether kernels can run on a device: they need an NVIDIA GPU and Triton."""
     return HAS_TRITON and device.type == "cuda"
+
+
+_compiled: dict[tuple[object, ...], tuple[Any, tuple[object, ...]]] = {}
+
+
+def start_kernel(
+    kernel: Any,
+    programs: int,
+    tensors: tuple[Tensor, ...],
+    sizes: tuple[int, ...],
+    strengths: tuple[float, ...],
+    constants: dict[str, Any],
+) -> None:
+    """Start a Triton kernel, whose parameters are in this order.
+
+    Triton looks at every argument before it knows which compiled kernel to launch, for longer than
+    most of ours run. It compiles for dtypes, alignments and sizes, so these are enough to find
+    what it launched the last time.
+    """
+    device = tensors[0].get_device()
+    if device >= 0 and device != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            start_kernel(kernel, programs, tensors, sizes, strengths, constants)
+        return
+    dtypes = tuple([x.dtype for x in tensors])
+    aligned = tuple([x.data_ptr() % 16 == 0 for x in tensors])
+    key = (id(kernel), device, dtypes, aligned, sizes, *constants.values())
+    found = _compiled.get(key)
+    if found is not None:
+        compiled, rest = found
+        compiled[(programs, 1, 1)](*tensors, *sizes, *strengths, *rest)
+        return
+    arguments = (*tensors, *sizes, *strengths)
+    compiled = kernel[(programs,)](*arguments, **constants)
+    if compiled is not None and _relaunches():  # None where it is interpreted
+        rest = tuple(constants[name] for name in kernel.arg_names[len(arguments) :])
+        _compiled[key] = compiled, rest
+
+
+@cache
+def _relaunches() -> bool:
+    release = importlib.metadata.version("triton").split(".")
+    return tuple(int(part) for part in release[:2]) >= RELAUNCHES_FROM
 
 
 def as_array(x: Tensor) -> Any:
@@ -70,12 +118,19 @@ def solver_constants(
     cost: Tensor, strides: tuple[int, ...], support: int, batch: int, dtype: torch.dtype
 ) -> dict[str, Any]:
     """What kernels that solve are compiled for; the first of the strides is that of the labels."""
+    return _solver_constants(cost.element_size(), strides, support, batch, dtype)
+
+
+@cache
+def _solver_constants(
+    bytes_per_cost: int, strides: tuple[int, ...], support: int, batch: int, dtype: torch.dtype
+) -> dict[str, Any]:
     tile, warps, at_once = shape_of_program(batch, strides[0], support, dtype)
     return {
         "N": support,
         "S": _power_of_two(support),  # what tiles have room for
         "TILE": tile,
-        "ALIGNED": math.gcd(*strides, at_once, 16 // cost.element_size()),
+        "ALIGNED": math.gcd(*strides, at_once, 16 // bytes_per_cost),
         "UNROLLED": support <= MOST_UNROLLED,
         "num_warps": warps,
         "num_stages": 1,  # costs come from the cache: loading ahead only takes registers

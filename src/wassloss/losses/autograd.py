@@ -36,12 +36,13 @@ def check_reverse_mode(*inputs: Tensor) -> None:
         )
 
 
-def reduced_with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor, mean: bool) -> Tensor:
-    """The mean or sum of `value (batch,)`, differentiable in `x` by the gradients of its parts.
+def reduced_with_fused_gradient(
+    reduced: Tensor, x: Tensor, gradient: Tensor, share: Tensor | float | None
+) -> Tensor:
+    """A mean or sum of values, differentiable in `x` by the gradients of its parts.
 
-    One step in the backward pass rather than two.
+    Each part is multiplied by `share`, None for 1. One step in the backward pass rather than two.
     """
-    reduced, share = (value.mean(), 1 / len(value)) if mean else (value.sum(), 1.0)
     result: Tensor = _FusedEnvelope.apply(x, (reduced, gradient, share))
     return result
 
@@ -69,7 +70,7 @@ class _FusedEnvelope(torch.autograd.Function):
     # Without a setup_context of its own: torch inspects the signature of one at every call. And
     # with all but `x` in a tuple: what is no input of a function needs no copy to be its output.
     @staticmethod
-    def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor, float | None]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor, Tensor | float | None]) -> Tensor:
         value, gradient, ctx.share = found
         ctx.save_for_backward(x, gradient)
         return value

@@ -19,7 +19,7 @@ from wassloss.losses.autograd import (
     reduced_with_fused_gradient,
     with_fused_gradient,
 )
-from wassloss.losses.fused import FusedResult, fused_loss
+from wassloss.losses.fused import FusedResult, Summary, fused_loss
 from wassloss.losses.softened import softened
 from wassloss.losses.spec import LossSpec, TransportKeywords
 from wassloss.losses.transport_cost import problem_of, transport_cost
@@ -124,10 +124,12 @@ class PerExample(NamedTuple):
 
     values: Tensor  # (batch,); 0 where an example does not count
     shape: torch.Size  # what they are returned as: the logits' shape without labels
-    counts: Tensor | None = None  # (batch,), which examples count; None where all do
+    counts: Tensor | None = None  # (batch,), which examples count; None where all do, or `status`
     # Where autograd does not know the gradient yet: `x`, and that of each value in its row of `x`.
     slope: tuple[Tensor, Tensor] | None = None
     target: SparseTarget | ReadTarget | None = None  # for class weights
+    status: Tensor | None = None  # (batch,), where a kernel may have ignored some
+    summary: Summary | None = None  # where a kernel has reduced them already
 
     def differentiable(self) -> Tensor:
         """`values` with their gradient, in their shape."""
@@ -145,23 +147,34 @@ class PerExample(NamedTuple):
         if reduction == "none":
             values = self.differentiable()
             return values if share is None else share * values
-        if share is None and (reduction == "sum" or self.counts is None):
-            return self._mean_or_sum(reduction == "mean")
+        mean = reduction == "mean"
+        all_count = self.counts is None and self.status is None
+        if share is None and (not mean or all_count or self.summary is not None):
+            return self._mean_or_sum(mean)
         total = (share * self.differentiable()).sum() if share is not None else self._mean_or_sum()
-        return quotient(total, self.total_share(share)) if reduction == "mean" else total
+        return quotient(total, self.total_share(share)) if mean else total
 
     def total_share(self, share: Tensor | None) -> Tensor:
         """The sum of the shares of the examples that count."""
-        counts = None if self.counts is None else self.counts.reshape(self.shape)
+        counts = self.counts if self.status is None else self.status != IGNORED
+        counts = None if counts is None else counts.reshape(self.shape)
         if share is None:
             every = self.values.new_full((), len(self.values))
             return every if counts is None else counts.sum()
         return share.sum() if counts is None else (share * counts).sum()
 
     def _mean_or_sum(self, mean: bool = False) -> Tensor:
+        share: Tensor | float | None = None
+        if self.summary is not None:
+            total, average, of_mean = self.summary
+            reduced, share = (average, of_mean) if mean else (total, None)
+        elif mean:
+            reduced, share = self.values.mean(), 1 / max(1, len(self.values))
+        else:
+            reduced = self.values.sum()
         if self.slope is None:
-            return self.values.mean() if mean else self.values.sum()
-        return reduced_with_fused_gradient(self.values, *self.slope, mean)
+            return reduced
+        return reduced_with_fused_gradient(reduced, *self.slope, share)
 
 
 def quotient(total: Tensor, share: Tensor) -> Tensor:
@@ -223,8 +236,8 @@ def _from_fused(
             check_reverse_mode(rows)
         slope = rows, fused.gradient
     some_ignored = worst == IGNORED and target.weights is None
-    counts = fused.status != IGNORED if some_ignored else None
-    return PerExample(fused.value, shape, counts, slope, target)
+    status = fused.status if some_ignored else None
+    return PerExample(fused.value, shape, None, slope, target, status, fused.summary)
 
 
 def relaxed_loss(

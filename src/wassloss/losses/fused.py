@@ -10,6 +10,7 @@ functions compute the batch again, and raise or warn.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
@@ -51,7 +52,16 @@ if TYPE_CHECKING:
 
 _mass_tolerance = cache(mass_tolerance)
 _APART = 64  # numbers between arrays
+MOST_SUMMARIZED = 2**15  # examples that one program adds up sooner than several operations do
 COLUMNS_ON_CPU = 2**21  # costs computed at once, beside a gradient as large as the logits
+
+
+class Summary(NamedTuple):
+    """Losses that a kernel has reduced, scalars on its device."""
+
+    total: Tensor
+    mean: Tensor  # of those that count
+    share: Tensor  # what the mean multiplies each of them by
 
 
 class FusedResult(NamedTuple):
@@ -61,6 +71,7 @@ class FusedResult(NamedTuple):
     gradient: Tensor  # (batch, labels), in the logits
     status: Tensor  # (batch,), see wassloss.kernels.status
     known_worst: int | None = None  # of all statuses, where the kernel knows
+    summary: Summary | None = None
 
     def worst(self) -> int:
         """The worst status of the batch; on a GPU, the host waits for it."""
@@ -93,18 +104,20 @@ def fused_loss(
         if spec.options.scaling_iterations is not None:
             return None
         batch = Batch(logits.detach().contiguous(), indices.contiguous())
-        return _with_costs(kernels(spec, unsolved).class_ids, batch, spec.metric)
+        run = kernels(spec, unsolved)
+        return run.summarized(_with_costs(run.class_ids, batch, spec.metric))
     if weights.requires_grad or not kernels.solves(spec):
         return None
+    run = kernels(spec, unsolved)
     apart = indices.shape == weights.shape and 0 < indices.shape[1] <= kernels.most_labels(spec)
     if not apart:
-        return kernels(spec, unsolved).dense(logits, target)
+        return run.dense(logits, target)
     dtype = logits.dtype
     batch = _sparse_batch(logits.detach().contiguous(), indices.contiguous(), weights, spec)
-    found = _with_costs(kernels(spec, unsolved).sparse, batch, spec.metric)
-    if batch.logits.dtype == dtype:
-        return found
-    return found._replace(value=found.value.to(dtype), gradient=found.gradient.to(dtype))
+    found = _with_costs(run.sparse, batch, spec.metric)
+    if batch.logits.dtype != dtype:
+        found = found._replace(value=found.value.to(dtype), gradient=found.gradient.to(dtype))
+    return run.summarized(found)
 
 
 def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
@@ -199,6 +212,10 @@ class _Kernels(ABC):
         """The loss of all labels, or of more than `most_labels`; None if it is not compiled."""
         return None
 
+    def summarized(self, found: FusedResult) -> FusedResult:
+        """With what is asked of a whole batch, where the host would have to wait for it twice."""
+        return found
+
     def budget(self) -> int:
         """How many iterations to run: just so many of Algorithm 1, or at most so many."""
         options = self.spec.options
@@ -286,18 +303,23 @@ class TritonKernels(_Kernels):
         x, spec, (count, labels) = batch.logits, self.spec, batch.logits.shape
         tile = min(launch.LARGEST_TILE, max(32, 1 << (labels - 1).bit_length()))
         found, tally = self._room(x)
-        with torch.cuda.device_of(x):
-            class_id_kernel[(count,)](
-                *(cost, batch.indices, x, *found[:3], tally),
-                *(labels, cost.stride(0), spec.ignore_index),
+        launch.start_kernel(
+            class_id_kernel,
+            count,
+            (cost, batch.indices, x, *found[:3], tally),
+            (labels, cost.stride(0), spec.ignore_index),
+            (
                 *(spec.entropy_of_one_label, spec.kl_weight, spec.per_softening),
                 *(lowest_log_mass(x.dtype), smallest_mass(x.dtype)),
-                TILE=tile,
-                TABLE=tabulated,
-                TALLY=tally is not found.status,
-                SOFT=spec.per_softening > 0,
-                num_warps=4 if tile <= 1024 else 8,
-            )
+            ),
+            {
+                "TILE": tile,
+                "TABLE": tabulated,
+                "TALLY": tally is not found.status,
+                "SOFT": spec.per_softening > 0,
+                "num_warps": 4 if tile <= 1024 else 8,
+            },
+        )
         return found
 
     def sparse(self, batch: Batch, cost: Tensor, tabulated: bool) -> FusedResult:
@@ -307,20 +329,25 @@ class TritonKernels(_Kernels):
         support, row = batch.indices.shape[1], cost.stride(0)
         strides = labels, row, 0 if tabulated else support * row
         found, tally = self._room(x)
-        with torch.cuda.device_of(x):
-            sparse_kernel[(count,)](
-                *(cost, batch.indices, batch.weights, x, *found[:3], tally),
-                *(*strides, self.budget(), spec.objective.epsilon, batch.tol),
-                *(spec.kl_weight, spec.per_softening, lowest_log_mass(x.dtype)),
-                *(smallest_mass(x.dtype), batch.mass_tolerance),
-                TABLE=tabulated,
-                PRODUCT=spec.objective.regularizer is Regularizer.PRODUCT,
-                TALLY=tally is not found.status,
-                NORMALIZE=spec.normalize_target,
-                FIXED=spec.options.scaling_iterations is not None,
-                SOFT=spec.per_softening > 0,
+        launch.start_kernel(
+            sparse_kernel,
+            count,
+            (cost, batch.indices, cast(Tensor, batch.weights), x, *found[:3], tally),
+            (*strides, self.budget()),
+            (
+                *(spec.objective.epsilon, batch.tol, spec.kl_weight, spec.per_softening),
+                *(lowest_log_mass(x.dtype), smallest_mass(x.dtype), batch.mass_tolerance),
+            ),
+            {
+                "TABLE": tabulated,
+                "PRODUCT": spec.objective.regularizer is Regularizer.PRODUCT,
+                "TALLY": tally is not found.status,
+                "NORMALIZE": spec.normalize_target,
+                "FIXED": spec.options.scaling_iterations is not None,
+                "SOFT": spec.per_softening > 0,
                 **launch.solver_constants(cost, strides, support, count, x.dtype),
-            )
+            },
+        )
         return found
 
     def dense(self, logits: Tensor, target: ReadTarget) -> FusedResult | None:
@@ -334,12 +361,41 @@ class TritonKernels(_Kernels):
             self.unsolved += (status > IGNORED).sum()
         return FusedResult(value.to(logits.dtype), gradient.to(logits.dtype), status, worst)
 
+    def summarized(self, found: FusedResult) -> FusedResult:
+        from wassloss.kernels.triton.loss import summary_kernel
+
+        value, _, status = found[:3]
+        if len(value) > MOST_SUMMARIZED:
+            return found
+        summary = Summary(*(value.new_empty(()) for _ in range(3)))
+        looks = _checks.can_read_values()
+        worst = _host_word() if looks else status.new_empty((), dtype=torch.int32)
+        tensors = value, status, *summary, worst
+        launch.start_kernel(summary_kernel, 1, tensors, (len(value),), (), {"TILE": 1024})
+        if not looks:
+            return found._replace(summary=summary)
+        if value.is_cuda:
+            torch.cuda.current_stream(value.device).synchronize()
+        return found._replace(summary=summary, known_worst=int(worst))
+
     def _room(self, x: Tensor) -> tuple[FusedResult, Tensor]:
         """Room for the results, and the count to add to: the status stands for one not used."""
         status = x.new_empty(len(x), dtype=torch.uint8)
         found = FusedResult(x.new_empty(len(x)), torch.empty_like(x), status)
         unused = self.unsolved is None or _checks.can_read_values()
         return found, status if unused else cast(Tensor, self.unsolved)
+
+
+_of_thread = threading.local()
+
+
+def _host_word() -> Tensor:
+    """An integer of this thread's that kernels write to, and the host reads without a copy."""
+    word: Tensor | None = getattr(_of_thread, "word", None)
+    if word is None:
+        pinned = torch.cuda.is_available()  # if not, kernels are interpreted
+        word = _of_thread.word = torch.empty((), dtype=torch.int32, pin_memory=pinned)
+    return word
 
 
 @cache

@@ -282,3 +282,28 @@ def sparse_kernel(
     tl.store(status + example, code)
     if TALLY:
         tl.atomic_add(unsolved, (code > IGNORED).to(tl.int64))
+
+
+@triton.jit
+def summary_kernel(value, status, total, mean, share, worst, examples, TILE: tl.constexpr):
+    """What is asked of a whole batch: one program adds up its losses.
+
+    The sum and the mean of those that count, what the mean multiplies each of them by, and the
+    worst status. Nothing that counts has a mean of NaN, as in `CrossEntropyLoss`, but a share of 0.
+    """
+    sums = tl.zeros((TILE,), value.dtype.element_ty)
+    counts = tl.zeros((TILE,), tl.int32)
+    codes = tl.full((TILE,), FINE, tl.int32)
+    for first in range(0, examples, TILE):
+        example = first + tl.arange(0, TILE)
+        valid = example < examples
+        sums += tl.load(value + example, mask=valid, other=0.0)
+        code = tl.load(status + example, mask=valid, other=FINE).to(tl.int32)
+        counts += (valid & (code != IGNORED)).to(tl.int32)
+        codes = tl.maximum(codes, code)
+    sum_ = tl.sum(sums, 0)
+    count = tl.sum(counts, 0).to(sum_.dtype)
+    tl.store(total, sum_)
+    tl.store(mean, sum_ / count)
+    tl.store(share, tl.where(count > 0, 1.0 / tl.maximum(count, 1.0), 0.0))
+    tl.store(worst, tl.max(codes, 0))

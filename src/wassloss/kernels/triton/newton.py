@@ -18,9 +18,9 @@ from wassloss.kernels.triton.newton_passes import (
     LN_2,
     LOG2_E,
     at_labels,
-    eliminate,
     log2,
     mass_term,
+    newton_step,
     sums,
 )
 
@@ -193,7 +193,7 @@ def ascend(
         if RELAXED_B:
             excess += stage / gamma_b * wanted
         excess = tl.where(present, tl.maximum(excess, least_mass * SMALLEST_PIVOT), 1.0)
-        newton = eliminate(
+        newton = newton_step(
             coupling, (excess / damping_a).to(tl.float32), (gradient / damping_a).to(tl.float32),
             N, S, UNROLLED,
         ).to(dtype)  # fmt: skip

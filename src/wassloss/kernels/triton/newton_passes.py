@@ -25,6 +25,11 @@ from wassloss.kernels import newton_constants
 LOG2_E = tl.constexpr(math.log2(math.e))
 LN_2 = tl.constexpr(math.log(2.0))
 NO_LOG_MASS = tl.constexpr(newton_constants.NO_LOG_MASS)
+MOST_ELIMINATED = tl.constexpr(32)  # targets; on an H200, 64 take twice as long as by products
+SMALLEST_NORMAL = tl.constexpr(2.0**-126)
+LESS_THAN_ONE = tl.constexpr(1 - 2.0**-23)  # rows must not exceed what is left of them
+NEARLY_ENDED = tl.constexpr(1e-2)  # a step's error is left to the next
+MOST_PRODUCTS = tl.constexpr(40)  # of ever longer walks, in which any single-precision one ends
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 
@@ -93,8 +98,8 @@ def sums(
 ):  # fmt: skip
     """One pass over the labels, with `bias = g/ε + β` and `scale = 1/ε` to base 2.
 
-    Returns `Tᵀ1` `(S,)`, the couplings in the form `eliminate` takes, and sums over the labels: of
-    `T1`, of the dual's summands, of the sizes that set its rounding error, and of `f`.
+    Returns `Tᵀ1` `(S,)`, the couplings in the form `newton_step` takes, and sums over the labels:
+    of `T1`, of the dual's summands, of the sizes that set its rounding error, and of `f`.
     """
     if UNROLLED:
         mass, coupling, over_labels = sums_unrolled(
@@ -218,25 +223,27 @@ def sums_tiled(
 
 
 @triton.jit
-def eliminate(coupling, excess, right, N: tl.constexpr, S: tl.constexpr, UNROLLED: tl.constexpr):
+def newton_step(coupling, excess, right, N: tl.constexpr, S: tl.constexpr, UNROLLED: tl.constexpr):
     """Solve `(diag(excess + Σ_k W_jk) − W) x = right`, `(S,)`.
 
     As the shares of a row sum to one, the Hessian is the Laplacian of a graph whose weights are
     the couplings `W = Pᵀ diag(r) P`, plus a positive diagonal. Eliminated as such (Grassmann,
     Taksar, Heyman 1985) nothing is ever subtracted: single precision keeps all its digits, and no
-    pivot can fail.
+    pivot can fail. Of many targets it is the limit of a random walk, which has fewer steps.
     """
     if UNROLLED:
         x = eliminate_unrolled(coupling, entries(excess, N, S), entries(right, N, S), N)
         x = vector_of(x, N, S)
-    else:
+    elif S <= MOST_ELIMINATED:
         x = eliminate_tiled(coupling, excess, right, N, S)
+    else:
+        x = random_walk(coupling, excess, right, S)
     return x
 
 
 @triton.jit
 def eliminate_unrolled(coupling, excess, right, N: tl.constexpr):
-    """`eliminate` in tuples of numbers."""
+    """`newton_step` in tuples of numbers."""
     inverse = ()
     for k in tl.static_range(N):
         pivot = excess[k]
@@ -273,7 +280,7 @@ def eliminate_unrolled(coupling, excess, right, N: tl.constexpr):
 
 @triton.jit
 def eliminate_tiled(coupling, excess, right, N: tl.constexpr, S: tl.constexpr):
-    """`eliminate` in tiles, `coupling` `(S, S)` and the rest `(S,)`: all rows at once.
+    """`newton_step` in tiles, `coupling` `(S, S)` and the rest `(S,)`: all rows at once.
 
     Rows above the pivot's are eliminated too, and the couplings kept symmetric, though nothing
     looks at those among them again: then a row of `W` is a column as well.
@@ -293,3 +300,33 @@ def eliminate_tiled(coupling, excess, right, N: tl.constexpr, S: tl.constexpr):
         right += factor * right_k
         pivots = tl.where(here, pivot, pivots)
     return right / pivots
+
+
+@triton.jit
+def random_walk(coupling, excess, right, S: tl.constexpr):
+    """`newton_step` in tiles, `coupling` `(S, S)` and the rest `(S,)`.
+
+    Divided by its diagonal the system is `(I − Q) x = b`: `Q` moves a walker along the graph, and
+    what its rows lack of 1 ends the walk. Hence `x = (I + Q)(I + Q²)(I + Q⁴)… b`, until nearly all
+    walks have ended: some seven products of matrices on the tensor cores, where elimination has N
+    steps that wait for each other. Ends are summed apart, and the rows of each product scaled to
+    what they leave, so that errors of its ten bits do not add up.
+    """
+    slot = tl.arange(0, S)
+    moves = tl.where(slot[:, None] == slot[None, :], 0.0, coupling)
+    diagonal = excess + tl.sum(moves, 1)
+    moves = moves / diagonal[:, None]
+    ended = excess / diagonal
+    x = right / diagonal
+    count = 0
+    walking = tl.max(1.0 - ended, 0) > 0.0
+    while walking:
+        x += tl.sum(moves * x[None, :], 1)
+        ended += tl.sum(moves * ended[None, :], 1)
+        left = tl.maximum(1.0 - ended, 0.0)
+        twice = tl.dot(moves, moves)
+        scale = left / tl.maximum(tl.sum(twice, 1), SMALLEST_NORMAL) * LESS_THAN_ONE
+        moves = twice * scale[:, None]
+        count += 1
+        walking = (tl.max(left, 0) > NEARLY_ENDED) & (count < MOST_PRODUCTS)
+    return x

@@ -15,7 +15,12 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss.kernels.launch import LARGEST_SUPPORT, solver_constants, triton_available
+from wassloss.kernels.launch import (
+    LARGEST_SUPPORT,
+    solver_constants,
+    start_kernel,
+    triton_available,
+)
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
@@ -68,22 +73,16 @@ def launch(
     converged = log_h.new_empty(batch, dtype=torch.bool)
     read = cost, support, log_h, log_y, log_y if start is None else start.contiguous()
     written = f, g, value, error, n_iterations, converged
-    with torch.cuda.device_of(log_h):
-        newton_kernel[(batch,)](
-            *read,
-            *written,
-            *strides,
-            0 if costs.shared else size,
-            max_iterations,
-            objective.epsilon,
-            *objective.gamma,
-            objective.price_of_unequal_masses,
-            tol,
-            TABLE=table is not None,
-            WARM=start is not None,
-            PRODUCT=objective.regularizer is Regularizer.PRODUCT,
-            RELAXED_A=not math.isinf(objective.gamma[0]),
-            RELAXED_B=not math.isinf(objective.gamma[1]),
-            **solver_constants(cost, strides, size, batch, log_h.dtype),
-        )
+    constants = {
+        "TABLE": table is not None,
+        "WARM": start is not None,
+        "PRODUCT": objective.regularizer is Regularizer.PRODUCT,
+        "RELAXED_A": not math.isinf(objective.gamma[0]),
+        "RELAXED_B": not math.isinf(objective.gamma[1]),
+        **solver_constants(cost, strides, size, batch, log_h.dtype),
+    }
+    sizes = *strides, 0 if costs.shared else size, max_iterations
+    price = objective.price_of_unequal_masses
+    strengths = objective.epsilon, *objective.gamma, price, tol
+    start_kernel(newton_kernel, batch, (*read, *written), sizes, strengths, constants)
     return written
