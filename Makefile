@@ -48,7 +48,7 @@ test-core: $(CORE)/.ready  ## the tests without Numba, Triton or any other optio
 # platformdirs are easily forgotten), those of training, pytest-xdist and hypothesis.
 .PHONY: test-cuda
 test-cuda:  ## the tests of everything that runs on a GPU, with the Python that PYTHON names
-	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses 12 --dist worksteal -p no:benchmark \
+	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses auto --dist worksteal -p no:benchmark \
 	  tests/kernels tests/ground/test_cuda.py tests/losses/test_as_cross_entropy.py tests/losses/test_dense_graphs.py tests/test_cuda.py \
 	  tests/training/test_cuda.py tests/experiments/lab/test_many_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 

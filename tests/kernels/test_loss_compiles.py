@@ -24,7 +24,7 @@ types = dict.fromkeys(names, "fp64")
 types |= dict.fromkeys(["labels", "cost_row", "cost_example", "max_iterations"], "i32")
 types |= dict.fromkeys(["cost", "weights", "logits", "value", "gradient"], "*" + real)
 types |= dict(indices="*i64", ids="*i64", ignore_index="i32", status="*u8", unsolved="*i64")
-types |= dict.fromkeys(["total", "mean", "share"], "*" + real) | dict(worst="*i32", examples="i32")
+types |= dict.fromkeys(["mean", "share"], "*" + real) | dict(worst="*i32", examples="i32")
 types |= dict.fromkeys(constants, "constexpr")
 types = {{name: types[name] for name in names}}
 source = ASTSource(kernel, types, {{(names.index(name),): x for name, x in constants.items()}})

@@ -164,14 +164,13 @@ class PerExample(NamedTuple):
         return share.sum() if counts is None else (share * counts).sum()
 
     def _mean_or_sum(self, mean: bool = False) -> Tensor:
-        share: Tensor | float | None = None
-        if self.summary is not None:
-            total, average, of_mean = self.summary
-            reduced, share = (average, of_mean) if mean else (total, None)
-        elif mean:
-            reduced, share = self.values.mean(), 1 / max(1, len(self.values))
+        share: Tensor | float | None
+        if not mean:
+            reduced, share = self.values.sum(), None
+        elif self.summary is not None:
+            reduced, share = self.summary
         else:
-            reduced = self.values.sum()
+            reduced, share = self.values.mean(), 1 / max(1, len(self.values))
         if self.slope is None:
             return reduced
         return reduced_with_fused_gradient(reduced, *self.slope, share)

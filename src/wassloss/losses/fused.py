@@ -59,7 +59,6 @@ COLUMNS_ON_CPU = 2**21  # costs computed at once, beside a gradient as large as 
 class Summary(NamedTuple):
     """Losses that a kernel has reduced, scalars on its device."""
 
-    total: Tensor
     mean: Tensor  # of those that count
     share: Tensor  # what the mean multiplies each of them by
 
@@ -367,7 +366,7 @@ class TritonKernels(_Kernels):
         value, _, status = found[:3]
         if len(value) > MOST_SUMMARIZED:
             return found
-        summary = Summary(*(value.new_empty(()) for _ in range(3)))
+        summary = Summary(value.new_empty(()), value.new_empty(()))
         looks = _checks.can_read_values()
         worst = _host_word() if looks else status.new_empty((), dtype=torch.int32)
         tensors = value, status, *summary, worst

@@ -285,11 +285,11 @@ def sparse_kernel(
 
 
 @triton.jit
-def summary_kernel(value, status, total, mean, share, worst, examples, TILE: tl.constexpr):
+def summary_kernel(value, status, mean, share, worst, examples, TILE: tl.constexpr):
     """What is asked of a whole batch: one program adds up its losses.
 
-    The sum and the mean of those that count, what the mean multiplies each of them by, and the
-    worst status. Nothing that counts has a mean of NaN, as in `CrossEntropyLoss`, but a share of 0.
+    The mean of those that count, what it multiplies each of them by, and the worst status. Nothing
+    that counts has a mean of NaN, as in `CrossEntropyLoss`, but a share of 0.
     """
     sums = tl.zeros((TILE,), value.dtype.element_ty)
     counts = tl.zeros((TILE,), tl.int32)
@@ -303,7 +303,6 @@ def summary_kernel(value, status, total, mean, share, worst, examples, TILE: tl.
         codes = tl.maximum(codes, code)
     sum_ = tl.sum(sums, 0)
     count = tl.sum(counts, 0).to(sum_.dtype)
-    tl.store(total, sum_)
     tl.store(mean, sum_ / count)
     tl.store(share, tl.where(count > 0, 1.0 / tl.maximum(count, 1.0), 0.0))
     tl.store(worst, tl.max(codes, 0))
