@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wassloss._files import read_npz
 from wassloss.data.dataset import Dataset
-from wassloss.data.ragged import from_lists
+from wassloss.data._inputs import from_lists
 from wassloss.ground import Embedding, GroundMetric, Tree
 
 _PROVENANCE = (

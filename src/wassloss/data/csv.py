@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wassloss.data._arrow import cleaned, import_pyarrow, one_line, whole
+from wassloss.data._arrow import Values, import_pyarrow, one_line
 from wassloss.data.labels import number
-from wassloss.data.table import Table, Wanted, feature_order, find_layout
+from wassloss.data.table import Wanted, feature_order, fields, find_layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,53 +26,38 @@ _SEPARATOR = ";"
 
 def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     """Read the fields of a data set; features become float64."""
-    words = _read_text(path)
-    layout = find_layout(words.schema, wanted)
-    categories = set()
-    if wanted.raw is not None:
-        pairs = zip(wanted.raw.columns, layout.features, strict=True)
-        categories = {name for column, name in pairs if column.kind == "category"}
-    rows = {name: whole(words[name]) for name in layout.columns}
+    pa, words = import_pyarrow(), _read_text(path)
+    layout = find_layout(words.column_names, wanted)
+    pairs = zip(wanted.raw.columns, layout.features, strict=True) if wanted.raw else ()
+    categories = {name for column, name in pairs if column.kind == "category"}
+    rows = {name: words[name] for name in layout.columns}
     for name in layout.features:
-        rows[name] = _typed(rows[name], keep=name in categories)
-    if layout.target == "labels":
-        rows["labels"] = _lists(rows["labels"])
-    if layout.weights is not None:
-        rows[layout.weights] = _lists(rows[layout.weights])
+        rows[name] = Values.of(words, name).array
+        if name not in categories:
+            rows[name] = _typed(rows[name])
+    for listed in (layout.weights, "labels" if layout.target == "labels" else None):
+        if listed is not None:
+            rows[listed] = pa.compute.split_pattern(rows[listed], _SEPARATOR)
     if layout.group is not None:
-        rows[layout.group] = _typed(rows[layout.group], keep=False, kind="int64")
+        rows[layout.group] = _typed(Values.of(words, layout.group).array, "int64")
 
     def place(row: int) -> str:
         return f"line {next(islice(_rows(path), row + 1, None))[0]}"
 
-    return Table(import_pyarrow().table(rows), layout, wanted, place).fields()
+    return fields(pa.table(rows), wanted, layout, place)
 
 
-def _typed(words: pa.Array, keep: bool, kind: str = "float64") -> Any:
-    """Text without gaps, or as numbers, booleans or times if all of it is."""
+def _typed(words: pa.Array, kind: str = "float64") -> Any:
+    """Text as numbers, booleans or times if all of it is; the text itself otherwise."""
     pa = import_pyarrow()
-    words = cleaned(words)
-    if keep:
-        return words
     if words.null_count == len(words):
         return pa.nulls(len(words))
-    found = (_cast(words, each) for each in (kind, "bool", "timestamp[s]", "timestamp[ns]"))
-    return next((typed for typed in found if typed is not None), words)
-
-
-def _cast(words: pa.Array, kind: str) -> Any:
-    """Words as another type; None if some are not."""
-    try:
-        return words.cast(kind)
-    except import_pyarrow().ArrowInvalid:
-        return None
-
-
-def _lists(words: pa.Array) -> Any:
-    """Labels or weights, separated."""
-    pa = import_pyarrow()
-    lists = pa.compute.split_pattern(words, _SEPARATOR)
-    return pa.ListArray.from_arrays(lists.offsets, cleaned(lists.values, ("",)))
+    for each in (kind, "bool", "timestamp[s]", "timestamp[ns]"):
+        try:
+            return words.cast(each)
+        except pa.ArrowInvalid:
+            continue
+    return words
 
 
 def columns(path: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:

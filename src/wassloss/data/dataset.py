@@ -25,7 +25,7 @@ from wassloss.data._inputs import (
     rows_of_part,
 )
 from wassloss.data.labels import UnknownLabelError, numbers, places_of, shown
-from wassloss.data.ragged import as_sparse, relabelled
+from wassloss.data._inputs import as_sparse, relabelled
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels

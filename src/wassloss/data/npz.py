@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wassloss._files import read_npz
 from wassloss.data._inputs import feature_tensor, part_name
-from wassloss.data.ragged import from_lists
+from wassloss.data._inputs import from_lists
 from wassloss.data.table import Wanted, feature_order
 from wassloss.ground import storage
 

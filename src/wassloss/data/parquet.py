@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wassloss.data._arrow import import_pyarrow, named_errors
-from wassloss.data.table import Table, Wanted, feature_order, find_layout
+from wassloss.data.table import Wanted, feature_order, fields, find_layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,12 +18,12 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
     """Read the fields of a data set: a file, or those of a folder as one table."""
     first = _files(path)[0]
     with named_errors(first):
-        schema = import_pyarrow().parquet.read_schema(first)
-    layout = find_layout(schema, wanted)
+        names = import_pyarrow().parquet.read_schema(first).names
+    layout = find_layout(names, wanted)
     rows = columns(path, layout.columns)
     if rows.num_rows == 0:
         raise ValueError("it has no rows")
-    return Table(rows, layout, wanted).fields()
+    return fields(rows, wanted, layout)
 
 
 def columns(path: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
