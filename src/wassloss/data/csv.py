@@ -52,12 +52,16 @@ def _typed(words: pa.Array, kind: str = "float64") -> Any:
     pa = import_pyarrow()
     if words.null_count == len(words):
         return pa.nulls(len(words))
-    for each in (kind, "bool", "timestamp[s]", "timestamp[ns]"):
-        try:
-            return words.cast(each)
-        except pa.ArrowInvalid:
-            continue
-    return words
+    found = (_cast(words, each) for each in (kind, "bool", "timestamp[s]", "timestamp[ns]"))
+    return next((typed for typed in found if typed is not None), words)
+
+
+def _cast(words: pa.Array, kind: str) -> Any:
+    """Words as another type; None if some are not."""
+    try:
+        return words.cast(kind)
+    except import_pyarrow().ArrowInvalid:
+        return None
 
 
 def columns(path: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:

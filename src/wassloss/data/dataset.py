@@ -15,17 +15,18 @@ from scipy import sparse
 from torch import Tensor
 
 from wassloss.data._inputs import (
+    as_sparse,
     check_feature_names,
     check_parts,
     count_labels,
     feature_tensor,
     group_ids,
     own_target,
+    relabelled,
     row_numbers,
     rows_of_part,
 )
 from wassloss.data.labels import UnknownLabelError, numbers, places_of, shown
-from wassloss.data._inputs import as_sparse, relabelled
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels

@@ -62,8 +62,11 @@ def read_labels(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Number words by a list of labels or, without one, by the values that occur.
 
-    Returns the ids, and the names of all labels in their order. Words are found in a list by name, or as the number that a name spells. Numbers are never
+    Words are found in a list by name, or as the number that a name spells. Numbers are never
     positions in the list: a file that counts from 1 would be read wrongly.
+
+    Returns:
+        The ids, and the names of all labels in their order.
 
     Raises:
         UnknownLabelError: a word is not in the list; ``where`` says its place in the file.

@@ -8,8 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from wassloss._files import read_npz
-from wassloss.data._inputs import feature_tensor, part_name
-from wassloss.data._inputs import from_lists
+from wassloss.data._inputs import feature_tensor, from_lists, part_name
 from wassloss.data.table import Wanted, feature_order
 from wassloss.ground import storage
 

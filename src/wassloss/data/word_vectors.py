@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
-from collections.abc import Collection, Iterable, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +18,12 @@ from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
 from wassloss.data._arrow import one_line
-from wassloss.data._vector_files import load
 from wassloss.data.labels import shown
 from wassloss.ground import Embedding
 
 Missing = Literal["error", "drop"]
+_Found = tuple[Collection[str], NDArray[Any]]
+_CONTROL = set(range(32)) - set(b"\t\n\r")  # characters that no text has
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -121,9 +128,9 @@ def read_word_vectors(
     words: Collection[str] | None = None,
     names: str | os.PathLike[str] | None = None,
 ) -> WordVectors:
-    r"""Read word vectors: word2vec (binary or text), GloVe, fastText text, or ``.npy``.
+    r"""Read word vectors: text as GloVe, fastText and word2vec write it, or ``.npy``.
 
-    Files may be compressed with gzip or bzip2. They are streamed: memory holds the vectors that are
+    Text may be compressed with gzip or bzip2. It is streamed: memory holds the vectors that are
     kept and a small block of the file. Of a word that comes twice, the first vector is kept.
 
     Args:
@@ -136,7 +143,6 @@ def read_word_vectors(
         ValueError: one line that names the file and, if there is one, the line.
 
     >>> import tempfile
-    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "glove.txt")
     ...     _ = path.write_text("the 0.1 0.2\ncat 1 -1\n")
@@ -145,8 +151,116 @@ def read_word_vectors(
     """
     if isinstance(words, str):
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
+    wanted = None if words is None else set(words)
     try:
-        return WordVectors(*load(path, None if words is None else set(words), names))
+        if Path(path).suffix == ".npy":
+            kept, vectors = _read_array(Path(path), names, wanted)
+        elif names is not None:
+            raise ValueError("names is for .npy, but this file has words of its own")
+        else:
+            with _opened(path) as file:
+                kept, vectors = _read_text(file, wanted)
+        if not kept:
+            asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
+            raise ValueError(f"it has no vectors{asked}")
+        return WordVectors(tuple(kept), vectors)
     except ValueError as error:
         what = f"{os.fspath(path)} cannot be read as word vectors"
         raise ValueError(f"{what}: {one_line(error)}") from error
+
+
+def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
+    """Lines of a word and its numbers, which may follow a line of counts."""
+    if _CONTROL & set(file.peek(1)):
+        raise ValueError(
+            "it is not text: read binary files with gensim's KeyedVectors.load_word2vec_format"
+            "(path, binary=True), whose index_to_key and vectors WordVectors takes"
+        )
+    count, dimensions, found = None, 0, 0
+    kept: dict[str, None] = {}
+    data = bytearray()
+    for number, line in enumerate(map(bytes.rstrip, file), start=1):
+        if number == 1 and len(line.split()) == 2 and line.replace(b" ", b"").isdigit():
+            count, dimensions = map(int, line.split())
+            continue
+        if not line:
+            continue
+        dimensions = dimensions or len(line.split()) - 1
+        if dimensions < 1:
+            raise ValueError("line 1 must be a word and its numbers")
+        text, _, numbers = line.partition(b" ")
+        if numbers.count(b" ") != dimensions - 1:  # a word with spaces in it, if it is one
+            text, *fields = line.rsplit(maxsplit=dimensions)
+            if len(fields) < dimensions or any(map(_is_number, text.split()[1:])):
+                raise ValueError(
+                    f"line {number} must have {dimensions} numbers after the word, as the others, "
+                    f"got {len(line.split()) - 1}"
+                )
+            numbers = b" ".join(fields)
+        found += 1
+        word = text.decode("utf-8", "backslashreplace")
+        # Large files have some words twice; all who read them take the first.
+        if word not in kept and (wanted is None or word in wanted):
+            kept[word] = None
+            data += _parse(numbers.split(), number)
+    if count is not None and found != count:
+        raise ValueError(f"line 1 says {count} words, but it has {found}")
+    return kept, np.frombuffer(data, "<f4").reshape(-1, max(1, dimensions))
+
+
+def _parse(fields: list[bytes], line: int) -> bytes:
+    try:
+        with np.errstate(over="ignore"):  # the table checks that vectors are finite
+            return np.array(fields, dtype="<f4").tobytes()
+    except ValueError:
+        bad = next((field for field in fields if not _is_number(field)), fields[0])
+        got = bad[:40].decode("utf-8", "backslashreplace")
+        raise ValueError(f"line {line} must hold numbers after the word, got {got!r}") from None
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_array(
+    path: Path, names: str | os.PathLike[str] | None, wanted: set[str] | None
+) -> _Found:
+    """The vectors of an .npy file, and their words from a file next to it."""
+    names = path.with_name("words.txt") if names is None else names
+    if path.exists() and not Path(names).exists():
+        raise ValueError(
+            f"it does not say which word each row is of: put them into {names}, one a line"
+        )
+    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    with _opened(names) as file:
+        text: str = file.read().decode("utf-8")
+    words = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise ValueError(
+            f"it must hold floats (words, dimensions), got {vectors.dtype} {vectors.shape}"
+        )
+    if len(words) != len(vectors):
+        raise ValueError(f"{names} must name {len(vectors)} words, got {len(words)}")
+    rows: dict[str, int] = {}
+    for row, word in enumerate(words):
+        if wanted is None or word in wanted:
+            rows.setdefault(word, row)
+    kept = np.array(vectors) if len(rows) == len(words) else vectors[list(rows.values())]
+    return rows, kept
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A file opened for reading, decompressed if its first bytes say that it is compressed."""
+    with open(path, "rb") as raw:
+        opener: Any = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}.get(raw.peek(2)[:2])
+        try:
+            yield raw if opener is None else opener(raw)
+        except (EOFError, zlib.error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise ValueError(f"it is damaged or cut short: {error}") from error
