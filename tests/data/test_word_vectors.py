@@ -114,7 +114,7 @@ BAD = {
     "unequal.txt": (b"cat 1 2 3\ndog 1 2\n", "line 2 must have 3 numbers after the word.*got 2"),
     "longer.txt": (b"cat 1 2\ndog 1 2 3\n", "line 2 must have 2 numbers after the word.*got 3"),
     "header.vec": (b"2 3\ncat 1 2\ndog 1 2\n", "line 2 must have 3 numbers.*got 2"),
-    "letters.txt": (b"cat 1 2\ndog 1 two\n", "line 2 must hold numbers after the word, got 'two'"),
+    "letters.txt": (b"cat 1 2\ndog 1 two\n", "line 2 must hold numbers after the word.*two"),
     "nan.txt": (b"cat 1 2\ndog 1 nan\n", "vectors must be finite.*'dog'"),
     "counts.vec": (b"3 2\ncat 1 2\ndog 1 3\n", "line 1 says 3 words, but it has 2"),
     "empty.txt": (b"", "it has no vectors"),

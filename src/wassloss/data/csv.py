@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wassloss.data._arrow import Values, import_pyarrow, one_line
 from wassloss.data.labels import number
-from wassloss.data.table import Wanted, feature_order, fields, find_layout
+from wassloss.data.raw_table import RawTable
+from wassloss.data.table import Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
 _SEPARATOR = ";"
 
 
-def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
-    """Read the fields of a data set; features become float64."""
-    pa, words = import_pyarrow(), _read_text(path)
-    layout = find_layout(words.column_names, wanted)
-    pairs = zip(wanted.raw.columns, layout.features, strict=True) if wanted.raw else ()
-    categories = {name for column, name in pairs if column.kind == "category"}
+def converted(words: pa.Table, layout: Layout, raw: RawTable | None) -> pa.Table:
+    """The columns that are read, with their types; `raw` knows which are categories."""
+    pa = import_pyarrow()
     rows = {name: words[name] for name in layout.columns}
+    pairs = zip(raw.columns, layout.features, strict=True) if raw is not None else ()
+    categories = {name for column, name in pairs if column.kind == "category"}
     for name in layout.features:
         rows[name] = Values.of(words, name).array
         if name not in categories:
@@ -40,11 +40,12 @@ def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
             rows[listed] = pa.compute.split_pattern(rows[listed], _SEPARATOR)
     if layout.group is not None:
         rows[layout.group] = _typed(Values.of(words, layout.group).array, "int64")
+    return pa.table(rows)
 
-    def place(row: int) -> str:
-        return f"line {next(islice(_rows(path), row + 1, None))[0]}"
 
-    return fields(pa.table(rows), wanted, layout, place)
+def line_of(path: str | os.PathLike[str], row: int) -> str:
+    """Where a row is in its file."""
+    return f"line {next(islice(_rows(path), row + 1, None))[0]}"
 
 
 def _typed(words: pa.Array, kind: str = "float64") -> Any:
@@ -64,14 +65,7 @@ def _cast(words: pa.Array, kind: str) -> Any:
         return None
 
 
-def columns(path: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
-    """Some columns as they are written."""
-    words = _read_text(path)
-    feature_order(words.column_names, names)
-    return words.select(names)
-
-
-def _read_text(path: str | os.PathLike[str]) -> pa.Table:
+def read_text(path: str | os.PathLike[str]) -> pa.Table:
     """All columns as text."""
     pa, header = import_pyarrow(), _read_header(path)
     content = Path(path).read_bytes() + b"\n"  # Arrow needs one after a single line

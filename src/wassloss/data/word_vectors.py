@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
 from wassloss.data._arrow import one_line
-from wassloss.data.labels import shown
+from wassloss.data.labels import number, shown
 from wassloss.ground import Embedding
 
 Missing = Literal["error", "drop"]
@@ -58,14 +58,14 @@ class WordVectors:
         if len(row) != len(words):
             twice = next(word for i, word in enumerate(words) if row[word] != i)
             raise ValueError(f"words must differ, got {twice!r} twice")
-        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        with np.errstate(over="ignore"):  # refused below
             vectors = vectors.astype(np.float32, copy=False)
-            # The sum takes less memory than a mask of the table, but may overflow by itself.
-            suspect = not np.isfinite(np.sum(vectors))
-        if suspect and len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
-            got = next(value for value in vectors[bad[0]] if not np.isfinite(value))
+        infinite = ~np.isfinite(vectors)
+        if infinite.any():
+            at, place = np.argwhere(infinite)[0]
             raise ValueError(
-                f"vectors must be finite in float32, got {got} for the word {words[bad[0]]!r}"
+                f"vectors must be finite in float32, got {vectors[at, place]} for the word "
+                f"{words[at]!r}"
             )
         for name, value in {"words": words, "vectors": vectors, "_row": row}.items():
             object.__setattr__(self, name, value)
@@ -179,8 +179,8 @@ def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
     count, dimensions, found = None, 0, 0
     kept: dict[str, None] = {}
     data = bytearray()
-    for number, line in enumerate(map(bytes.rstrip, file), start=1):
-        if number == 1 and len(line.split()) == 2 and line.replace(b" ", b"").isdigit():
+    for place, line in enumerate(map(bytes.rstrip, file), start=1):
+        if place == 1 and len(line.split()) == 2 and line.replace(b" ", b"").isdigit():
             count, dimensions = map(int, line.split())
             continue
         if not line:
@@ -188,42 +188,36 @@ def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
         dimensions = dimensions or len(line.split()) - 1
         if dimensions < 1:
             raise ValueError("line 1 must be a word and its numbers")
-        text, _, numbers = line.partition(b" ")
-        if numbers.count(b" ") != dimensions - 1:  # a word with spaces in it, if it is one
-            text, *fields = line.rsplit(maxsplit=dimensions)
-            if len(fields) < dimensions or any(map(_is_number, text.split()[1:])):
-                raise ValueError(
-                    f"line {number} must have {dimensions} numbers after the word, as the others, "
-                    f"got {len(line.split()) - 1}"
-                )
-            numbers = b" ".join(fields)
+        word, numbers = _divided(line, dimensions, place)
         found += 1
-        word = text.decode("utf-8", "backslashreplace")
         # Large files have some words twice; all who read them take the first.
         if word not in kept and (wanted is None or word in wanted):
             kept[word] = None
-            data += _parse(numbers.split(), number)
+            try:
+                with np.errstate(over="ignore"):  # the table checks that vectors are finite
+                    data += np.array(numbers.split(), dtype="<f4").tobytes()
+            except ValueError as error:
+                raise ValueError(
+                    f"line {place} must hold numbers after the word: {error}"
+                ) from error
     if count is not None and found != count:
         raise ValueError(f"line 1 says {count} words, but it has {found}")
     return kept, np.frombuffer(data, "<f4").reshape(-1, max(1, dimensions))
 
 
-def _parse(fields: list[bytes], line: int) -> bytes:
-    try:
-        with np.errstate(over="ignore"):  # the table checks that vectors are finite
-            return np.array(fields, dtype="<f4").tobytes()
-    except ValueError:
-        bad = next((field for field in fields if not _is_number(field)), fields[0])
-        got = bad[:40].decode("utf-8", "backslashreplace")
-        raise ValueError(f"line {line} must hold numbers after the word, got {got!r}") from None
-
-
-def _is_number(field: bytes) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
+def _divided(line: bytes, dimensions: int, place: int) -> tuple[str, bytes]:
+    """The word of a line, which may have spaces in it, and its numbers."""
+    text, _, numbers = line.partition(b" ")
+    if numbers.count(b" ") == dimensions - 1:
+        return text.decode("utf-8", "backslashreplace"), numbers
+    text, *fields = line.rsplit(maxsplit=dimensions)
+    word = text.decode("utf-8", "backslashreplace")
+    if len(fields) < dimensions or any(number(part) is not None for part in word.split()[1:]):
+        raise ValueError(
+            f"line {place} must have {dimensions} numbers after the word, as the others, got "
+            f"{len(line.split()) - 1}"
+        )
+    return word, b" ".join(fields)
 
 
 def _read_array(
