@@ -152,14 +152,15 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[None]:
     """Turn errors about a file's contents into one line that names the file."""
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError) as error:
         if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
             raise
-        raise ValueError(f"{os.fspath(path)} cannot be read as data: {one_line(error)}") from error
+        reason = f"{os.fspath(path)} cannot be read as {what}: {one_line(error)}"
+        raise ValueError(reason) from error
 
 
 def listed(names: Sequence[str]) -> str:

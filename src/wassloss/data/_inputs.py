@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wassloss._precision import narrowed
 from wassloss.ground import GroundMetric
-from wassloss.targets import SparseTarget, Target, is_dense, read_target
+from wassloss.targets import SparseTarget, Target, is_dense, padded, read_target
 
 KNOWN_PARTS = ("train", "validation", "test")
 
@@ -96,14 +96,11 @@ def from_lists(
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    n, width = len(counts), max(1, int(counts.max(initial=0)))
     if weights is None:
         weights = np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
-    filled = np.arange(width) < np.asarray(counts)[:, None]  # (n, width)
-    indices = np.zeros((n, width), dtype=np.int64)
-    masses = np.zeros((n, width), dtype=weights.dtype)
-    indices[filled], masses[filled] = labels, weights
-    return SparseTarget(torch.from_numpy(indices), torch.from_numpy(masses))
+    rows = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    ids = torch.from_numpy(labels.astype(np.int64))
+    return padded(rows, ids, torch.from_numpy(weights), len(counts))
 
 
 def as_sparse(target: Target, labels: int) -> SparseTarget:

@@ -167,6 +167,10 @@ class Dataset:
         if is_class_ids(self.target):
             ids = self.target.numpy()
             return ids if self.label_names is None else self.classes[ids]
+        return self._weights()
+
+    def _weights(self) -> sparse.csr_array:
+        """The weights of all labels, `(n, labels)`."""
         target = as_sparse(self.target, self.label_count)
         row, place = (target.weights > 0).numpy().nonzero()  # the others are padding
         entries = target.weights.numpy()[row, place].astype(np.float64)
@@ -227,21 +231,16 @@ class Dataset:
 
     def summary(self, examples: int = 5) -> str:
         """Describe the data in a few lines: counts, frequent labels and their neighbours."""
-        target = as_sparse(self.target, self.label_count)
-        used = target.weights > 0
-        weights = torch.zeros(self.label_count, dtype=torch.float64)
-        weights.index_add_(0, target.indices[used], target.weights[used].double())
-        frequent = weights.argsort(descending=True, stable=True)[:examples].tolist()
-        used = used.sum(1)
+        given = self._weights()
+        used, weights = np.diff(given.indptr), given.sum(0)
+        frequent = np.argsort(-weights, stable=True)[:examples].tolist()
         names = self.label_names or tuple(map(str, range(self.label_count)))
         lines = [
             repr(self),
-            f"labels per example: {used.double().mean():.2f} on average, "
-            f"{int(used.min())} to {int(used.max())}",
+            f"labels per example: {used.mean():.2f} on average, {used.min()} to {used.max()}",
             "heaviest labels: " + ", ".join(f"{names[i]} ({weights[i]:.4g})" for i in frequent),
         ]
-        unused = int((weights == 0).sum())
-        if unused:
+        if unused := np.count_nonzero(weights == 0):
             lines.append(f"labels that no example has: {unused}")
         lines.append(f"ground metric: {self.metric or 'none suggested'}")
         if self.metric is not None and self.label_count > 1:

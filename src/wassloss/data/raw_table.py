@@ -77,8 +77,9 @@ class Column:
                 "features are all 0 there"
             )
         rest = self.levels.index(OTHER) if OTHER in self.levels else -1
-        place: NDArray[Any] = level.fill_null(rest).to_numpy(zero_copy_only=False)
-        return (place[:, None] == np.arange(len(self.levels))).astype(np.float64)
+        place = level.fill_null(rest).to_numpy(zero_copy_only=False)
+        found: NDArray[np.float64] = (place[:, None] == np.arange(len(self.levels))).astype(float)
+        return found
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
-from wassloss.data._arrow import one_line
+from wassloss.data._arrow import named_errors
 from wassloss.data.labels import number, shown
 from wassloss.ground import Embedding
 
@@ -152,7 +152,7 @@ def read_word_vectors(
     if isinstance(words, str):
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
     wanted = None if words is None else set(words)
-    try:
+    with named_errors(path, "word vectors"):
         if Path(path).suffix == ".npy":
             kept, vectors = _read_array(Path(path), names, wanted)
         elif names is not None:
@@ -164,9 +164,6 @@ def read_word_vectors(
             asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
             raise ValueError(f"it has no vectors{asked}")
         return WordVectors(tuple(kept), vectors)
-    except ValueError as error:
-        what = f"{os.fspath(path)} cannot be read as word vectors"
-        raise ValueError(f"{what}: {one_line(error)}") from error
 
 
 def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
