@@ -155,15 +155,6 @@ def part_name(text: str) -> str:
     return name.lower() if name.lower() in KNOWN_PARTS else name
 
 
-def rows_of_part(parts: Mapping[str, Tensor], name: str) -> Tensor:
-    """The rows of one part, or an error that names those that there are."""
-    found = parts.get(name, parts.get(part_name(name)))
-    if found is None:
-        known = ", ".join(parts) or "none"
-        raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")
-    return found
-
-
 def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
     """Row numbers of each part. Parts must not be empty and must not overlap."""
     checked: dict[str, Tensor] = {}

@@ -68,19 +68,17 @@ def _cast(words: pa.Array, kind: str) -> Any:
 def read_text(path: str | os.PathLike[str]) -> pa.Table:
     """All columns as text."""
     pa, header = import_pyarrow(), _read_header(path)
-    content = Path(path).read_bytes() + b"\n"  # Arrow needs one after a single line
+    content = Path(path).read_bytes()
     if b'"' in content:
         _check_rows(path, len(header))  # Arrow reads on to the end of the file after a lost quote
-    # A copy that Arrow owns: its threads may free what they read while the interpreter exits, and
-    # a thread that then waits for Python, as it must to free bytes, aborts the process.
-    copy = pa.BufferOutputStream()
-    copy.write(content)
     try:
+        # By its path: Arrow's threads may free what they read while the interpreter exits, and a
+        # thread that then waits for Python, as it must to free bytes, aborts the process.
         found = pa.csv.read_csv(
-            pa.BufferReader(copy.getvalue()),
+            os.fspath(path),
             read_options=pa.csv.ReadOptions(
                 autogenerate_column_names=True,
-                block_size=min(len(content), 2**30),  # rows may be wide
+                block_size=min(len(content) + 1, 2**30),  # rows may be wide
             ),
             parse_options=pa.csv.ParseOptions(newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
@@ -91,14 +89,13 @@ def read_text(path: str | os.PathLike[str]) -> pa.Table:
     except pa.ArrowInvalid as error:
         _check_rows(path, len(header))  # says where
         raise ValueError(one_line(error)) from error
-    if found.num_rows == 1:
-        raise ValueError("it has a header and no rows")
     return found.slice(1).rename_columns(header)
 
 
 def _read_header(path: str | os.PathLike[str]) -> list[str]:
     """The names of the columns, in the first line."""
-    _, words = next(_rows(path), (1, []))
+    rows = _rows(path)
+    _, words = next(rows, (1, []))
     names = [word.strip() for word in words]
     if not names:
         raise ValueError("it is empty")
@@ -107,6 +104,8 @@ def _read_header(path: str | os.PathLike[str]) -> list[str]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"line 1: the column {twice!r} occurs twice")
+    if next(rows, None) is None:
+        raise ValueError("it has a header and no rows")
     return names
 
 

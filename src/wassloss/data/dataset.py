@@ -22,21 +22,15 @@ from wassloss.data._inputs import (
     feature_tensor,
     group_ids,
     own_target,
+    part_name,
     relabelled,
     row_numbers,
-    rows_of_part,
 )
 from wassloss.data.labels import UnknownLabelError, numbers, places_of, shown
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels
-from wassloss.targets import (
-    SparseTarget,
-    Target,
-    is_class_ids,
-    is_dense,
-    read_target,
-)
+from wassloss.targets import SparseTarget, Target, is_class_ids, is_dense, read_target
 
 NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
@@ -146,8 +140,15 @@ class Dataset:
 
     def part(self, name: str) -> Dataset:
         """Select the rows of one part, as a data set without parts."""
-        rows = rows_of_part(self.parts, name)
-        return dataclasses.replace(self, parts=NO_PARTS).take(rows)
+        return dataclasses.replace(self, parts=NO_PARTS).take(self._rows_of(name))
+
+    def _rows_of(self, part: str) -> Tensor:
+        """The row numbers of one part."""
+        found = self.parts.get(part, self.parts.get(part_name(part)))
+        if found is None:
+            known = ", ".join(self.parts) or "none"
+            raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
+        return found
 
     @property
     def classes(self) -> NDArray[Any]:

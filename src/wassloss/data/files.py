@@ -14,14 +14,7 @@ from torch import Tensor
 from wassloss._files import read_npz
 from wassloss.data import csv
 from wassloss.data._arrow import import_pyarrow, named_errors, warn
-from wassloss.data._inputs import (
-    KNOWN_PARTS,
-    check_parts,
-    feature_tensor,
-    from_lists,
-    part_name,
-    rows_of_part,
-)
+from wassloss.data._inputs import KNOWN_PARTS, feature_tensor, from_lists, part_name
 from wassloss.data.builtin import clipart
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import shown
@@ -121,16 +114,14 @@ def read_features(
 ) -> tuple[Tensor, Tensor]:
     """Row numbers and features of a part, or of all, of data that need no labels."""
     if path in BUILT_IN:
-        found = vars(BUILT_IN[path]())
+        data = BUILT_IN[path]()
     else:
         load = _load_table if is_table(path) else _load_npz
         with named_errors(path):
             found = load(path, wanted._replace(labelled=False))
-    features = feature_tensor(found["features"])
-    rows = torch.arange(len(features))
-    if part is not None:
-        rows = rows_of_part(check_parts(found["parts"], len(features)), part)
-    return rows, features[rows]
+            data = Dataset(**found, target=torch.zeros(len(found["features"]), dtype=torch.int64))
+    rows = torch.arange(len(data)) if part is None else data._rows_of(part)
+    return rows, data.features[rows]
 
 
 def columns(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str, list[Any]]:

@@ -14,15 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wassloss.data._arrow import (
-    ROW,
-    Place,
-    Values,
-    import_pyarrow,
-    listed,
-    named_errors,
-    warn,
-)
+from wassloss.data._arrow import ROW, Place, Values, import_pyarrow, listed, named_errors, warn
 from wassloss.data._inputs import from_lists, part_name
 from wassloss.data.labels import number, plain, read_labels, shown
 from wassloss.data.raw_table import RawTable

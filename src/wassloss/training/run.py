@@ -136,11 +136,7 @@ class Run:
             "precision": self.fabric.strategy.precision.state_dict(),
             "seconds": self.seconds,
             "score": self.score,
-            "best": {
-                "score": self.best_score,
-                "step": self.best_step,
-                "waited": self.waited,
-            },
+            "best": {"score": self.best_score, "step": self.best_step, "waited": self.waited},
             "versions": versions(),
         }
         return Checkpoint(self.step, tensors, state)
