@@ -176,9 +176,9 @@ def test_metric() -> None:
 
 
 def test_bad_tables() -> None:
-    with pytest.raises(ValueError, match="words must be as many as vectors, 2, got 1"):
+    with pytest.raises(ValueError, match="words must hold 2 names, got 1"):
         WordVectors(("a",), np.eye(2, dtype=np.float32))
-    with pytest.raises(ValueError, match="words must differ, got 'a' twice"):
+    with pytest.raises(ValueError, match="words must differ, got 'a' at 0 and at 1"):
         WordVectors(("a", "a"), np.eye(2, dtype=np.float32))
     with pytest.raises(ValueError, match="vectors must be numbers of shape"):
         WordVectors(("a",), np.zeros(3, dtype=np.float32))

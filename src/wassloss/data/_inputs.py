@@ -44,21 +44,6 @@ def feature_tensor(value: Any) -> Tensor:
     return features.detach()
 
 
-def check_feature_names(names: Any, width: int) -> tuple[str, ...] | None:
-    """A different name for each feature, or None."""
-    if names is None:
-        return None
-    checked = tuple(names)
-    if isinstance(names, str) or not all(isinstance(name, str) for name in checked):
-        raise TypeError(f"feature_names must be names, got {names!r}")
-    if len(checked) != width:
-        raise ValueError(f"feature_names must name {width} features, got {len(checked)}")
-    if len(set(checked)) < width:
-        twice = next(name for name in checked if checked.count(name) > 1)
-        raise ValueError(f"feature_names must differ, got {twice!r} twice")
-    return tuple(str(name) for name in checked)
-
-
 def own_target(value: Any) -> Target:
     """Class ids, dense weights or a `SparseTarget`, made from a sparse matrix of SciPy."""
     if isinstance(value, SparseTarget):

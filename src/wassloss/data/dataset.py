@@ -16,7 +16,6 @@ from torch import Tensor
 
 from wassloss.data._inputs import (
     as_sparse,
-    check_feature_names,
     check_parts,
     count_labels,
     feature_tensor,
@@ -99,11 +98,11 @@ class Dataset:
         checked = {
             "features": features,
             "target": target,
-            "label_names": check_labels(names, count),
+            "label_names": check_labels(names, count, "label_names"),
             "label_count": count,
             "parts": MappingProxyType(check_parts(self.parts, n)),
             "groups": group_ids(self.groups, n),
-            "feature_names": check_feature_names(self.feature_names, features.shape[1]),
+            "feature_names": check_labels(self.feature_names, features.shape[1], "feature_names"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -20,6 +20,7 @@ from wassloss._checks import check_choice
 from wassloss.data._arrow import named_errors
 from wassloss.data.labels import number, shown
 from wassloss.ground import Embedding
+from wassloss.ground._inputs import check_labels
 
 Missing = Literal["error", "drop"]
 _Found = tuple[Collection[str], NDArray[Any]]
@@ -52,12 +53,8 @@ class WordVectors:
                 "vectors must be numbers of shape (words, dimensions), got "
                 f"{vectors.dtype} of shape {vectors.shape}"
             )
-        if len(words) != len(vectors):
-            raise ValueError(f"words must be as many as vectors, {len(vectors)}, got {len(words)}")
+        check_labels(words, len(vectors), "words")
         row = {word: i for i, word in enumerate(words)}
-        if len(row) != len(words):
-            twice = next(word for i, word in enumerate(words) if row[word] != i)
-            raise ValueError(f"words must differ, got {twice!r} twice")
         with np.errstate(over="ignore"):  # refused below
             vectors = vectors.astype(np.float32, copy=False)
         infinite = ~np.isfinite(vectors)
