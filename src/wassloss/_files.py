@@ -46,7 +46,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(temporary, target)
         if os.name == "posix":  # elsewhere directories cannot be opened
-            _sync(target.parent)
+            # The new name has to survive a power failure, too.
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     except OSError as error:
         if error.errno is not None and error.filename in (None, str(temporary)):
             error.filename = str(target)  # a full disk does not name the file
@@ -66,15 +71,6 @@ def remove_leftovers(directory: Path) -> None:
     for path in directory.glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
             path.unlink(missing_ok=True)
-
-
-def _sync(directory: Path) -> None:
-    """Make a new name in a directory survive a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:

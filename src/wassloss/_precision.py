@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 
-def narrowed(
-    name: str, values: Tensor, dtype: torch.dtype, rows: Sequence[int] | None = None
-) -> Tensor:
+def narrowed(name: str, values: Tensor, dtype: torch.dtype) -> Tensor:
     """Convert a matrix `(n, columns)` to another floating dtype; refuse numbers it cannot hold.
-
-    The error counts rows from 0, or by the user's own numbers, `rows`.
 
     >>> narrowed("features", torch.tensor([[1.5]]), torch.float64)
     tensor([[1.5000]], dtype=torch.float64)
@@ -25,8 +19,7 @@ def narrowed(
     if values.dim() != 2 or not lost.any():  # the caller refuses other shapes
         return narrow
     row, column = lost.nonzero()[0].tolist()
-    number = row if rows is None else rows[row]
     raise ValueError(
-        f"{name} must fit {dtype}, got {values[row, column].item():g} in row {number}, column "
+        f"{name} must fit {dtype}, got {values[row, column].item():g} in row {row}, column "
         f"{column}; divide that column by its size"
     )

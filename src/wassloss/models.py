@@ -29,7 +29,17 @@ __all__ = ["MLP", "LinearSoftmax", "LogMass", "MeasureModel"]
 _TINY = -15.0  # below it, log(softplus(z)) = z - e^z/2 + ... is z to the last digit of float32
 
 
-class LinearSoftmax(nn.Module):
+class _Described(nn.Module):
+    """A model that says what it was made of."""
+
+    arguments: dict[str, Any]
+
+    def config(self) -> dict[str, Any]:
+        """What `build` makes the same model from."""
+        return {"kind": type(self).__name__, **self.arguments}
+
+
+class LinearSoftmax(_Described):
     r"""Logits `Θx + b`, whose softmax is the paper's `h_θ(x)`.
 
     From `(batch, features)` to `(batch, labels)`; the losses take the softmax themselves.
@@ -44,19 +54,14 @@ class LinearSoftmax(nn.Module):
         super().__init__()
         sizes = check_count("features", features), check_count("labels", labels)
         self.linear = nn.Linear(*sizes, bias=bias)
+        self.arguments = {"features": sizes[0], "labels": sizes[1], "bias": bool(bias)}
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.linear(x)
         return logits
 
-    def config(self) -> dict[str, Any]:
-        """What `build` makes the same model from."""
-        linear, bias = self.linear, self.linear.bias is not None
-        sizes = {"features": linear.in_features, "labels": linear.out_features}
-        return {"kind": "LinearSoftmax", **sizes, "bias": bias}
 
-
-class MLP(nn.Module):
+class MLP(_Described):
     """Linear layers with ReLU between them, from `(batch, features)` to logits `(batch, labels)`.
 
     Args:
@@ -78,27 +83,23 @@ class MLP(nn.Module):
                 f"{hidden_layer_sizes!r}"
             )
         hidden = [check_count("hidden_layer_sizes", width) for width in hidden_layer_sizes]
-        self.widths = (check_count("features", features), *hidden, check_count("labels", labels))
-        self.dropout = dropout
+        widths = (check_count("features", features), *hidden, check_count("labels", labels))
         layers: list[nn.Module] = []
-        for inside, outside in pairwise(self.widths[:-1]):
+        for inside, outside in pairwise(widths[:-1]):
             layers += [nn.Linear(inside, outside), nn.ReLU()]
             layers += [nn.Dropout(dropout)] if dropout else []
-        self.layers = nn.Sequential(*layers, nn.Linear(self.widths[-2], self.widths[-1]))
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
+        sizes = {"features": widths[0], "hidden_layer_sizes": hidden, "labels": widths[-1]}
+        self.arguments = {**sizes, "dropout": dropout}
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.layers(x)
         return logits
 
-    def config(self) -> dict[str, Any]:
-        """What `build` makes the same model from."""
-        features, *hidden, labels = self.widths
-        sizes = {"features": features, "hidden_layer_sizes": hidden, "labels": labels}
-        return {"kind": "MLP", **sizes, "dropout": self.dropout}
-
     def __repr__(self) -> str:
-        dropout = f", dropout={self.dropout:g}" if self.dropout else ""
-        return f"MLP({', '.join(map(str, self.widths))}{dropout})"
+        features, hidden, labels, dropout = self.arguments.values()
+        words = [*map(str, (features, *hidden, labels)), *([f"{dropout=:g}"] if dropout else [])]
+        return f"MLP({', '.join(words)})"
 
 
 class LogMass(nn.Module):
@@ -118,7 +119,7 @@ class LogMass(nn.Module):
         return torch.where(scores < _TINY, small - small.exp() / 2, log_mass)
 
 
-class MeasureModel(nn.Module):
+class MeasureModel(_Described):
     """A linear model or perceptron that predicts a mass for every label, of any total.
 
     From `(batch, features)` to the logs of masses, `(batch, labels)`.
@@ -138,21 +139,17 @@ class MeasureModel(nn.Module):
         super().__init__()
         self.scores = MLP(features, hidden_layer_sizes, labels)
         self.head = LogMass()
+        self.arguments = {
+            name: self.scores.arguments[name]
+            for name in ("features", "labels", "hidden_layer_sizes")
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         log_masses: Tensor = self.head(self.scores(x))
         return log_masses
 
-    def config(self) -> dict[str, Any]:
-        """What `build` makes the same model from."""
-        features, *hidden, labels = self.scores.widths
-        sizes = {"features": features, "labels": labels, "hidden_layer_sizes": hidden}
-        return {"kind": "MeasureModel", **sizes}
 
-
-_KINDS: dict[str, type[nn.Module]] = {
-    kind.__name__: kind for kind in (LinearSoftmax, MLP, MeasureModel)
-}
+_KINDS = {kind.__name__: kind for kind in (LinearSoftmax, MLP, MeasureModel)}
 
 
 def build(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:

@@ -21,18 +21,15 @@ def vector_files(folder: Path) -> dict[str, list[object]]:
     lines = [f"{w} {' '.join(map(str, v))}" for w, v in zip(WORDS, VECTORS, strict=True)]
     (folder / "glove.txt").write_text("\n".join(lines) + "\n")
     (folder / "word2vec.txt").write_text("\n".join(["4 2", *lines]) + "\n")
-    records = [w.encode() + b" " + v.tobytes() for w, v in zip(WORDS, VECTORS, strict=True)]
-    (folder / "word2vec.bin").write_bytes(b"4 2\n" + b"\n".join(records))
     return {
         "npy": ["--vectors", folder / "v.npy", "--words", folder / "words.txt"],
         "npy, words beside it": ["--vectors", folder / "v.npy"],
         "glove": ["--vectors", folder / "glove.txt"],
         "word2vec": ["--vectors", folder / "word2vec.txt"],
-        "binary": ["--vectors", folder / "word2vec.bin"],
     }
 
 
-@pytest.mark.parametrize("kind", ["npy", "npy, words beside it", "glove", "word2vec", "binary"])
+@pytest.mark.parametrize("kind", ["npy", "npy, words beside it", "glove", "word2vec"])
 def test_vectors(kind: str, tmp_path: Path) -> None:
     options, out = vector_files(tmp_path)[kind], tmp_path / "metric.npz"
     ok("metric", "build", *options, "--out", out, "--power", 2)

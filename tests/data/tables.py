@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from wassloss.data import Dataset
-from wassloss.data.ragged import as_sparse
+from wassloss.data._inputs import as_sparse
 from wassloss.ground import storage
 from wassloss.targets import SparseTarget, is_class_ids
 

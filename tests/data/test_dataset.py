@@ -134,7 +134,7 @@ def test_label_count_is_found() -> None:
         ({"target": torch.ones(6, 4)}, r"weights of shape \(6, 3\)"),
         ({"target": torch.ones(6, 3, dtype=torch.long)}, "target must be integer class ids"),
         ({"label_names": ("a", "b")}, "metric must have 2 labels, as the data, got Ordinal"),
-        ({"label_names": ("a", "a", "b"), "metric": None}, "labels must differ"),
+        ({"label_names": ("a", "a", "b"), "metric": None}, "label_names must differ"),
         ({"label_names": ("low", "high", "middle")}, "label 1 is 'high' and 'middle'"),
         ({"label_count": 5}, "metric must have 5 labels"),
         ({"parts": {"train": [0, 6]}}, r"parts\['train'\] must hold rows in 0\.\.5, got 6"),

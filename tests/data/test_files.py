@@ -12,8 +12,8 @@ import torch
 from tests.data.tables import arrays_of, saved
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read
+from wassloss.data._inputs import as_sparse
 from wassloss.data.files import read_features
-from wassloss.data.ragged import as_sparse
 from wassloss.data.table import Wanted
 from wassloss.ground import Ordinal
 

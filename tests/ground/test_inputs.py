@@ -30,7 +30,7 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: Ordinal(3, scale=INF), "'max' or 'median', got inf"),
     (lambda: Ordinal(3, scale="mean"), "'max' or 'median', got 'mean'"),  # type: ignore[arg-type]
-    (lambda: Ordinal(3, labels=["a", "b"]), "one name for each of 3 labels, got 2"),
+    (lambda: Ordinal(3, labels=["a", "b"]), "labels must hold 3 names, got 2"),
     (lambda: Ordinal(3, labels=["a", "b", "a"]), "labels must differ, got 'a' at 0 and at 2"),
     (lambda: Grid(()), "shape must have at least one axis, got ()"),
     (lambda: Grid((3, 0)), "shape[1] must be at least 1, got 0"),

@@ -44,7 +44,7 @@ def _arrays(metric: GroundMetric, path: Path) -> Arrays:
         ({"power": np.array([1.0, 2.0])}, r"power must be a single value, got shape \(2,\)"),
         ({"power": np.array(np.nan)}, "power must be a finite"),
         ({"scale": np.array(0.0)}, "scale must be"),
-        ({"labels": np.array(["a", "b"])}, "labels must hold one name for each of 6 labels, got 2"),
+        ({"labels": np.array(["a", "b"])}, "labels must hold 6 names, got 2"),
         ({"labels": np.array([1.0])}, "labels must be a list of names"),
         ({"spacing": np.ones(3)}, "spacing must be one number or 2, got 3"),
         ({"spacing": np.array(["wide"])}, "spacing must hold real numbers"),

@@ -1,4 +1,4 @@
-"""pyarrow, imported when a table is read: columns as words and numbers, errors on one line."""
+"""Columns of tables, with where each value is; pyarrow is imported when a table is read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import reprlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,57 +41,92 @@ def import_pyarrow() -> Any:
     return pyarrow
 
 
-def one_line(error: BaseException) -> str:
-    """The message of an error on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+@dataclass(frozen=True)
+class Values:
+    """A column of a table, or what its lists hold; errors name the row, the column, the value.
 
-
-@contextmanager
-def named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors about a file's contents into one line that names the file."""
-    try:
-        yield
-    except (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError) as error:
-        if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
-            raise
-        raise ValueError(f"{os.fspath(path)} cannot be read as data: {one_line(error)}") from error
-
-
-def refuse(
-    bad: NDArray[np.bool_],
-    name: str,
-    expected: str,
-    values: pa.Array,
-    place: Place,
-    row_of: NDArray[Any] | None = None,  # of each value, if a row may have several
-) -> None:
-    """Raise an error about the first value that is bad, if any is."""
-    if bad.any():
-        at = int(bad.argmax())
-        where = place(at if row_of is None else int(row_of[at]))
-        value = values[at].as_py()
-        got = "nothing" if value is None else reprlib.repr(value)
-        raise ValueError(f"{where}, column {name!r}: expected {expected}, got {got}")
-
-
-def nulls(values: pa.Array) -> NDArray[np.bool_]:
-    """Which values are missing; nothing if none is."""
-    if not values.null_count:
-        return np.zeros(0, dtype=bool)
-    found: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
-    return found
-
-
-def as_words(values: pa.Array) -> pa.Array:
-    """Values of any simple type as text."""
-    return values.cast(import_pyarrow().string())
-
-
-def cleaned(values: pa.Array, gaps: Sequence[str] = _GAPS) -> Any:
-    """Text without outer blanks, and null for words that stand for a gap; others as they are.
-
-    Dictionaries and large strings become plain ones.
+    Attributes:
+        name: of the column.
+        array: text without outer blanks, and null for a gap; others as they are.
+        place: where each value is.
     """
+
+    name: str
+    array: pa.Array
+    place: Place
+
+    @classmethod
+    def of(
+        cls, table: pa.Table, name: str, place: Place = ROW, gaps: Sequence[str] = _GAPS
+    ) -> Values:
+        """A column as one array; `gaps` are the words that stand for one."""
+        pa, column = import_pyarrow(), table[name].combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # depends on pyarrow's version
+            column = pa.concat_arrays(column.chunks)
+        return cls(name, _cleaned(column, gaps), place)
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of the values."""
+        return self.array.type
+
+    @property
+    def is_number(self) -> bool:
+        """Whether these are numbers or booleans."""
+        types = import_pyarrow().types
+        tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+        return any(test(self.kind) for test in tests)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether these are lists, of any or one length."""
+        types = import_pyarrow().types
+        tests = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        return any(test(self.kind) for test in tests)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which values are null."""
+        found: NDArray[np.bool_] = self.array.is_null().to_numpy(zero_copy_only=False)
+        return found
+
+    def refuse(self, bad: NDArray[np.bool_], expected: str) -> None:
+        """Raise an error about the first value that is bad, if any is."""
+        if bad.any():
+            at = int(bad.argmax())
+            value = self.array[at].as_py()
+            got = "nothing" if value is None else reprlib.repr(value)
+            raise ValueError(
+                f"{self.place(at)}, column {self.name!r}: expected {expected}, got {got}"
+            )
+
+    def words(self) -> pa.Array:
+        """Values of any simple type as text."""
+        return self.array.cast(import_pyarrow().string())
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Numbers, booleans or words that spell numbers as floats; NaN for what is missing."""
+        pa, values = import_pyarrow(), self.array
+        if pa.types.is_string(self.kind):
+            odd = [word is not None and not _spells(word) for word in values.to_pylist()]
+            self.refuse(np.array(odd), "a number")
+        elif not (self.is_number or pa.types.is_null(self.kind)):
+            raise ValueError(f"column {self.name!r} must hold numbers, got {self.kind}")
+        if not pa.types.is_float16(self.kind):  # which pyarrow does not convert
+            values = values.cast(pa.float64(), safe=False)
+        found: NDArray[np.float64] = values.to_numpy(zero_copy_only=False).astype(np.float64)
+        return found
+
+    def flat(self) -> tuple[NDArray[Any], Values]:
+        """How many values each list has, and all of them one after another."""
+        counts = import_pyarrow().compute.list_value_length(self.array).to_numpy()
+        row_of = np.repeat(np.arange(len(counts)), counts)
+        each = _cleaned(self.array.flatten(), ("",))
+        return counts, Values(self.name, each, lambda i: self.place(int(row_of[i])))
+
+
+def _cleaned(values: pa.Array, gaps: Sequence[str]) -> Any:
+    """Text without outer blanks and gaps, also of dictionaries; others as they are."""
     pa = import_pyarrow()
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -99,20 +135,6 @@ def cleaned(values: pa.Array, gaps: Sequence[str] = _GAPS) -> Any:
     words = pa.compute.utf8_trim_whitespace(values.cast(pa.string()))
     there = pa.compute.invert(pa.compute.is_in(words, pa.array(gaps, pa.string())))
     return pa.compute.if_else(there, words, pa.scalar(None, pa.string()))
-
-
-def as_numbers(name: str, values: pa.Array, place: Place = ROW) -> NDArray[np.float64]:
-    """Numbers, booleans or words that spell numbers as floats; NaN for what is missing."""
-    pa = import_pyarrow()
-    if pa.types.is_string(values.type):
-        odd = [word is not None and not _spells(word) for word in values.to_pylist()]
-        refuse(np.array(odd), name, "a number", values, place)
-    elif not (is_number(values.type) or pa.types.is_null(values.type)):
-        raise ValueError(f"column {name!r} must hold numbers, got {values.type}")
-    if not pa.types.is_float16(values.type):  # which pyarrow does not convert
-        values = values.cast(pa.float64(), safe=False)
-    found: NDArray[np.float64] = values.to_numpy(zero_copy_only=False).astype(np.float64)
-    return found
 
 
 def _spells(word: str) -> bool:
@@ -124,24 +146,26 @@ def _spells(word: str) -> bool:
     return True
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """Whether values of a type are numbers or booleans."""
-    types = import_pyarrow().types
-    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
-    return any(test(kind) for test in tests)
+def one_line(error: BaseException) -> str:
+    """The message of an error on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[None]:
+    """Turn errors about a file's contents into one line that names the file."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError) as error:
+        if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
+            raise
+        reason = f"{os.fspath(path)} cannot be read as {what}: {one_line(error)}"
+        raise ValueError(reason) from error
 
 
 def listed(names: Sequence[str]) -> str:
     """Names of columns for a message: ``the columns 'age', 'height'``."""
     return f"the column{'' if len(names) == 1 else 's'} {shown(names, 10)}"
-
-
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
-    pa, one = import_pyarrow(), column.combine_chunks()
-    if isinstance(one, pa.ChunkedArray):  # depends on pyarrow's version
-        return pa.concat_arrays(one.chunks)
-    return one
 
 
 def warn(message: str) -> None:

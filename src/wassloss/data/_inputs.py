@@ -1,4 +1,4 @@
-"""What a data set is built from, checked: features, targets, groups and parts."""
+"""What a data set is built from, checked: features, targets of any form, groups and parts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
 from wassloss._precision import narrowed
-from wassloss.data.ragged import from_lists
 from wassloss.ground import GroundMetric
-from wassloss.targets import SparseTarget, Target, is_dense
+from wassloss.targets import SparseTarget, Target, is_dense, padded, read_target
 
 KNOWN_PARTS = ("train", "validation", "test")
 
@@ -44,21 +44,6 @@ def feature_tensor(value: Any) -> Tensor:
     return features.detach()
 
 
-def check_feature_names(names: Any, width: int) -> tuple[str, ...] | None:
-    """A different name for each feature, or None."""
-    if names is None:
-        return None
-    checked = tuple(names)
-    if isinstance(names, str) or not all(isinstance(name, str) for name in checked):
-        raise TypeError(f"feature_names must be names, got {names!r}")
-    if len(checked) != width:
-        raise ValueError(f"feature_names must name {width} features, got {len(checked)}")
-    if len(set(checked)) < width:
-        twice = next(name for name in checked if checked.count(name) > 1)
-        raise ValueError(f"feature_names must differ, got {twice!r} twice")
-    return tuple(str(name) for name in checked)
-
-
 def own_target(value: Any) -> Target:
     """Class ids, dense weights or a `SparseTarget`, made from a sparse matrix of SciPy."""
     if isinstance(value, SparseTarget):
@@ -78,6 +63,47 @@ def own_target(value: Any) -> Target:
             f"(examples, labels), got {given.dtype} of shape {tuple(given.shape)}"
         )
     return given.long()
+
+
+def from_lists(
+    counts: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any] | None = None
+) -> SparseTarget:
+    """Build a sparse target from lists of labels laid end to end.
+
+    Args:
+        counts: the number of labels of each example, `(n,)`.
+        labels: label ids, the first example's first, `(sum of counts,)`.
+        weights: one per label; by default the labels of an example share a mass of 1 equally, as
+            the paper normalises tags.
+
+    >>> import numpy as np
+    >>> from_lists(np.array([1, 2]), np.array([7, 3, 4])).weights
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
+    if weights is None:
+        weights = np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
+    rows = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    ids = torch.from_numpy(labels.astype(np.int64))
+    return padded(rows, ids, torch.from_numpy(weights), len(counts))
+
+
+def as_sparse(target: Target, labels: int) -> SparseTarget:
+    """A target of any form, on the CPU, as labels and weights `(n, support)`."""
+    if isinstance(target, SparseTarget):
+        return target
+    like = torch.empty(0, dtype=target.dtype if is_dense(target) else torch.float32)
+    read, _ = read_target(target, labels, torch.Size([target.shape[0]]), like)
+    return SparseTarget(read.indices.expand_as(read.weights), read.weights)
+
+
+def relabelled(target: Target, place: Tensor, labels: int) -> Target:
+    """Move label i to ``place[i]``, which is different for each label, of ``labels`` labels."""
+    if isinstance(target, SparseTarget):
+        return SparseTarget(place[target.indices], target.weights)
+    if is_dense(target):
+        return target.new_zeros(len(target), labels).index_copy(1, place, target)
+    return place[target]
 
 
 def count_labels(names: Sequence[str] | None, metric: GroundMetric | None, target: Target) -> int:
@@ -112,15 +138,6 @@ def part_name(text: str) -> str:
     """
     name = text.strip()
     return name.lower() if name.lower() in KNOWN_PARTS else name
-
-
-def rows_of_part(parts: Mapping[str, Tensor], name: str) -> Tensor:
-    """The rows of one part, or an error that names those that there are."""
-    found = parts.get(name, parts.get(part_name(name)))
-    if found is None:
-        known = ", ".join(parts) or "none"
-        raise ValueError(f"part must be one of the data's parts ({known}), got {name!r}")
-    return found
 
 
 def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from wassloss._files import read_npz
+from wassloss.data._inputs import from_lists
 from wassloss.data.dataset import Dataset
-from wassloss.data.ragged import from_lists
 from wassloss.ground import Embedding, GroundMetric, Tree
 
 _PROVENANCE = (

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wassloss.data._arrow import cleaned, import_pyarrow, one_line, whole
+from wassloss.data._arrow import Values, import_pyarrow, one_line
 from wassloss.data.labels import number
-from wassloss.data.table import Table, Wanted, feature_order, find_layout
+from wassloss.data.raw_table import RawTable
+from wassloss.data.table import Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,36 +25,32 @@ if TYPE_CHECKING:
 _SEPARATOR = ";"
 
 
-def load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
-    """Read the fields of a data set; features become float64."""
-    words = _read_text(path)
-    layout = find_layout(words.schema, wanted)
-    categories = set()
-    if wanted.raw is not None:
-        pairs = zip(wanted.raw.columns, layout.features, strict=True)
-        categories = {name for column, name in pairs if column.kind == "category"}
-    rows = {name: whole(words[name]) for name in layout.columns}
-    for name in layout.features:
-        rows[name] = _typed(rows[name], keep=name in categories)
-    if layout.target == "labels":
-        rows["labels"] = _lists(rows["labels"])
-    if layout.weights is not None:
-        rows[layout.weights] = _lists(rows[layout.weights])
-    if layout.group is not None:
-        rows[layout.group] = _typed(rows[layout.group], keep=False, kind="int64")
-
-    def place(row: int) -> str:
-        return f"line {next(islice(_rows(path), row + 1, None))[0]}"
-
-    return Table(import_pyarrow().table(rows), layout, wanted, place).fields()
-
-
-def _typed(words: pa.Array, keep: bool, kind: str = "float64") -> Any:
-    """Text without gaps, or as numbers, booleans or times if all of it is."""
+def converted(words: pa.Table, layout: Layout, raw: RawTable | None) -> pa.Table:
+    """The columns that are read, with their types; `raw` knows which are categories."""
     pa = import_pyarrow()
-    words = cleaned(words)
-    if keep:
-        return words
+    rows = {name: words[name] for name in layout.columns}
+    pairs = zip(raw.columns, layout.features, strict=True) if raw is not None else ()
+    categories = {name for column, name in pairs if column.kind == "category"}
+    for name in layout.features:
+        rows[name] = Values.of(words, name).array
+        if name not in categories:
+            rows[name] = _typed(rows[name])
+    for listed in (layout.weights, "labels" if layout.target == "labels" else None):
+        if listed is not None:
+            rows[listed] = pa.compute.split_pattern(rows[listed], _SEPARATOR)
+    if layout.group is not None:
+        rows[layout.group] = _typed(Values.of(words, layout.group).array, "int64")
+    return pa.table(rows)
+
+
+def line_of(path: str | os.PathLike[str], row: int) -> str:
+    """Where a row is in its file."""
+    return f"line {next(islice(_rows(path), row + 1, None))[0]}"
+
+
+def _typed(words: pa.Array, kind: str = "float64") -> Any:
+    """Text as numbers, booleans or times if all of it is; the text itself otherwise."""
+    pa = import_pyarrow()
     if words.null_count == len(words):
         return pa.nulls(len(words))
     found = (_cast(words, each) for each in (kind, "bool", "timestamp[s]", "timestamp[ns]"))
@@ -68,36 +65,20 @@ def _cast(words: pa.Array, kind: str) -> Any:
         return None
 
 
-def _lists(words: pa.Array) -> Any:
-    """Labels or weights, separated."""
-    pa = import_pyarrow()
-    lists = pa.compute.split_pattern(words, _SEPARATOR)
-    return pa.ListArray.from_arrays(lists.offsets, cleaned(lists.values, ("",)))
-
-
-def columns(path: str | os.PathLike[str], names: Sequence[str]) -> pa.Table:
-    """Some columns as they are written."""
-    words = _read_text(path)
-    feature_order(words.column_names, names)
-    return words.select(names)
-
-
-def _read_text(path: str | os.PathLike[str]) -> pa.Table:
+def read_text(path: str | os.PathLike[str]) -> pa.Table:
     """All columns as text."""
     pa, header = import_pyarrow(), _read_header(path)
-    content = Path(path).read_bytes() + b"\n"  # Arrow needs one after a single line
+    content = Path(path).read_bytes()
     if b'"' in content:
         _check_rows(path, len(header))  # Arrow reads on to the end of the file after a lost quote
-    # A copy that Arrow owns: its threads may free what they read while the interpreter exits, and
-    # a thread that then waits for Python, as it must to free bytes, aborts the process.
-    copy = pa.BufferOutputStream()
-    copy.write(content)
     try:
+        # By its path: Arrow's threads may free what they read while the interpreter exits, and a
+        # thread that then waits for Python, as it must to free bytes, aborts the process.
         found = pa.csv.read_csv(
-            pa.BufferReader(copy.getvalue()),
+            os.fspath(path),
             read_options=pa.csv.ReadOptions(
                 autogenerate_column_names=True,
-                block_size=min(len(content), 2**30),  # rows may be wide
+                block_size=min(len(content) + 1, 2**30),  # rows may be wide
             ),
             parse_options=pa.csv.ParseOptions(newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
@@ -108,14 +89,13 @@ def _read_text(path: str | os.PathLike[str]) -> pa.Table:
     except pa.ArrowInvalid as error:
         _check_rows(path, len(header))  # says where
         raise ValueError(one_line(error)) from error
-    if found.num_rows == 1:
-        raise ValueError("it has a header and no rows")
     return found.slice(1).rename_columns(header)
 
 
 def _read_header(path: str | os.PathLike[str]) -> list[str]:
     """The names of the columns, in the first line."""
-    _, words = next(_rows(path), (1, []))
+    rows = _rows(path)
+    _, words = next(rows, (1, []))
     names = [word.strip() for word in words]
     if not names:
         raise ValueError("it is empty")
@@ -124,6 +104,8 @@ def _read_header(path: str | os.PathLike[str]) -> list[str]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"line 1: the column {twice!r} occurs twice")
+    if next(rows, None) is None:
+        raise ValueError("it has a header and no rows")
     return names
 
 

@@ -15,27 +15,21 @@ from scipy import sparse
 from torch import Tensor
 
 from wassloss.data._inputs import (
-    check_feature_names,
+    as_sparse,
     check_parts,
     count_labels,
     feature_tensor,
     group_ids,
     own_target,
+    part_name,
+    relabelled,
     row_numbers,
-    rows_of_part,
 )
 from wassloss.data.labels import UnknownLabelError, numbers, places_of, shown
-from wassloss.data.ragged import as_sparse, relabelled
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels
-from wassloss.targets import (
-    SparseTarget,
-    Target,
-    is_class_ids,
-    is_dense,
-    read_target,
-)
+from wassloss.targets import SparseTarget, Target, is_class_ids, is_dense, read_target
 
 NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
@@ -104,11 +98,11 @@ class Dataset:
         checked = {
             "features": features,
             "target": target,
-            "label_names": check_labels(names, count),
+            "label_names": check_labels(names, count, "label_names"),
             "label_count": count,
             "parts": MappingProxyType(check_parts(self.parts, n)),
             "groups": group_ids(self.groups, n),
-            "feature_names": check_feature_names(self.feature_names, features.shape[1]),
+            "feature_names": check_labels(self.feature_names, features.shape[1], "feature_names"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -145,8 +139,15 @@ class Dataset:
 
     def part(self, name: str) -> Dataset:
         """Select the rows of one part, as a data set without parts."""
-        rows = rows_of_part(self.parts, name)
-        return dataclasses.replace(self, parts=NO_PARTS).take(rows)
+        return dataclasses.replace(self, parts=NO_PARTS).take(self._rows_of(name))
+
+    def _rows_of(self, part: str) -> Tensor:
+        """The row numbers of one part."""
+        found = self.parts.get(part, self.parts.get(part_name(part)))
+        if found is None:
+            known = ", ".join(self.parts) or "none"
+            raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
+        return found
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -166,6 +167,10 @@ class Dataset:
         if is_class_ids(self.target):
             ids = self.target.numpy()
             return ids if self.label_names is None else self.classes[ids]
+        return self._weights()
+
+    def _weights(self) -> sparse.csr_array:
+        """The weights of all labels, `(n, labels)`."""
         target = as_sparse(self.target, self.label_count)
         row, place = (target.weights > 0).numpy().nonzero()  # the others are padding
         entries = target.weights.numpy()[row, place].astype(np.float64)
@@ -226,21 +231,16 @@ class Dataset:
 
     def summary(self, examples: int = 5) -> str:
         """Describe the data in a few lines: counts, frequent labels and their neighbours."""
-        target = as_sparse(self.target, self.label_count)
-        used = target.weights > 0
-        weights = torch.zeros(self.label_count, dtype=torch.float64)
-        weights.index_add_(0, target.indices[used], target.weights[used].double())
-        frequent = weights.argsort(descending=True, stable=True)[:examples].tolist()
-        used = used.sum(1)
+        given = self._weights()
+        used, weights = np.diff(given.indptr), given.sum(0)
+        frequent = np.argsort(-weights, stable=True)[:examples].tolist()
         names = self.label_names or tuple(map(str, range(self.label_count)))
         lines = [
             repr(self),
-            f"labels per example: {used.double().mean():.2f} on average, "
-            f"{int(used.min())} to {int(used.max())}",
+            f"labels per example: {used.mean():.2f} on average, {used.min()} to {used.max()}",
             "heaviest labels: " + ", ".join(f"{names[i]} ({weights[i]:.4g})" for i in frequent),
         ]
-        unused = int((weights == 0).sum())
-        if unused:
+        if unused := np.count_nonzero(weights == 0):
             lines.append(f"labels that no example has: {unused}")
         lines.append(f"ground metric: {self.metric or 'none suggested'}")
         if self.metric is not None and self.label_count > 1:

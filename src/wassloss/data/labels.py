@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,6 @@ from numpy.typing import NDArray
 _WHOLE = re.compile(r"([+-]?\d{1,300})(?:\.0*)?", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _CODE = re.compile(r"[+-]?0\d")  # as a number, 007 would lose its zeros
-
-
-class LabelIds(NamedTuple):
-    """Ids of some labels, and the names of all labels in their order."""
-
-    ids: NDArray[np.int64]
-    names: tuple[str, ...]
 
 
 class UnknownLabelError(ValueError):
@@ -66,18 +59,21 @@ def read_labels(
     words: Sequence[str],
     names: Sequence[str] | None = None,
     where: Callable[[int], str] | None = None,
-) -> LabelIds:
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Number words by a list of labels or, without one, by the values that occur.
 
     Words are found in a list by name, or as the number that a name spells. Numbers are never
     positions in the list: a file that counts from 1 would be read wrongly.
 
+    Returns:
+        The ids, and the names of all labels in their order.
+
     Raises:
         UnknownLabelError: a word is not in the list; ``where`` says its place in the file.
 
     >>> read_labels(["10", "9.0", "10"])
-    LabelIds(ids=array([1, 0, 1]), names=('9', '10'))
-    >>> read_labels(["40", "15.0"], ["15", "20", "40"]).ids
+    (array([1, 0, 1]), ('9', '10'))
+    >>> read_labels(["40", "15.0"], ["15", "20", "40"])[0]
     array([2, 0])
     """
     distinct = list(dict.fromkeys(words))
@@ -93,7 +89,7 @@ def read_labels(
         raise UnknownLabelError(
             unknown, at, f"{unknown!r} is none of the {len(names)} labels{hint}"
         )
-    return LabelIds(np.array([place[word] for word in words], dtype=np.int64), tuple(names))
+    return np.array([place[word] for word in words], dtype=np.int64), tuple(names)
 
 
 def shown(names: Sequence[object], most: int = 6) -> str:

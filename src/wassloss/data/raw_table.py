@@ -6,28 +6,16 @@ to a model, and done again to the rows that it predicts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
-from wassloss.data._arrow import (
-    ROW,
-    Place,
-    as_numbers,
-    as_words,
-    cleaned,
-    import_pyarrow,
-    is_number,
-    listed,
-    nulls,
-    refuse,
-    warn,
-    whole,
-)
+from wassloss.data._arrow import ROW, Place, Values, import_pyarrow, listed, warn
 from wassloss.data.labels import number, shown
 
 if TYPE_CHECKING:
@@ -65,39 +53,32 @@ class Column:
             return [f"{self.name}={level}" for level in self.levels]
         return [self.name, f"{self.name} is missing"] if self.gaps else [self.name]
 
-    def encoded(self, values: pa.Array, place: Place) -> NDArray[np.float64]:
+    def encoded(self, values: Values) -> NDArray[np.float64]:
         """Features `(rows, features)`."""
         if self.kind == "category":
-            return self._one_hot(values, place)
-        numbers = as_numbers(self.name, values, place)
+            return self._one_hot(values)
+        numbers = values.numbers()
         missing = np.isnan(numbers)
         if self.fill is None:
-            refuse(missing, self.name, "a number", values, place)
-        large = np.abs(numbers) > _LARGEST
-        refuse(large, self.name, "a finite number that fits float32", values, place)
+            values.refuse(missing, "a number")
+        values.refuse(np.abs(numbers) > _LARGEST, "a finite number that fits float32")
         filled = np.where(missing, 0.0 if self.fill is None else self.fill, numbers)
         return np.stack([filled, missing], 1) if self.gaps else filled[:, None]
 
-    def _one_hot(self, values: pa.Array, place: Place) -> NDArray[np.float64]:
+    def _one_hot(self, values: Values) -> NDArray[np.float64]:
         if self.fill is None:
-            refuse(nulls(values), self.name, "a value", values, place)
-        at = {level: i for i, level in enumerate(self.levels)}
-        rest = at.get(OTHER, -1)
-        words = as_words(values).dictionary_encode()
-        known = [*words.dictionary.to_pylist(), MISSING]
-        unseen = sorted(
-            word for word in known[: None if words.null_count else -1] if word not in at
-        )
-        if unseen and rest < 0:
+            values.refuse(values.missing, "a value")
+        pa, words = import_pyarrow(), values.words().fill_null(MISSING)
+        level = pa.compute.index_in(words, value_set=pa.array(self.levels))
+        unseen = sorted(words.filter(level.is_null()).unique().to_pylist())
+        if unseen and OTHER not in self.levels:
             warn(
-                f"column {self.name!r} holds {shown(unseen, 5)}, which training never saw: its "
+                f"column {values.name!r} holds {shown(unseen, 5)}, which training never saw: its "
                 "features are all 0 there"
             )
-        level = np.array([at.get(word, rest) for word in known])
-        level = level[words.indices.fill_null(len(known) - 1).to_numpy()]
-        found = np.zeros((len(level), len(self.levels)))
-        rows = np.flatnonzero(level >= 0)
-        found[rows, level[rows]] = 1.0
+        rest = self.levels.index(OTHER) if OTHER in self.levels else -1
+        place = level.fill_null(rest).to_numpy(zero_copy_only=False)
+        found: NDArray[np.float64] = (place[:, None] == np.arange(len(self.levels))).astype(float)
         return found
 
 
@@ -119,10 +100,7 @@ class RawTable:
     def of(cls, table: pa.Table, missing: str = "impute", place: Place = ROW) -> RawTable:
         """Decide by the rows of a table; `missing` is ``"impute"`` or ``"error"``."""
         check_choice("missing", missing, ("impute", "error"))
-        found = [
-            _decided(name, cleaned(whole(table[name])), missing, place)
-            for name in table.column_names
-        ]
+        found = [_decided(Values.of(table, name, place), missing) for name in table.column_names]
         columns = tuple(column for column in found if column is not None)
         if not columns:
             raise ValueError("table must have a column that says something, got none")
@@ -166,11 +144,8 @@ class RawTable:
     def features(self, table: pa.Table, place: Place = ROW) -> NDArray[np.float64]:
         """Features `(rows, features)`; columns are found as :meth:`matched` finds them."""
         names = self.matched(table.column_names)
-        found = (
-            replace(column, name=name).encoded(cleaned(whole(table[name])), place)
-            for column, name in zip(self.columns, names, strict=True)
-        )
-        return np.hstack(list(found))
+        pairs = zip(self.columns, names, strict=True)
+        return np.hstack([column.encoded(Values.of(table, name, place)) for column, name in pairs])
 
     def state(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -183,9 +158,9 @@ class RawTable:
         return cls(tuple(columns), state["label_column"], tuple(state["ignored"]))
 
 
-def _decided(name: str, values: pa.Array, missing: str, place: Place) -> Column | None:
+def _decided(values: Values, missing: str) -> Column | None:
     """What becomes of a column; None where it says nothing."""
-    types, kind = import_pyarrow().types, values.type
+    types, name, kind = import_pyarrow().types, values.name, values.kind
     if types.is_null(kind):
         return None
     if types.is_temporal(kind):
@@ -198,45 +173,41 @@ def _decided(name: str, values: pa.Array, missing: str, place: Place) -> Column 
             f"column {name!r} must hold numbers or words, got {kind}: put each number into a "
             "column of its own, or arrays into an .npz file"
         )
-    numeric = is_number(kind)
-    numbers = as_numbers(name, values) if numeric else None
-    gaps = nulls(values) if numbers is None else np.isnan(numbers)
-    if missing == "error":
-        refuse(gaps, name, "a value, as nothing may be missing (missing=error)", values, place)
+    numbers = values.numbers() if values.is_number else None
+    gaps = values.missing if numbers is None else np.isnan(numbers)
+    strict = missing == "error"
+    if strict:
+        values.refuse(gaps, "a value, as nothing may be missing (missing=error)")
     some = bool(gaps.any())
-    if numbers is not None:
-        there = numbers[np.isfinite(numbers)]
-        if len(there) == 0:
-            return None
-        if not some and len(there) >= _COUNTED and (np.diff(there) == 1).all():
-            warn(
-                f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says "
-                "nothing about a row"
-            )
-        fill = None if missing == "error" else float(np.median(there))
-        return Column(name, "number", fill, some)
-    levels = _levels(name, values, place)
-    fill = None if missing == "error" else 0.0
-    return Column(name, "category", fill, some, levels) if len(levels) > 1 else None
+    if numbers is None:
+        levels = _levels(values)
+        fill = None if strict else 0.0
+        return Column(name, "category", fill, some, levels) if len(levels) > 1 else None
+    there = numbers[np.isfinite(numbers)]
+    if len(there) == 0:
+        return None
+    if not some and len(there) >= _COUNTED and (np.diff(there) == 1).all():
+        warn(
+            f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says "
+            "nothing about a row"
+        )
+    return Column(name, "number", None if strict else float(np.median(there)), some)
 
 
-def _levels(name: str, values: pa.Array, place: Place) -> tuple[str, ...]:
+def _levels(values: Values) -> tuple[str, ...]:
     """The levels of a category, with those that are rare as one; none if it is no category."""
-    words = as_words(values).fill_null(MISSING)
-    counted = words.value_counts()
-    counts = dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
-    odd = [word for word in counts if word != MISSING and number(word) is None]
+    words = values.words().fill_null(MISSING).to_pylist()
+    rows, counts = len(words), Counter(words)
+    odd = {word for word in counts if word != MISSING and number(word) is None}
     if len(counts) > _NUMBERS and len(odd) < len(counts) / 2:
-        wrong = np.array([word in set(odd) for word in words.to_pylist()])
-        refuse(wrong, name, "a number, as in most rows", words, place)
-    rows = len(words)
+        values.refuse(np.array([word in odd for word in words]), "a number, as in most rows")
     least = max(_RARE * rows, min(_RARE_ROWS, _RARE_SHARE * rows)) if len(counts) > 2 else 1
     kept = sorted(level for level, count in counts.items() if count >= least)
     many = len(counts) > _MOST_LEVELS or not kept
     if many and sum(counts[level] for level in kept) < rows / 2:
         warn(
-            f"column {name!r} has {len(counts)} different texts and is left out: make features of "
-            f"it, or drop it (--drop {name})"
+            f"column {values.name!r} has {len(counts)} different texts and is left out: make "
+            f"features of it, or drop it (--drop {values.name})"
         )
         return ()
     rare = len(kept) < len(counts)

@@ -6,7 +6,7 @@ docs/data.md says which columns there are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,26 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wassloss.data._arrow import (
-    ROW,
-    Place,
-    as_numbers,
-    as_words,
-    cleaned,
-    import_pyarrow,
-    is_number,
-    listed,
-    named_errors,
-    nulls,
-    refuse,
-    warn,
-    whole,
-)
-from wassloss.data._inputs import part_name
-from wassloss.data.labels import LabelIds, number, plain, read_labels, shown
-from wassloss.data.ragged import from_lists
+from wassloss.data._arrow import ROW, Place, Values, import_pyarrow, listed, named_errors, warn
+from wassloss.data._inputs import from_lists, part_name
+from wassloss.data.labels import number, plain, read_labels, shown
 from wassloss.data.raw_table import RawTable
-from wassloss.targets import Target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,20 +36,12 @@ class Wanted(NamedTuple):
     group: str | None = None
     missing: str = "impute"
     raw: RawTable | None = None  # how another table's columns became features
-    usual_label: str | None = None  # the label's column, if there is one of that name
     labelled: bool = True  # whether rows must have labels
 
     @classmethod
     def like(cls, raw: RawTable, label_column: str | None = None, **more: Any) -> Wanted:
         """What a model that was fitted to a table needs of another."""
-        return cls(
-            label_column=label_column,
-            feature_names=raw.names,
-            drop=raw.ignored,
-            raw=raw,
-            usual_label=raw.label_column,
-            **more,
-        )
+        return cls(None, label_column, raw.names, raw.ignored, raw=raw)._replace(**more)
 
 
 class Layout(NamedTuple):
@@ -83,63 +59,50 @@ class Layout(NamedTuple):
         return [*self.features, *(name for name in self[1:] if name is not None)]
 
 
-def find_layout(schema: pa.Schema, wanted: Wanted) -> Layout:
+def find_layout(names: Sequence[str], wanted: Wanted) -> Layout:
     """Find the columns of a table; errors name those that are missing."""
-    names = schema.names
-    asked = [] if wanted.raw else [*(wanted.feature_names or ()), *wanted.drop]
-    feature_order(names, [*asked, *([wanted.group] if wanted.group else [])])
+    raw, group = wanted.raw, wanted.group
+    chosen = wanted.feature_names or () if raw is None else [c.name for c in raw.columns]
+    asked = [] if raw else [*chosen, *wanted.drop]
+    feature_order(names, [*asked, *([group] if group else [])])
     target = _target_column(names, wanted)
     weights = "weights" if target == "labels" and "weights" in names else None
-    part, group = _part_and_group(names, wanted)
+    free = [name for name in names if name not in [*chosen, *wanted.drop]]
+    part = "part" if "part" in free else None
+    if group is None and "group" in free:
+        group = "group"
+        if raw is None and wanted.labelled:
+            warn(
+                "the column 'group' says which rows stay together, and is not a feature: ask for "
+                "that with group (--group group), or rename it"
+            )
     others = {target, part, group, weights, *wanted.drop}
-    features = _feature_columns(names, others, wanted)
+    # Pandas writes its index as a column of that name.
+    columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
+    if raw is not None:
+        given, columns = columns, raw.matched(columns)
+        if extra := [name for name in given if name not in columns]:
+            warn(f"ignoring {listed(extra)}, which the model was not trained on")
+    elif wanted.feature_names is not None:
+        columns = [name for name in chosen if name not in others]
+    if not columns:
+        raise ValueError(f"it lacks a column of features; it has {shown(names, 10)}")
     if not wanted.labelled:
-        return Layout(features, None, None, part, None)
-    return Layout(features, target, weights, part, group)
+        target = weights = group = None
+    return Layout(tuple(columns), target, weights, part, group)
 
 
 def _target_column(names: Sequence[str], wanted: Wanted) -> str | None:
     """The column of the labels; None if there is none and none is needed."""
-    usual = wanted.usual_label if wanted.usual_label in names else None
-    label = wanted.label_column or usual or "label"
-    usable = (label,) if wanted.label_column not in (None, "label") else (label, "labels")
-    features = () if wanted.raw is None else [column.name for column in wanted.raw.columns]
+    raw, asked = wanted.raw, wanted.label_column
+    usual = raw.label_column if raw is not None and raw.label_column in names else None
+    label = asked or usual or "label"
+    usable = (label,) if asked not in (None, "label") else (label, "labels")
+    features = () if raw is None else [column.name for column in raw.columns]
     target = next((name for name in usable if name in names and name not in features), None)
     if wanted.labelled and target is None:
         raise ValueError(_no_label(usable, names))
     return target
-
-
-def _part_and_group(names: Sequence[str], wanted: Wanted) -> tuple[str | None, str | None]:
-    """The columns of parts and groups, unless they are features."""
-    features = [c.name for c in wanted.raw.columns] if wanted.raw else wanted.feature_names or ()
-    free = [name for name in names if name not in [*features, *wanted.drop]]
-    group = wanted.group or ("group" if "group" in free else None)
-    if group and not (wanted.group or wanted.raw) and wanted.labelled:
-        warn(
-            "the column 'group' says which rows stay together, and is not a feature: ask for that "
-            "with group (--group group), or rename it"
-        )
-    return "part" if "part" in free else None, group
-
-
-def _feature_columns(
-    names: Sequence[str], others: Collection[str | None], wanted: Wanted
-) -> tuple[str, ...]:
-    """The columns that become features, in the order in which a model takes them."""
-    # Pandas writes its index as a column of that name.
-    columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
-    if wanted.raw is not None:
-        matched = wanted.raw.matched(columns)
-        extra = [name for name in columns if name not in matched]
-        if extra:
-            warn(f"ignoring {listed(extra)}, which the model was not trained on")
-        columns = matched
-    elif wanted.feature_names is not None:
-        columns = [n for n in wanted.feature_names if n not in others]
-    if not columns:
-        raise ValueError(f"it lacks a column of features; it has {shown(names, 10)}")
-    return tuple(columns)
 
 
 def _no_label(usable: Sequence[str], names: Sequence[str]) -> str:
@@ -167,105 +130,74 @@ def feature_order(found: Sequence[str], wanted: Sequence[str]) -> list[int]:
     return [place[name] for name in wanted]
 
 
-class Table(NamedTuple):
-    """Rows with typed columns and what these mean; errors name the row, the column, the value."""
+def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -> dict[str, Any]:
+    """What a `Dataset` is made of; without a target if labels are not read."""
 
-    rows: pa.Table
-    layout: Layout
-    wanted: Wanted
-    place: Place = ROW
+    def column(name: str, expected: str) -> Values:
+        found = Values.of(rows, name, place, gaps=("",))
+        found.refuse(found.missing, expected)
+        return found
 
-    def fields(self) -> dict[str, Any]:
-        """What a `Dataset` is made of; without a target if labels are not read."""
-        layout, wanted = self.layout, self.wanted
-        found: dict[str, Any] = {}
-        if layout.target is not None:
-            target, names = self._target(layout.target)
-            found = {"target": target, "label_names": names}
-        own = self.rows.select(layout.features)
-        raw = wanted.raw or RawTable.of(own, wanted.missing, self.place)
-        return found | {
-            "features": torch.from_numpy(raw.features(own, self.place)),
-            "feature_names": raw.feature_names,
-            "raw": raw,
-            "parts": {} if layout.part is None else self._parts(layout.part),
-            "groups": None if layout.group is None else self._groups(layout.group),
-        }
-
-    def _parts(self, column: str) -> dict[str, list[int]]:
-        """The rows of each part, by name."""
-        parts: dict[str, list[int]] = {}
-        words = as_words(cleaned(whole(self.rows[column]), ("",)))
-        for row, text in enumerate(words.to_pylist()):
+    found: dict[str, Any] = {}
+    if layout.target is not None:
+        labels = column(layout.target, "a label")
+        weights = None if layout.weights is None else column(layout.weights, "numbers")
+        target, names = _targets(labels, weights, wanted.label_names)
+        found = {"target": target, "label_names": names}
+    own = rows.select(layout.features)
+    raw = wanted.raw or RawTable.of(own, wanted.missing, place)
+    features = torch.from_numpy(raw.features(own, place))
+    parts: dict[str, list[int]] = {}
+    if layout.part is not None:
+        words = Values.of(rows, layout.part, place, gaps=("",)).words().to_pylist()
+        for row, text in enumerate(words):
             if name := part_name(text or ""):
                 parts.setdefault(name, []).append(row)
-        return parts
-
-    def _groups(self, column: str) -> NDArray[Any]:
-        """An integer for each row, the same for rows of a group."""
-        values = self._column(column, "a group")
-        values = values if is_number(values.type) else as_words(values)
-        own = values.to_numpy(zero_copy_only=False)
-        integers = own.dtype.kind in "iu"
-        ids: NDArray[Any] = own.copy() if integers else np.unique(own, return_inverse=True)[1]
-        return ids
-
-    def _target(self, name: str) -> tuple[Target, tuple[str, ...]]:
-        """Targets, and the names of the labels."""
-        column = self._column(name, "a label")
-        if not is_list(column.type):
-            ids, names = self._label_ids(name, column, np.arange(len(column)))
-            return torch.from_numpy(ids), names
-        counts = np.diff(column.offsets.to_numpy())
-        row_of = np.repeat(np.arange(len(counts)), counts)
-        ids, names = self._label_ids(name, column.flatten(), row_of)
-        weights = None
-        if self.layout.weights is not None:
-            masses = self._column(self.layout.weights, "numbers")
-            if not is_list(masses.type):
-                raise ValueError(f"column 'weights' must hold lists of numbers, got {masses.type}")
-            different = np.diff(masses.offsets.to_numpy()) != counts
-            refuse(different, "weights", "as many numbers as labels", masses, self.place)
-            weights = self._floats(self.layout.weights, masses.flatten(), row_of)
-        return from_lists(counts, ids, weights), names
-
-    def _label_ids(self, name: str, values: pa.Array, row_of: NDArray[Any]) -> LabelIds:
-        """The ids of labels given by value, as strings or numbers."""
-        kind, names = import_pyarrow().types, self.wanted.label_names
-
-        def place(i: int) -> str:
-            return self.place(int(row_of[i]))
-
-        values = cleaned(values, ("",))
-        refuse(nulls(values), name, "a label", values, self.place, row_of)
-        if kind.is_floating(values.type):
-            finite = np.isfinite(values.to_numpy(zero_copy_only=False))
-            refuse(~finite, name, "a finite number", values, self.place, row_of)
-        if not (is_number(values.type) or kind.is_string(values.type)):
-            raise ValueError(f"column {name!r} must hold numbers or strings, got {values.type}")
-        return read_labels([str(plain(v)) for v in values.to_pylist()], names, place)
-
-    def _column(self, name: str, expected: str) -> pa.Array:
-        """A column as one array, without nulls."""
-        column = cleaned(whole(self.rows[name]), ("",))
-        refuse(nulls(column), name, expected, column, self.place)
-        return column
-
-    def _floats(self, name: str, values: pa.Array, row_of: NDArray[Any]) -> NDArray[Any]:
-        """Finite float32 numbers of lists."""
-        refuse(nulls(values), name, "a number", values, self.place, row_of)
-        found = as_numbers(name, values, lambda i: self.place(int(row_of[i])))
-        with np.errstate(over="ignore"):  # refused below
-            array = found.astype(np.float32)
-        finite = "a finite number that fits float32"
-        refuse(~np.isfinite(array), name, finite, values, self.place, row_of)
-        return array
+    return found | {
+        "features": features,
+        "feature_names": raw.feature_names,
+        "raw": raw,
+        "parts": parts,
+        "groups": layout.group and _group_ids(column(layout.group, "a group")),
+    }
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Whether values of a type are lists, of any or one length."""
+def _group_ids(values: Values) -> NDArray[Any]:
+    """An integer for each row, the same for rows of a group."""
+    own = (values.array if values.is_number else values.words()).to_numpy(zero_copy_only=False)
+    ids: NDArray[Any] = np.unique(own, return_inverse=True)[1]
+    return own.copy() if own.dtype.kind in "iu" else ids
+
+
+def _targets(labels: Values, weights: Values | None, names: Names) -> tuple[Any, Names]:
+    """Targets, and the names of all labels."""
+    if not labels.is_list:
+        ids, found = _label_ids(labels, names)
+        return torch.from_numpy(ids), found
+    counts, labels = labels.flat()
+    ids, found = _label_ids(labels, names)
+    if weights is None:
+        return from_lists(counts, ids), found
+    if not weights.is_list:
+        raise ValueError(f"column 'weights' must hold lists of numbers, got {weights.kind}")
+    lengths, masses = weights.flat()
+    weights.refuse(lengths != counts, "as many numbers as labels")
+    masses.refuse(masses.missing, "a number")
+    with np.errstate(over="ignore"):  # refused below
+        array = masses.numbers().astype(np.float32)
+    masses.refuse(~np.isfinite(array), "a finite number that fits float32")
+    return from_lists(counts, ids, array), found
+
+
+def _label_ids(values: Values, names: Names) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The ids of labels given by value, as strings or numbers, and the names of all labels."""
+    values.refuse(values.missing, "a label")
     types = import_pyarrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    if types.is_floating(values.kind):
+        values.refuse(~np.isfinite(values.numbers()), "a finite number")
+    if not (values.is_number or types.is_string(values.kind)):
+        raise ValueError(f"column {values.name!r} must hold numbers or strings, got {values.kind}")
+    return read_labels([str(plain(v)) for v in values.array.to_pylist()], names, values.place)
 
 
 def is_frame(X: Any) -> bool:
@@ -283,7 +215,7 @@ def frame_features(X: Any, raw: RawTable) -> NDArray[np.float64]:
     """The features of a data frame, whose columns are found by name in any order."""
     rows = _arrow(X)
     with named_errors("X"):
-        layout = find_layout(rows.schema, Wanted.like(raw, labelled=False))
+        layout = find_layout(rows.column_names, Wanted.like(raw, labelled=False))
         return raw.features(rows.select(layout.features))
 
 

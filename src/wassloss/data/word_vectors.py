@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
-from collections.abc import Collection, Iterable, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
-from wassloss.data._arrow import one_line
-from wassloss.data._vector_files import load
-from wassloss.data.labels import shown
+from wassloss.data._arrow import named_errors
+from wassloss.data.labels import number, shown
 from wassloss.ground import Embedding
+from wassloss.ground._inputs import check_labels
 
 Missing = Literal["error", "drop"]
+_Found = tuple[Collection[str], NDArray[Any]]
+_CONTROL = set(range(32)) - set(b"\t\n\r")  # characters that no text has
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -45,20 +53,16 @@ class WordVectors:
                 "vectors must be numbers of shape (words, dimensions), got "
                 f"{vectors.dtype} of shape {vectors.shape}"
             )
-        if len(words) != len(vectors):
-            raise ValueError(f"words must be as many as vectors, {len(vectors)}, got {len(words)}")
+        check_labels(words, len(vectors), "words")
         row = {word: i for i, word in enumerate(words)}
-        if len(row) != len(words):
-            twice = next(word for i, word in enumerate(words) if row[word] != i)
-            raise ValueError(f"words must differ, got {twice!r} twice")
-        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        with np.errstate(over="ignore"):  # refused below
             vectors = vectors.astype(np.float32, copy=False)
-            # The sum takes less memory than a mask of the table, but may overflow by itself.
-            suspect = not np.isfinite(np.sum(vectors))
-        if suspect and len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
-            got = next(value for value in vectors[bad[0]] if not np.isfinite(value))
+        infinite = ~np.isfinite(vectors)
+        if infinite.any():
+            at, place = np.argwhere(infinite)[0]
             raise ValueError(
-                f"vectors must be finite in float32, got {got} for the word {words[bad[0]]!r}"
+                f"vectors must be finite in float32, got {vectors[at, place]} for the word "
+                f"{words[at]!r}"
             )
         for name, value in {"words": words, "vectors": vectors, "_row": row}.items():
             object.__setattr__(self, name, value)
@@ -121,9 +125,9 @@ def read_word_vectors(
     words: Collection[str] | None = None,
     names: str | os.PathLike[str] | None = None,
 ) -> WordVectors:
-    r"""Read word vectors: word2vec (binary or text), GloVe, fastText text, or ``.npy``.
+    r"""Read word vectors: text as GloVe, fastText and word2vec write it, or ``.npy``.
 
-    Files may be compressed with gzip or bzip2. They are streamed: memory holds the vectors that are
+    Text may be compressed with gzip or bzip2. It is streamed: memory holds the vectors that are
     kept and a small block of the file. Of a word that comes twice, the first vector is kept.
 
     Args:
@@ -136,7 +140,6 @@ def read_word_vectors(
         ValueError: one line that names the file and, if there is one, the line.
 
     >>> import tempfile
-    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "glove.txt")
     ...     _ = path.write_text("the 0.1 0.2\ncat 1 -1\n")
@@ -145,8 +148,107 @@ def read_word_vectors(
     """
     if isinstance(words, str):
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
-    try:
-        return WordVectors(*load(path, None if words is None else set(words), names))
-    except ValueError as error:
-        what = f"{os.fspath(path)} cannot be read as word vectors"
-        raise ValueError(f"{what}: {one_line(error)}") from error
+    wanted = None if words is None else set(words)
+    with named_errors(path, "word vectors"):
+        if Path(path).suffix == ".npy":
+            kept, vectors = _read_array(Path(path), names, wanted)
+        elif names is not None:
+            raise ValueError("names is for .npy, but this file has words of its own")
+        else:
+            with _opened(path) as file:
+                kept, vectors = _read_text(file, wanted)
+        if not kept:
+            asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
+            raise ValueError(f"it has no vectors{asked}")
+        return WordVectors(tuple(kept), vectors)
+
+
+def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
+    """Lines of a word and its numbers, which may follow a line of counts."""
+    if _CONTROL & set(file.peek(1)):
+        raise ValueError(
+            "it is not text: read binary files with gensim's KeyedVectors.load_word2vec_format"
+            "(path, binary=True), whose index_to_key and vectors WordVectors takes"
+        )
+    count, dimensions, found = None, 0, 0
+    kept: dict[str, None] = {}
+    data = bytearray()
+    for place, line in enumerate(map(bytes.rstrip, file), start=1):
+        if place == 1 and len(line.split()) == 2 and line.replace(b" ", b"").isdigit():
+            count, dimensions = map(int, line.split())
+            continue
+        if not line:
+            continue
+        dimensions = dimensions or len(line.split()) - 1
+        if dimensions < 1:
+            raise ValueError("line 1 must be a word and its numbers")
+        word, numbers = _divided(line, dimensions, place)
+        found += 1
+        # Large files have some words twice; all who read them take the first.
+        if word not in kept and (wanted is None or word in wanted):
+            kept[word] = None
+            try:
+                with np.errstate(over="ignore"):  # the table checks that vectors are finite
+                    data += np.array(numbers.split(), dtype="<f4").tobytes()
+            except ValueError as error:
+                raise ValueError(
+                    f"line {place} must hold numbers after the word: {error}"
+                ) from error
+    if count is not None and found != count:
+        raise ValueError(f"line 1 says {count} words, but it has {found}")
+    return kept, np.frombuffer(data, "<f4").reshape(-1, max(1, dimensions))
+
+
+def _divided(line: bytes, dimensions: int, place: int) -> tuple[str, bytes]:
+    """The word of a line, which may have spaces in it, and its numbers."""
+    text, _, numbers = line.partition(b" ")
+    if numbers.count(b" ") == dimensions - 1:
+        return text.decode("utf-8", "backslashreplace"), numbers
+    text, *fields = line.rsplit(maxsplit=dimensions)
+    word = text.decode("utf-8", "backslashreplace")
+    if len(fields) < dimensions or any(number(part) is not None for part in word.split()[1:]):
+        raise ValueError(
+            f"line {place} must have {dimensions} numbers after the word, as the others, got "
+            f"{len(line.split()) - 1}"
+        )
+    return word, b" ".join(fields)
+
+
+def _read_array(
+    path: Path, names: str | os.PathLike[str] | None, wanted: set[str] | None
+) -> _Found:
+    """The vectors of an .npy file, and their words from a file next to it."""
+    names = path.with_name("words.txt") if names is None else names
+    if path.exists() and not Path(names).exists():
+        raise ValueError(
+            f"it does not say which word each row is of: put them into {names}, one a line"
+        )
+    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    with _opened(names) as file:
+        text: str = file.read().decode("utf-8")
+    words = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise ValueError(
+            f"it must hold floats (words, dimensions), got {vectors.dtype} {vectors.shape}"
+        )
+    if len(words) != len(vectors):
+        raise ValueError(f"{names} must name {len(vectors)} words, got {len(words)}")
+    rows: dict[str, int] = {}
+    for row, word in enumerate(words):
+        if wanted is None or word in wanted:
+            rows.setdefault(word, row)
+    kept = np.array(vectors) if len(rows) == len(words) else vectors[list(rows.values())]
+    return rows, kept
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A file opened for reading, decompressed if its first bytes say that it is compressed."""
+    with open(path, "rb") as raw:
+        opener: Any = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}.get(raw.peek(2)[:2])
+        try:
+            yield raw if opener is None else opener(raw)
+        except (EOFError, zlib.error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise ValueError(f"it is damaged or cut short: {error}") from error

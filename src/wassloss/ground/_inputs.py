@@ -112,21 +112,23 @@ def label_indices(indices: int | Numbers, size: int, device: torch.device) -> Te
     return checked
 
 
-def check_labels(labels: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
+def check_labels(
+    labels: Sequence[str] | None, size: int, argument: str = "labels"
+) -> tuple[str, ...] | None:
     """``size`` different names, or None."""
     if labels is None:
         return None
     if isinstance(labels, str):
-        raise TypeError(f"labels must be a sequence of names, got the single string {labels!r}")
+        raise TypeError(f"{argument} must be a sequence of names, got the single string {labels!r}")
     names = tuple(labels)
     if len(names) != size:
-        raise ValueError(f"labels must hold one name for each of {size} labels, got {len(names)}")
+        raise ValueError(f"{argument} must hold {size} names, got {len(names)}")
     seen: dict[str, int] = {}
     for i, name in enumerate(names):
         if not isinstance(name, str):
-            raise TypeError(f"labels must hold strings, got labels[{i}] = {name!r}")
+            raise TypeError(f"{argument} must hold strings, got {argument}[{i}] = {name!r}")
         if name in seen:
-            raise ValueError(f"labels must differ, got {name!r} at {seen[name]} and at {i}")
+            raise ValueError(f"{argument} must differ, got {name!r} at {seen[name]} and at {i}")
         seen[name] = i
     return tuple(str(name) for name in names)  # numpy.str_ becomes str
 

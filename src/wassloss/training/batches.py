@@ -52,8 +52,7 @@ class Examples:
         if len(data) < 2:
             raise ValueError(f"{name} must be (features, target), got {len(data)} of them")
         self.columns = tuple(_read(name, column) for column in data)
-        tensors = [c.weights if isinstance(c, SparseTarget) else c for c in self.columns]
-        sizes = [len(rows) if rows.dim() else 0 for rows in tensors]
+        sizes = [len(column) for column in self.columns]
         if len(set(sizes)) > 1:
             raise ValueError(f"{name} must have as many features as targets, got {sizes}")
         if not sizes[0]:
@@ -106,7 +105,7 @@ def _read(name: str, column: Target) -> Target:
             "arrays tensors with torch.as_tensor"
         )
     if column.layout == torch.strided:
-        return column.detach()
+        return column.detach() if column.dim() else column.new_empty(0)
     coo = column.detach().to_sparse_coo().coalesce()
     rows, labels = coo.indices()
     return padded(rows, labels, coo.values(), len(column))

@@ -50,16 +50,6 @@ class Checkpoint:
         names = [name for name in self.tensors if name.startswith(f"{prefix}.")]
         return {name.removeprefix(f"{prefix}."): self.tensors[name] for name in names}
 
-    def model(self, where: object) -> nn.Module:
-        """The model, in evaluation mode, with its best weights if the run kept them.
-
-        `where` the checkpoint is, is for the error if the model is not of :mod:`wassloss.models`.
-        """
-        if self.state["model"] is None:
-            raise CheckpointError(f"{where} has a model that is not of wassloss.models")
-        with weights_that_fit():
-            return build(self.state["model"], self.part("best") or self.part("model"))
-
 
 def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int) -> None:
     """Write a checkpoint, then remove the oldest beyond `keep`."""
@@ -136,7 +126,11 @@ def load_model(directory: str | os.PathLike[str]) -> nn.Module:
             f"{path} was written by `wassloss train`, whose model needs its features preprocessed: "
             "use wassloss.load, which does that; its attribute model_ is the model alone"
         )
-    return load_checkpoint(path).model(path)
+    checkpoint = load_checkpoint(path)
+    if checkpoint.state["model"] is None:
+        raise CheckpointError(f"{path} has a model that is not of wassloss.models")
+    with weights_that_fit():
+        return build(checkpoint.state["model"], checkpoint.part("best") or checkpoint.part("model"))
 
 
 @contextmanager

@@ -62,16 +62,11 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
 
 def parse_log(content: bytes, path: Path) -> list[Record]:
     """The records in the content of a log; `path` is for error messages."""
-    try:
-        lines = content.decode("utf-8").splitlines(keepends=True)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not the log of a run: {error}") from error
-    if lines and not lines[-1].endswith("\n"):
-        lines.pop()
+    *lines, _ = content.split(b"\n")  # what follows the last newline was cut short
     return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
 
-def _record(line: str, where: str) -> Record:
+def _record(line: bytes, where: str) -> Record:
     try:
         return Record(**json.loads(line))
     except (ValueError, TypeError) as error:

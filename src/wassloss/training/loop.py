@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +21,7 @@ from wassloss.training.batches import Data, Examples, batches_of
 from wassloss.training.directory_lock import owned
 from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.run import Best, DivergedError, LossMeter, Run
+from wassloss.training.run import DivergedError, LossMeter, Run
 from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
 from wassloss.training.steps import EagerSteps, GraphSteps, Loss
 
@@ -113,10 +114,12 @@ def train(
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
     model.to(device).train()
-    watch = None
+    evaluate = None
     if validation is not None:
         examples = Examples(validation, "validation").to(device)
-        watch = Watch(examples, score or loss_fn, higher_is_better)
+        evaluate = partial(
+            _evaluate, examples=examples, score=score or loss_fn, higher=higher_is_better
+        )
 
     generators = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=generators), ExitStack() as stack:
@@ -140,51 +143,43 @@ def train(
                 if begin is not None:
                     begin()
                 checkpoints.discard_after(folder, run.step)
-        log = _follow(run, steps, watch, folder, progress)
+        log = _follow(run, steps, evaluate, folder, progress)
 
-    if plan.patience is not None and run.best.weights:
-        model.load_state_dict(run.best.weights)
-    loss, scores = log[-1].loss if log else math.nan, (run.score, run.best.score, run.best.step)
+    if plan.patience is not None and run.best_weights:
+        model.load_state_dict(run.best_weights)
+    loss, scores = log[-1].loss if log else math.nan, (run.score, run.best_score, run.best_step)
     return TrainingResult(run.step, loss, *scores, run.stopped_early, run.seconds, log)
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Validation data and how to judge a model by them."""
-
-    examples: Examples
-    score: Score
-    higher_is_better: bool
-
-    @torch.no_grad()
-    def update(self, run: Run, model: nn.Module) -> None:
-        """Score the model of a run in evaluation mode, and note whether it is the best so far."""
-        starts = range(0, len(self.examples), ROWS_AT_ONCE)
-        was_training = model.training
-        model.eval()
-        try:
-            pieces = [model(self.examples.take(slice(i, i + ROWS_AT_ONCE))[0]) for i in starts]
-        finally:
-            model.train(was_training)
-        # Of all at once, because a ranking within a label cannot be computed from pieces.
-        score = float(self.score(torch.cat(pieces), *self.examples.columns[1:]))
-        # The first process decides for all, or some might stop while others wait for them.
-        score = run.score = run.fabric.broadcast(score)
-        if not math.isfinite(score):
-            raise DivergedError.at(run.step, "the score", run.plan)
-        best = run.best.score
-        if best is None or (score > best if self.higher_is_better else score < best):
-            weights = {} if run.plan.patience is None else run.model.state_dict()
-            copies = {name: tensor.detach().clone() for name, tensor in weights.items()}
-            run.best = Best(score, run.step, weights=copies)
-        else:
-            run.best.waited += 1
+@torch.no_grad()
+def _evaluate(run: Run, model: nn.Module, examples: Examples, score: Score, higher: bool) -> None:
+    """Score a model in evaluation mode, and note whether it is the best so far."""
+    starts = range(0, len(examples), ROWS_AT_ONCE)
+    was_training = model.training
+    model.eval()
+    try:
+        pieces = [model(examples.take(slice(i, i + ROWS_AT_ONCE))[0]) for i in starts]
+    finally:
+        model.train(was_training)
+    # Of all at once, because a ranking within a label cannot be computed from pieces.
+    found = float(score(torch.cat(pieces), *examples.columns[1:]))
+    # The first process decides for all, or some might stop while others wait for them.
+    run.score = found = run.fabric.broadcast(found)
+    if not math.isfinite(found):
+        raise DivergedError.at(run.step, "the score", run.plan)
+    best = run.best_score
+    if best is not None and not (found > best if higher else found < best):
+        run.waited += 1
+        return
+    weights = {} if run.plan.patience is None else run.model.state_dict()
+    run.best_weights = {name: tensor.detach().clone() for name, tensor in weights.items()}
+    run.best_score, run.best_step, run.waited = found, run.step, 0
 
 
 def _follow(
     run: Run,
     steps: GraphSteps | EagerSteps,
-    watch: Watch | None,
+    evaluate: Callable[[Run, nn.Module], None] | None,
     folder: Path | None,
     progress: bool | None,
 ) -> list[Record]:
@@ -193,7 +188,7 @@ def _follow(
 
     plan, fabric, first = run.plan, run.fabric, run.fabric.is_global_zero
     intervals = [plan.log_every]
-    intervals += [plan.evaluate_every] if watch is not None else []
+    intervals += [plan.evaluate_every] if evaluate is not None else []
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
     shown = first and (sys.stderr.isatty() if progress is None else progress)
@@ -215,9 +210,9 @@ def _follow(
                 if interrupt.is_set():
                     break
             run.meter.check(plan)
-            scored = watch is not None and run.due(plan.evaluate_every)
-            if watch is not None and scored:
-                watch.update(run, steps.model)
+            scored = evaluate is not None and run.due(plan.evaluate_every)
+            if evaluate is not None and scored:
+                evaluate(run, steps.model)
             run.seconds += time.perf_counter() - began
 
             if scored or run.due(plan.log_every):

@@ -75,16 +75,6 @@ class LossMeter:
 
 
 @dataclass
-class Best:
-    """The best score so far, with its weights if they may be needed."""
-
-    score: float | None = None
-    step: int | None = None
-    waited: int = 0  # scores since then
-    weights: dict[str, Tensor] = field(default_factory=dict)
-
-
-@dataclass
 class Run:
     """Everything about a run that changes from one step to the next."""
 
@@ -97,11 +87,14 @@ class Run:
     step: int = 0
     seconds: float = 0.0
     score: float | None = None
-    best: Best = field(default_factory=Best)
+    best_score: float | None = None
+    best_step: int | None = None
+    waited: int = 0  # scores since the best
+    best_weights: dict[str, Tensor] = field(default_factory=dict)  # if they may be needed
 
     @property
     def stopped_early(self) -> bool:
-        return self.plan.patience is not None and self.best.waited >= self.plan.patience
+        return self.plan.patience is not None and self.waited >= self.plan.patience
 
     @property
     def finished(self) -> bool:
@@ -125,7 +118,7 @@ class Run:
         others = [name for name, t in parts["model"].items() if not isinstance(t, Tensor)]
         if others:
             raise TypeError(f"model must hold its state in tensors to be saved, got {others}")
-        parts["best"] = self.best.weights
+        parts["best"] = self.best_weights
         for index, values in self.optimizer.state_dict()["state"].items():
             parts[f"optimizer.{index}"] = values
         for rank, (_, random, meter) in enumerate(processes):
@@ -136,7 +129,6 @@ class Run:
             for name, value in values.items()
             if isinstance(value, Tensor)  # optimisers also have None
         }
-        best = self.best
         state = {
             "plan": self.plan.config(),
             "model": describe(self.model),
@@ -144,7 +136,7 @@ class Run:
             "precision": self.fabric.strategy.precision.state_dict(),
             "seconds": self.seconds,
             "score": self.score,
-            "best": {"score": best.score, "step": best.step, "waited": best.waited},
+            "best": {"score": self.best_score, "step": self.best_step, "waited": self.waited},
             "versions": versions(),
         }
         return Checkpoint(self.step, tensors, state)
@@ -168,7 +160,8 @@ class Run:
         self.batches.load_state_dict(state["data"][rank])
         self.meter.load_state_dict(checkpoint.part(f"meter.{rank}"))
         self.step, self.seconds, self.score = checkpoint.step, state["seconds"], state["score"]
-        self.best = Best(**state["best"], weights=checkpoint.part("best"))
+        best, self.best_weights = state["best"], checkpoint.part("best")
+        self.best_score, self.best_step, self.waited = best["score"], best["step"], best["waited"]
         random = checkpoint.part(f"random.{rank}")
         torch.set_rng_state(random["cpu"])
         if self.fabric.device.type == "cuda" and "cuda" in random:  # it may have been on a CPU

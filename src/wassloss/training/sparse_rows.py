@@ -37,10 +37,6 @@ class SparseRows:
         places = rows if isinstance(rows, slice) else rows.cpu().numpy()
         return SparseRows(self.matrix[places], self.means)
 
-    def dim(self) -> int:
-        """As of a tensor."""
-        return 2
-
     @property
     def nbytes(self) -> int:
         """Their size in memory."""
