@@ -11,7 +11,7 @@ import scipy  # which imports scipy.sparse when it is first used: most losses ha
 import torch
 from torch import Tensor
 
-from wassloss.ground._cost import CostKeywords, MetricKeywords
+from wassloss.ground._cost import MetricKeywords, Scale
 from wassloss.ground._inputs import Numbers, check_labels, float_tensor
 from wassloss.ground.base import GroundMetric
 from wassloss.ground.matrix import Matrix
@@ -107,7 +107,9 @@ def _checked_edges(adjacency: Any) -> Any:
 def taxonomy(
     parents: Mapping[str, Sequence[str]],
     labels: Sequence[str] | None = None,
-    **cost: Unpack[CostKeywords],
+    *,
+    power: float = 1.0,
+    scale: Scale = None,
 ) -> Matrix:
     """Lengths of shortest paths, up and down, in a directed acyclic graph of notions.
 
@@ -117,7 +119,8 @@ def taxonomy(
         parents: the parents of each notion; those without need not be listed.
         labels: the notions that are labels; by default those that are no parent, in the order in
             which they are listed.
-        **cost: ``power`` and ``scale``; see :class:`GroundMetric`.
+        power: the exponent of the cost, as of every :class:`GroundMetric`.
+        scale: what lengths are divided by, as of every :class:`GroundMetric`.
 
     >>> parents = {"dog": ["pet", "canine"], "wolf": ["canine"], "cat": ["pet"]}
     >>> taxonomy(parents | {"pet": ["animal"], "canine": ["animal"]}).distance_columns(0)
@@ -150,4 +153,5 @@ def taxonomy(
     if len(apart):
         one, other = (labels[i] for i in apart[0])
         raise ValueError(f"parents must connect all labels, got {one!r} and {other!r} apart")
-    return Matrix(torch.from_numpy(table).to(torch.get_default_dtype()), labels=labels, **cost)
+    dense = torch.from_numpy(table).to(torch.get_default_dtype())
+    return Matrix(dense, power=power, scale=scale, labels=labels)
