@@ -76,7 +76,7 @@ def measure(case: Case) -> dict[str, object]:
         work.h.log(), work.target.weights, work.target.indices, metric, Objective(case.epsilon)
     )
     _, _, value, error, n_iterations, converged = launch(problem, None, case.tol, 1000)
-    torch_solution = Newton(case.tol).solve(problem.gathered())
+    torch_solution = Newton(case.tol).solve(problem)
     return {
         **asdict(case),
         "kernel_seconds": kernel_seconds(problem, case.tol),

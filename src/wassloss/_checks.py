@@ -160,11 +160,10 @@ def explain_masses(row: int, h: Tensor, name: str) -> str:
 check_masses = traceable("check_masses(Tensor h, str name)", invalid_masses)(explain_masses)
 
 
-def _invalid_weights(weights: Tensor, name: str) -> Tensor:
-    return ~(weights.isfinite() & (weights >= 0))
-
-
-@traceable("check_weights(Tensor weights, str name)", _invalid_weights)
+@traceable(
+    "check_weights(Tensor weights, str name)",
+    lambda weights, name: ~(weights.isfinite() & (weights >= 0)),
+)
 def check_weights(row: int, weights: Tensor, name: str) -> str:
     """Weights `(n,)` are finite and non-negative."""
     return f"{name} must be finite and non-negative, got {weights[row].item()}"

@@ -10,6 +10,7 @@ dense weights               floats, the shape of the logits
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeGuard
 
@@ -204,11 +205,10 @@ def _checked_class_ids(
     return SparseTarget(ids, torch.ones_like(ids, dtype=dtype)).marked(marks), counts
 
 
-def _invalid_class_ids(ids: Tensor, labels: int, ignore_index: int | None) -> Tensor:
-    return ((ids < 0) | (ids >= labels)).squeeze(1)
-
-
-@traceable("check_class_ids(Tensor ids, int labels, int? ignore_index)", _invalid_class_ids)
+@traceable(
+    "check_class_ids(Tensor ids, int labels, int? ignore_index)",
+    lambda ids, labels, ignore_index: ((ids < 0) | (ids >= labels)).squeeze(1),
+)
 def _check_class_ids(row: int, ids: Tensor, labels: int, ignore_index: int | None) -> str:
     ignoring = "" if ignore_index is None else f" (or ignore_index={ignore_index})"
     return (
@@ -227,9 +227,7 @@ def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> ReadTarget:
     support = int((y != 0).sum(1).max()) if len(y) else 0
     if 2 * support > labels:
         return ReadTarget(everything, y)
-    rows, columns = y.nonzero(as_tuple=True)
-    found = padded(rows, columns, y[rows, columns], len(y))
-    return ReadTarget(found.indices, found.weights)
+    return _from_torch_sparse(y.to_sparse(), y.shape)
 
 
 def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -> None:
@@ -241,8 +239,8 @@ def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -
         )
 
 
-def _from_torch_sparse(y: Tensor, shape: tuple[int, int]) -> ReadTarget:
-    if y.shape != shape:
+def _from_torch_sparse(y: Tensor, shape: Sequence[int]) -> ReadTarget:
+    if tuple(y.shape) != tuple(shape):
         raise ValueError(f"target must be a sparse matrix of shape {shape}, got {tuple(y.shape)}")
     coo = y.to_sparse_coo().coalesce()
     rows, columns = coo.indices()

@@ -1,4 +1,3 @@
-import pytest
 import torch
 
 from wassloss.ground import Matrix, Ordinal
@@ -14,8 +13,6 @@ def test_triangle_violation_is_found_with_its_triple() -> None:
     assert report.zero_diagonal
     assert report.distinct
     assert not report.triangle
-    assert report.worst_violation == pytest.approx(10 - 1.5 - 2)
-    assert report.worst_triple in (("b", "c", "e"), ("e", "c", "b"))
     assert "no, d(b, e) exceeds d(b, c) + d(c, e) by 6.5" in str(report)
 
 
@@ -34,20 +31,15 @@ def test_many_labels_are_sampled_and_the_sample_is_always_the_same() -> None:
     metric = Ordinal(torch.rand(1000, dtype=torch.float64), power=2)
     report = metric.check_axioms()
     assert report.ok
-    assert (report.checked, report.size) == (256, 1000)
     assert "256 of 1000 labels checked" in str(report)
     squared = Matrix(metric.cost())
-    small = squared.check_axioms(samples=20)
-    assert small.checked == 20
-    assert not small.triangle
-    assert small == squared.check_axioms(samples=20)
+    found = squared.check_axioms()
+    assert not found.triangle
+    assert found == squared.check_axioms()
 
 
 def test_a_twin_outside_the_sample_is_noticed() -> None:
-    positions = torch.arange(1000.0) // 2
-    assert not Ordinal(positions).check_axioms(samples=5).distinct
-
-
-def test_samples_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="samples must be at least 1, got 0"):
-        Ordinal(3).check_axioms(samples=0)
+    positions = torch.arange(1000.0)
+    positions[999] = 0.5  # between two labels: no one's twin
+    assert Ordinal(positions).check_axioms().distinct
+    assert not Ordinal(positions // 2).check_axioms().distinct

@@ -59,7 +59,7 @@ def test_symmetric_with_zero_diagonal(factory: Factory) -> None:
 def test_satisfies_the_axioms(factory: Factory) -> None:
     report = factory(power=3).check_axioms()
     assert report.ok, report
-    assert report.checked == report.size
+    assert "(all " in str(report)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, 13.0])

@@ -48,7 +48,7 @@ def _arrays(metric: GroundMetric, path: Path) -> Arrays:
         ({"labels": np.array([1.0])}, "labels must be a list of names"),
         ({"spacing": np.ones(3)}, "spacing must be one number or 2, got 3"),
         ({"spacing": np.array(["wide"])}, "spacing must hold real numbers"),
-        ({"shape": np.array(6)}, "shape must be one-dimensional"),
+        ({"shape": np.array(6)}, "shape must be a sequence of integers"),
         ({"norm": np.array("round")}, "norm must be 'euclidean' or 'manhattan', got 'round'"),
         ({"shape": np.array([2, None])}, "Object arrays cannot be loaded"),
     ],

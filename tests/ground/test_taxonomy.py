@@ -84,34 +84,22 @@ def test_two_branches_of_different_depth() -> None:
     assert (high[3, 4], high[1, 2]) == (3, 2)
 
 
-@pytest.mark.parametrize("distance", ["path", "lca_height"])
-def test_with_one_parent_each_it_is_a_tree(distance) -> None:
+def test_with_one_parent_each_it_is_a_tree() -> None:
     parents = {child: [parent] for path in PATHS for parent, child in itertools.pairwise(path)}
     parents |= {"animal": ["thing"], "plant": ["thing"]}
     names = [path[-1] for path in PATHS]
-    found = taxonomy(parents, names, distance=distance)
+    found = taxonomy(parents, names)
     assert found.labels == tuple(names)
-    torch.testing.assert_close(
-        found.distance(), Tree.from_paths(PATHS, distance=distance).distance()
-    )
+    torch.testing.assert_close(found.distance(), Tree.from_paths(PATHS).distance())
 
 
 def test_several_parents_by_hand() -> None:
-    path, high = taxonomy(SEVERAL), taxonomy(SEVERAL, distance="lca_height", power=2)
-    assert path.labels == high.labels == ("dog", "wolf", "cat")
+    path = taxonomy(SEVERAL, power=2)
+    assert path.labels == ("dog", "wolf", "cat")
     assert path.distance().tolist() == [[0, 2, 2], [2, 0, 4], [2, 4, 0]]
-    assert high.distance().tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
-    assert high.cost()[1, 2] == 4
-    inner = taxonomy(SEVERAL, ["animal", "wolf", "cat"], distance="lca_height")
-    assert inner.distance().tolist() == [[0, 2, 2], [2, 0, 2], [2, 2, 0]]
-
-
-def test_heights_may_break_the_triangle_inequality() -> None:
-    far = {"pet": ["a"], "a": ["thing"], "canine": ["b"], "b": ["thing"]}
-    metric = taxonomy(
-        {"dog": ["pet", "canine"], "wolf": ["canine"], "cat": ["pet"]} | far, distance="lca_height"
-    )
-    assert metric.distance().tolist() == [[0, 1, 1], [1, 0, 3], [1, 3, 0]]
+    assert path.cost()[1, 2] == 16
+    inner = taxonomy(SEVERAL, ["animal", "wolf", "cat"])
+    assert inner.distance().tolist() == [[0, 2, 2], [2, 0, 4], [2, 4, 0]]
 
 
 @pytest.mark.parametrize(
@@ -120,18 +108,13 @@ def test_heights_may_break_the_triangle_inequality() -> None:
         (lambda: heights([("a",), ("a",)]), ValueError, "paths must differ"),
         (lambda: heights(["dog"]), TypeError, "sequence of names"),
         (lambda: Tree([-1, 0], distance="up"), ValueError, "distance must be 'path' or 'lca_h"),
-        (lambda: taxonomy(SEVERAL, distance="up"), ValueError, "distance must be 'path' or 'lca_h"),
+        (lambda: taxonomy(SEVERAL, distance="path"), TypeError, "unexpected keyword .*'distance'"),
         (lambda: taxonomy({"a": ["b"], "b": ["a"]}), ValueError, "parents must have no cycle"),
         (lambda: taxonomy(SEVERAL, ["fish"]), ValueError, "labels must be notions .* got fish"),
         (lambda: taxonomy({"a": "bc"}), TypeError, r"parents\['a'\] must be a sequence of names"),
         (lambda: taxonomy({}), ValueError, "labels must be notions of the taxonomy, got none"),
         (
             lambda: taxonomy({"a": ["b"], "c": ["d"]}),
-            ValueError,
-            "parents must connect all labels, got 'a' and 'c' apart",
-        ),
-        (
-            lambda: taxonomy({"a": ["b"], "c": ["d"]}, distance="lca_height"),
             ValueError,
             "parents must connect all labels, got 'a' and 'c' apart",
         ),

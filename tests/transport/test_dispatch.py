@@ -184,6 +184,27 @@ def test_exact_pieces_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> No
         torch.testing.assert_close(pieces.plan(), whole.plan(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "solver", [Newton(), Sinkhorn(), AlgorithmOne(3)], ids=lambda s: type(s).__name__
+)
+def test_costs_are_asked_for_once_and_not_kept_by_the_solution(
+    solver: Solver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    columns = GroundMetric.cost_columns
+
+    def counted(metric: GroundMetric, indices: Any) -> Any:
+        asked.append(1)
+        return columns(metric, indices)
+
+    monkeypatch.setattr(GroundMetric, "cost_columns", counted)
+    problem = problem_of(random_metric(6), 0.1)
+    solution = solve_problem(problem, solver)
+    assert len(asked) == 1
+    assert "_block" not in vars(solution.problem.costs)
+    assert "_block" not in vars(problem.costs)
+
+
 def test_the_worst_piece_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     h, y = random_masses(2, 40, seed=1), random_masses(2, 40, support=6, seed=2)
     y[0] = y[0].where(y[0] == y[0].max(), 0) / y[0].max()

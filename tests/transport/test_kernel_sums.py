@@ -75,7 +75,7 @@ def ragged_problem(
 
 
 # name: problem, the sums it is given, and an epsilon for which it is
-WAYS: dict[str, tuple[Callable[..., Problem], Any, type[KernelSums], float]] = {
+WAYS: dict[str, tuple[Callable[..., Problem], Any, type, float]] = {
     "one kernel": (dense_problem, random_metric(30), Products, 0.1),
     "one kernel, wide range": (dense_problem, random_metric(30), Products, 0.006),
     "one kernel, own supports": (ragged_problem, random_metric(30).tabulated(), Products, 0.1),

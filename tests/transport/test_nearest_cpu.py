@@ -98,18 +98,13 @@ def test_costs_in_a_table_of_any_dtype_on_demand_or_shared(epsilon: float) -> No
     metric = random_metric(LABELS)
     on_demand = a_problem(epsilon=epsilon, metric=metric)
     expected = potential(on_demand)
-    for problem in (
-        on_demand,
-        on_demand.gathered(),
-        a_problem(epsilon=epsilon, metric=metric.tabulated()),
-    ):
+    for problem in (on_demand, a_problem(epsilon=epsilon, metric=metric.tabulated())):
         same(compiled_potential(problem), expected)
     single = a_problem(F32, epsilon, metric=metric.tabulated())  # of a table in double
     same(compiled_potential(single), potential(single))
     y, everything = random_masses(3, LABELS, support=200, seed=7), torch.arange(LABELS)
     shared = Problem.from_log(y.log(), y, everything.unsqueeze(0), metric, on_demand.objective)
-    for problem in (shared, shared.gathered()):
-        same(compiled_potential(problem), potential(shared))
+    same(compiled_potential(shared), potential(shared))
 
 
 @pytest.mark.parametrize("labels", [1, 2, 255, 256, 257])

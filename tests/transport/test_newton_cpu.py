@@ -174,11 +174,11 @@ def problem_of(h: torch.Tensor, y: torch.Tensor, support: torch.Tensor, metric: 
 def test_a_shared_support_is_not_copied() -> None:
     metric, support = random_metric(LABELS), torch.tensor([[3, 50, 7, 120]])
     h, y = random_masses(5, LABELS, seed=1), random_masses(5, 4, seed=2)
-    shared = problem_of(h, y, support, metric).gathered()
+    shared = problem_of(h, y, support, metric)
     cost, _ = shared.costs.rows()
     assert cost.shape == (4, LABELS)
     assert cost.data_ptr() == shared.cost().data_ptr()
-    apart = problem_of(h, y, support.expand(5, -1).clone(), metric).gathered()
+    apart = problem_of(h, y, support.expand(5, -1).clone(), metric)
     assert apart.costs.rows()[0].data_ptr() == apart.cost().data_ptr()
     one, other = NewtonCPU().solve(shared), NewtonCPU().solve(apart)
     torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)

@@ -147,7 +147,7 @@ def test_costs_come_from_a_table_or_from_columns() -> None:
     table = problem.metric.tabulated()
     tabulated = with_costs(problem, metric=table)
     single = with_costs(problem, metric=table.to(dtype=F32))
-    expected = NewtonGPU().solve(problem.gathered())
+    expected = NewtonGPU().solve(problem)
     for other, atol in ((problem, 1e-12), (tabulated, 1e-7), (single, 1e-5)):
         fused = NewtonGPU().solve(other)
         torch.testing.assert_close(fused.f, expected.f, rtol=0, atol=atol)
@@ -157,9 +157,8 @@ def test_costs_come_from_a_table_or_from_columns() -> None:
 def test_a_support_may_be_shared() -> None:
     problem = random_problem(batch=2)
     shared = with_costs(problem, support=problem.support[:1], metric=problem.metric.tabulated())
-    for given in (shared, shared.gathered()):
-        fused, expected = solve_both(given, tol=1e-9)
-        assert_same(fused, expected, rtol=0, atol=1e-8)
+    fused, expected = solve_both(shared, tol=1e-9)
+    assert_same(fused, expected, rtol=0, atol=1e-8)
 
 
 @two_objectives
@@ -228,7 +227,7 @@ def test_the_compiled_kernel_finds_the_optimum_of_newton(
 def test_the_launch_can_be_part_of_a_cuda_graph() -> None:
     from wassloss.transport.newton.gpu import launch
 
-    problem = random_problem(batch=8, dtype=F32).gathered()
+    problem = random_problem(batch=8, dtype=F32)
     expected = NewtonGPU(tol=1e-5).solve(problem)  # compiles
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -116,7 +116,7 @@ def test_the_slope_at_no_mass_is_that_at_the_smallest_mass(regularizer: str) -> 
 
 
 def test_rows_of_a_problem_are_problems() -> None:
-    problem = problem_of().gathered()
+    problem = problem_of()
     part = problem[1:3]
     assert part.batch == 2
     torch.testing.assert_close(part.cost(), problem.cost()[1:3])
@@ -137,7 +137,7 @@ def test_support_may_be_shared() -> None:
 
 
 def test_costs_computed_once_are_kept_in_any_dtype() -> None:
-    problem = problem_of().gathered().to(torch.float32)
+    problem = problem_of().to(torch.float32)
     assert problem.cost().data_ptr() == problem.cost().data_ptr()
     assert problem.cost().dtype == torch.float32
 
@@ -175,7 +175,7 @@ def test_a_shared_cost_stays_shared_in_another_precision():
     log_h = torch.rand(5, 20).log_softmax(1)
     everything = torch.arange(20).unsqueeze(0)
     metric = wl.ground.Ordinal(20)
-    problem = Problem.from_log(log_h, y, everything, metric, Objective(0.1)).gathered()
+    problem = Problem.from_log(log_h, y, everything, metric, Objective(0.1))
     wide = problem.to(torch.float64)
     assert wide.costs.shared
     assert wide.cost().dtype == torch.float64

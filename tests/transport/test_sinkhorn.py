@@ -21,6 +21,7 @@ from wassloss.transport.sinkhorn.iterations import (
     LogIterations,
     OverRelaxation,
     ScalingIterations,
+    first_steps,
 )
 
 F64 = torch.float64
@@ -180,8 +181,8 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
     asked = dense(40, 5, 0.2, dtype, gamma=gamma)
     conditions = Conditions.of(asked, kernel_sums_of(asked, dtype))
     g = torch.zeros_like(asked.log_y)
-    opening = ScalingIterations.of(conditions, g)
-    assert opening is not None
+    opening = first_steps(conditions, g)
+    assert isinstance(opening, ScalingIterations)
     walk = LogIterations(conditions, g)
     opening.step(5)
     walk.step(5)
@@ -196,7 +197,7 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
 def test_scalings_beyond_the_range_of_numbers_stay_in_the_log_domain() -> None:
     asked = dense(30, 2, 0.001)
     conditions = Conditions.of(asked, kernel_sums_of(asked))
-    assert ScalingIterations.of(conditions, torch.zeros_like(asked.log_y)) is None
+    assert isinstance(first_steps(conditions, torch.zeros_like(asked.log_y)), LogIterations)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])

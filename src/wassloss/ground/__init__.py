@@ -8,13 +8,12 @@ Ordinal(10, power=2, scale=9)
 from wassloss.ground.base import GroundMetric
 from wassloss.ground.discrete import Discrete
 from wassloss.ground.embedding import Embedding
-from wassloss.ground.graph import Graph
+from wassloss.ground.graph import Graph, taxonomy
 from wassloss.ground.grid import Grid
 from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.ordinal import Ordinal
 from wassloss.ground.storage import load
 from wassloss.ground.subset import Subset
-from wassloss.ground.taxonomy import taxonomy
 from wassloss.ground.tree import Tree
 
 __all__ = [

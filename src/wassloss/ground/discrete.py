@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from wassloss.ground._cost import MetricKeywords
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
 
 class Discrete(GroundMetric):
@@ -48,7 +47,3 @@ class Discrete(GroundMetric):
 
     def _max_distance(self) -> Tensor:
         return self._anchor.new_full((), float(self.size > 1))
-
-    @classmethod
-    def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
-        return cls(fields["size"].item(), **common)

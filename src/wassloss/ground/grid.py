@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from wassloss._checks import at_least_single, check_choice, check_count
 from wassloss.ground._cost import MetricKeywords, cost_of
-from wassloss.ground._inputs import Numbers, float_tensor, int_array
+from wassloss.ground._inputs import Numbers, float_tensor
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
 
 class Grid(GroundMetric):
@@ -56,7 +57,7 @@ class Grid(GroundMetric):
         spacing: float | Numbers = 1.0,
         **keywords: Unpack[MetricKeywords],
     ) -> None:
-        if isinstance(shape, int):
+        if np.ndim(shape) == 0:
             raise TypeError(f"shape must be a sequence of integers such as ({shape},), got {shape}")
         self.shape = tuple(check_count(f"shape[{a}]", cells) for a, cells in enumerate(shape))
         if not self.shape:
@@ -115,11 +116,6 @@ class Grid(GroundMetric):
     def _max_distance(self) -> Tensor:
         # From one corner to the opposite one.
         return self._distance_columns(torch.zeros(1, dtype=torch.long, device=self.device))[0, -1]
-
-    @classmethod
-    def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
-        shape = int_array("shape", fields["shape"]).tolist()
-        return cls(shape, norm=fields["norm"].item(), spacing=fields["spacing"], **common)
 
     def _summary(self) -> str:
         return str(self.shape) + ("" if self.norm == "euclidean" else f", norm={self.norm!r}")

@@ -42,8 +42,8 @@ class _Table(GroundMetric):
         rows, columns = table.shape
         if rows != columns:
             raise ValueError(f"{name} must be square, got shape ({rows}, {columns})")
-        self._check(table.detach(), exact=holds_integers(given))
-        self._table = table if table.requires_grad else self._cleaned(table)
+        cleaned = self._cleaned(table.detach(), exact=holds_integers(given))
+        self._table = table if table.requires_grad else cleaned
         super().__init__(rows, like=table, **keywords)
 
     def distance(self) -> Tensor:
@@ -51,13 +51,11 @@ class _Table(GroundMetric):
         # A parameter may leave the range: it is then at its end.
         return self._table.clamp(min=0) if self._table.requires_grad else self._table
 
-    def _check(self, given: Tensor, exact: bool) -> None:
-        """Refuse entries below 0 by more than rounding; there is none if ``exact``."""
+    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
+        """Without negative entries; an error if one is more than rounding, none if ``exact``."""
         unit = _rounding_unit(given, exact)
         least = -min(math.sqrt(unit), _LARGEST_ERROR) * float(given.abs().max())
         refuse(self._FIELDS[0], "not be negative", given, given < least)
-
-    def _cleaned(self, given: Tensor) -> Tensor:
         return given.clamp(min=0)
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
@@ -97,11 +95,12 @@ class Matrix(_Table):
     def __init__(self, distance: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         super().__init__(distance, **keywords)
 
-    def _check(self, given: Tensor, exact: bool) -> None:
-        """Refuse a matrix that is further from one of distances than rounding takes it."""
-        if _is_clean(given):
-            return
-        super()._check(given, exact)
+    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
+        """The nearest matrix of distances; an error if it is further away than rounding takes."""
+        zero, positive = (given.diagonal() == 0).all(), (given >= 0).all()
+        if bool(zero & positive) and torch.equal(given, given.T):
+            return given
+        super()._cleaned(given, exact)
         # In single precision at least, where squares of the largest ratio, 1, and of √eps fit.
         wide = at_least_single(given)
         ratio = wide / wide.abs().max()
@@ -118,11 +117,6 @@ class Matrix(_Table):
             i, j = uneven.nonzero()[0].tolist()
             other = f" and distance[{j}, {i}] = {float(given[j, i]):g}"
             refuse("distance", "be symmetric", given, uneven, other + advice)
-
-    def _cleaned(self, given: Tensor) -> Tensor:
-        """The nearest symmetric matrix with a zero diagonal and no negative entry."""
-        if _is_clean(given):
-            return given
         # Equal entries keep their bits: half of a tiny number may be rounded.
         even = torch.where(given == given.T, given, given / 2 + given.T / 2)
         return even.clamp_(min=0).fill_diagonal_(0)
@@ -176,11 +170,6 @@ class Cost(_Table):
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         return self.distance()[:, indices].T.contiguous()
-
-
-def _is_clean(given: Tensor) -> bool:
-    zero, positive = (given.diagonal() == 0).all(), (given >= 0).all()
-    return bool(zero & positive) and torch.equal(given, given.T)
 
 
 def _rounding_unit(given: Tensor, exact: bool) -> float:

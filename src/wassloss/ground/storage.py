@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KINDS: dict[str, type[GroundMetric]] = {}  # by name; each class of this room enters itself
 _FORMAT = 1
 _HEADER = ("kind", "format", "dtype", "power", "scale", "labels")
+_SCALARS = ("size", "norm", "far")  # fields that are single values
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -89,8 +90,10 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
 
     cls = KINDS[kind]
     _require(arrays, cls._FIELDS)
+    fields = {name: arrays[name] for name in cls._FIELDS}
+    scalars = {name: _scalar(arrays, name) for name in _SCALARS if name in fields}
     metric = cls._from_fields(
-        {name: arrays[name] for name in cls._FIELDS},
+        {**fields, **scalars},
         power=_scalar(arrays, "power"),
         scale=_scalar(arrays, "scale"),
         labels=labels.tolist() or None,

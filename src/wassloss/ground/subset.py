@@ -119,8 +119,7 @@ class Subset(GroundMetric):
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
         metric = storage.from_arrays(unpack_npz(io.BytesIO(fields["metric"].tobytes())))
-        size, far = fields["size"].item(), fields["far"].item()
-        return cls(metric, fields["indices"], size, far, **common)
+        return cls(**{**fields, "metric": metric}, **common)
 
     def _summary(self) -> str:
         return f"{self.metric!r} within {self.size}"

@@ -76,7 +76,10 @@ class Tree(GroundMetric):
         up = int_array("parents", parents)
         position, parent, end = preorder(up)
         edge = _edge_lengths(lengths, position)
-        chosen = _label_nodes(nodes, up)
+        chosen = (
+            np.setdiff1d(np.arange(len(up)), up) if nodes is None else int_array("nodes", nodes)
+        )
+        refuse("nodes", f"be in 0..{len(up) - 1}", chosen, (chosen < 0) | (chosen >= len(up)))
         if distance == "lca_height":
             up, edge, chosen = _with_heights(parent, edge, position[chosen])
             position, parent, end = preorder(up)
@@ -162,8 +165,8 @@ class Tree(GroundMetric):
 
     def _fields(self) -> Mapping[str, Any]:
         # In preorder numbering, which preorder() maps to itself.
-        fields = (self.parents, self.edge_length, self.label_position)
-        return dict(zip(self._FIELDS, fields, strict=True))
+        lengths, nodes = self.edge_length, self.label_position
+        return {"parents": self.parents, "lengths": lengths, "nodes": nodes}
 
     def _summary(self) -> str:
         return f"{self.size} of {len(self.parents)} nodes"
@@ -275,12 +278,3 @@ def _with_heights(parent: Array, edge: Tensor, labels: Array) -> tuple[Array, Te
     own = dict(zip(inner.tolist(), range(n, len(up)), strict=True))
     leaves = np.array([own.get(label, label) for label in labels.tolist()])
     return up, torch.from_numpy(half).to(edge), leaves
-
-
-def _label_nodes(nodes: Numbers | None, parents: Array) -> Array:
-    n = len(parents)
-    if nodes is None:
-        return np.setdiff1d(np.arange(n), parents)
-    chosen = int_array("nodes", nodes)
-    refuse("nodes", f"be in 0..{n - 1}", chosen, (chosen < 0) | (chosen >= n))
-    return chosen

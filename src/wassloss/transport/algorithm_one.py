@@ -33,7 +33,7 @@ class AlgorithmOne(Solver):
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
-        return not problem.objective.exact
+        return not problem.objective.exact and not problem.objective.free_target
 
     @classmethod
     def preferred(cls, problem: Problem, options: SolveOptions) -> bool:

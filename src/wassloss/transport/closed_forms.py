@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import has_memory
-from wassloss.ground import Discrete, Ordinal, Tree
+from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
 from wassloss.kernels.launch import WORTH_PASSING
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import BlockLogSums
@@ -21,19 +22,15 @@ from wassloss.transport.solution import Solution
 from wassloss.transport.solver import Solver
 
 
-class ClosedForm(Solver):
-    """A solver without a loop."""
-
-    traceable: ClassVar[bool] = True
-
-
 @dataclass(frozen=True)
-class OneHot(ClosedForm):
+class OneHot(Solver):
     """All of `h` goes to the one target κ: `W = Σ_i h_i M_iκ`, for any `epsilon` and regulariser.
 
     Only one plan meets both marginals. The regulariser adds its value at that plan: `ε Σ h log h`
     for ``"plan"``, nothing for ``"product"`` when the mass is 1.
     """
+
+    traceable: ClassVar[bool] = True
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
@@ -53,12 +50,25 @@ class OneHot(ClosedForm):
 
 
 @dataclass(frozen=True)
-class ZeroOne(ClosedForm):
-    """Exact transport under the 0-1 metric: `W = ½ Σ |h − y|`, times the one cost there is."""
+class ExactForm(Solver):
+    """Exact transport under one kind of metric, for some powers of its distance."""
+
+    traceable: ClassVar[bool] = True
+    kind: ClassVar[type[GroundMetric]]
+    powers: ClassVar[tuple[float, float]] = (1, 1)  # the least and the largest
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
-        return problem.objective.exact and isinstance(problem.metric, Discrete)
+        (least, most), metric = cls.powers, problem.metric
+        fits = isinstance(metric, cls.kind) and least <= metric.power <= most
+        return fits and problem.objective.exact and problem.objective.balanced
+
+
+class ZeroOne(ExactForm):
+    """Exact transport under the 0-1 metric: `W = ½ Σ |h − y|`, times the one cost there is."""
+
+    kind = Discrete
+    powers = (0, math.inf)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         excess = problem.log_h.exp() - problem.dense_target()
@@ -69,14 +79,10 @@ class ZeroOne(ClosedForm):
         )
 
 
-@dataclass(frozen=True)
-class LineArea(ClosedForm):
+class LineArea(ExactForm):
     """Exact transport on a line at `power=1`: the area between the two cumulative sums, O(K)."""
 
-    @classmethod
-    def applies(cls, problem: Problem) -> bool:
-        metric = problem.metric
-        return problem.objective.exact and isinstance(metric, Ordinal) and metric.power == 1
+    kind = Ordinal
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         position, order = _positions(problem).sort()
@@ -92,8 +98,7 @@ class LineArea(ClosedForm):
         return _between_labels(problem, (gap * crossing.abs()).sum(1), f)
 
 
-@dataclass(frozen=True)
-class LineQuantiles(ClosedForm):
+class LineQuantiles(ExactForm):
     """Exact transport on a line at `power ≥ 1`: equal quantiles are matched, O(K log K).
 
     Walk through the sorted breakpoints of both cumulative sums: between two of them a fixed pair
@@ -101,10 +106,8 @@ class LineQuantiles(ClosedForm):
     `f_i + g_j = M_ij` along the walk gives the potentials; a convex cost makes them feasible.
     """
 
-    @classmethod
-    def applies(cls, problem: Problem) -> bool:
-        metric = problem.metric
-        return problem.objective.exact and isinstance(metric, Ordinal) and metric.power >= 1
+    kind = Ordinal
+    powers = (1, math.inf)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         y, labels = problem.log_y.exp(), problem.log_h.shape[1]
@@ -137,18 +140,14 @@ class LineQuantiles(ClosedForm):
         return Solution.exact(problem, value, f, g, simplex_plan)
 
 
-@dataclass(frozen=True)
-class TreeFlow(ClosedForm):
+class TreeFlow(ExactForm):
     """Exact transport in a tree at `power=1`: `Σ_edges length · |h − y below it|`, O(nodes).
 
     In preorder a subtree is an interval, so the mass below every edge is a difference of two
     prefix sums, and so is the sum over a label's ancestors that its potential needs.
     """
 
-    @classmethod
-    def applies(cls, problem: Problem) -> bool:
-        metric = problem.metric
-        return problem.objective.exact and isinstance(metric, Tree) and metric.power == 1
+    kind = Tree
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         tree = cast(Tree, problem.metric)
@@ -164,6 +163,9 @@ class TreeFlow(ClosedForm):
         total = entering.index_add(1, tree.subtree_end, -toll).cumsum(1)
         value = (length * below.abs()).sum(1)
         return _between_labels(problem, value, total[:, tree.label_position])
+
+
+CLOSED_FORMS: list[type[Solver]] = [OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow]
 
 
 def _between_labels(problem: Problem, value: Tensor, f: Tensor) -> Solution:
@@ -191,9 +193,6 @@ class Nearest(Solver):
     that takes some six passes over a block of costs; compiled code reads them in place, twice.
     """
 
-    reads_table: ClassVar[bool] = True
-    meets_free_target: ClassVar[bool] = True
-
     @classmethod
     def applies(cls, problem: Problem) -> bool:
         return problem.objective.free_target
@@ -212,7 +211,7 @@ def potential(problem: Problem) -> Tensor:
     objective = problem.objective
     if objective.exact:
         return _costs_of_present(problem).amin(1)
-    sums = BlockLogSums(problem.costs.gathered(), objective.epsilon)
+    sums = BlockLogSums(problem.costs.block(), objective.epsilon)
     return Conditions.of(problem, sums).f_of(torch.zeros_like(problem.log_y))
 
 

@@ -54,6 +54,10 @@ class Conditions:
         """Where the target's support is not padding, `(batch, support)`."""
         return self.log_y > -torch.inf
 
+    def damping(self, side: int) -> float:
+        """The paper's exponent at an `ε` of all examples."""
+        return float(self.objective.damping(self.epsilon, side))
+
     def log_u(self, f: Tensor) -> Tensor:
         return f / self.epsilon + self.alpha
 

@@ -12,14 +12,7 @@ from torch import Tensor
 from wassloss import _checks
 from wassloss.kernels.newton_constants import NO_LOG_MASS
 from wassloss.transport.algorithm_one import AlgorithmOne
-from wassloss.transport.closed_forms import (
-    LineArea,
-    LineQuantiles,
-    Nearest,
-    OneHot,
-    TreeFlow,
-    ZeroOne,
-)
+from wassloss.transport.closed_forms import CLOSED_FORMS, Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
 from wassloss.transport.newton import Newton, NewtonCPU, NewtonGPU
 from wassloss.transport.problem import Problem
@@ -30,8 +23,7 @@ from wassloss.transport.solver import SolveOptions, Solver
 # In the order in which they are asked: the paper's where its iterations are asked for, closed
 # forms, then the cheapest that converges.
 SOLVERS: list[type[Solver]] = [
-    Nearest, AlgorithmOne, OneHot, ZeroOne, LineArea, LineQuantiles, TreeFlow, NetworkSimplex,
-    NewtonGPU, NewtonCPU, Newton, Sinkhorn,
+    Nearest, AlgorithmOne, *CLOSED_FORMS, NetworkSimplex, NewtonGPU, NewtonCPU, Newton, Sinkhorn,
 ]  # fmt: skip
 
 # Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
@@ -60,7 +52,7 @@ def solve_problem(
     `start` holds target potentials to start from. To `unsolved` a CUDA graph adds, at each replay,
     the number of examples that went wrong; without it their value is NaN.
     """
-    if not solver.fits(problem):
+    if not solver.applies(problem):
         raise ValueError(
             f"solver must fit the problem, got {solver} for {problem.objective} on "
             f"{problem.metric!r}"
@@ -72,7 +64,8 @@ def solve_problem(
     # Mixed precision is for networks: a product in half precision has too few digits for a solver.
     with torch.autocast(problem.log_h.device.type, enabled=False):
         if solver.traceable:
-            return _checked(solver.solve(problem, start), unsolved)
+            own = replace(problem, costs=replace(problem.costs))  # which keeps what it computes
+            return _checked(replace(solver.solve(own, start), problem=problem), unsolved)
         run = _solve_in_pieces
         if _checks.is_traced():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
@@ -92,7 +85,8 @@ def _solve_in_pieces(
     parts = []
     for first in range(0, problem.batch, size):
         rows = slice(first, first + size)
-        parts.append(solver.answer(problem[rows], None if start is None else start[rows]))
+        found = solver.answer(problem[rows], None if start is None else start[rows])
+        parts.append(found.to(problem[rows]))  # another piece: the one solved keeps its costs
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
     solution = _checked(solution, unsolved)
     if solution.status not in (Status.CONVERGED, Status.EXACT):

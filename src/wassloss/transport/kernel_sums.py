@@ -18,9 +18,8 @@ afterwards: of a steep cost, such as the paper's `power=13`, the plan only uses 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,37 +31,23 @@ from wassloss.transport.precision import (
     LEAST_LOG_FACTOR,
     negligible_exponent,
 )
-from wassloss.transport.problem import Costs, Problem
+from wassloss.transport.problem import Problem, some_rows
 
 # Elements of a temporary block of terms: bounds the memory of the log domain.
 LARGEST_TEMPORARY = 2**24
 
 Buffer = Tensor | None  # to be overwritten, if given
-Sums = TypeVar("Sums", bound="KernelSums")
 Shared = TypeVar("Shared", bound="SharedKernelSums")
 
 
-class KernelSums(ABC):
-    """Both sums for a batch."""
-
-    @abstractmethod
-    def log_sum(
-        self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
-    ) -> Tensor:
-        """From `(batch, labels)` to `(batch, support)`, or back; `scratch` is like `x`."""
-
-    @abstractmethod
-    def __getitem__(self: Sums, rows: Tensor) -> Sums:
-        """The sums of some examples."""
-
-
 @dataclass(frozen=True)
-class SharedKernelSums(KernelSums):
+class SharedKernelSums:
     """Sums with one kernel for all examples, which differ in their support alone."""
 
     support: Tensor | None  # (batch, support); None where it is all labels, in order
 
     def __getitem__(self: Shared, rows: Tensor) -> Shared:
+        """The sums of some examples."""
         return self if self.support is None else replace(self, support=self.support[rows])
 
 
@@ -106,6 +91,7 @@ class Products(SharedKernelSums):
     def log_sum(
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
     ) -> Tensor:
+        """From `(batch, labels)` to `(batch, support)`, or back; `scratch` is like `x`."""
         if self.plain and x.dtype == self.dtype:
             return self.product(torch.exp(x, out=scratch), out, over_labels=over_labels).log_()
         largest = x.amax(1, keepdim=True)
@@ -165,17 +151,17 @@ class AxisLogSums(SharedKernelSums):
 
 
 @dataclass(frozen=True)
-class BlockLogSums(KernelSums):
+class BlockLogSums:
     """Over a block of costs per example, or one for all; `epsilon` a number or `(batch, 1, 1)`."""
 
-    costs: Costs
+    block: Tensor  # (batch or 1, support, labels)
     epsilon: float | Tensor
 
     def log_sum(
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
     ) -> Tensor:
-        block, dim = self.costs.block(), 2 if over_labels else 1
-        at_once = max(1, LARGEST_TEMPORARY // max(1, block.shape[1] * block.shape[2]))
+        dim = 2 if over_labels else 1
+        at_once = max(1, LARGEST_TEMPORARY // max(1, self.block.shape[1:].numel()))
         if len(x) <= at_once:
             logs = log_sum_exp(self.terms(x, over_labels=over_labels), dim)
             return logs if out is None else out.copy_(logs)
@@ -185,14 +171,17 @@ class BlockLogSums(KernelSums):
 
     def terms(self, x: Tensor, *, over_labels: bool) -> Tensor:
         """The exponents that are summed, `(batch, support, labels)`."""
-        x, block = x.unsqueeze(1 if over_labels else 2), self.costs.block()
+        x = x.unsqueeze(1 if over_labels else 2)
         if isinstance(self.epsilon, Tensor):
-            return x - block / self.epsilon
-        return torch.sub(x, block, alpha=1 / self.epsilon)
+            return x - self.block / self.epsilon
+        return torch.sub(x, self.block, alpha=1 / self.epsilon)
 
     def __getitem__(self, rows: slice | Tensor) -> BlockLogSums:
         epsilon = self.epsilon[rows] if isinstance(self.epsilon, Tensor) else self.epsilon
-        return BlockLogSums(self.costs[rows], epsilon)
+        return BlockLogSums(some_rows(self.block, rows), epsilon)
+
+
+KernelSums: TypeAlias = Products | AxisLogSums | BlockLogSums  # by `log_sum`, and rows by index
 
 
 def kernel_sums_of(
@@ -206,16 +195,15 @@ def kernel_sums_of(
     # The range is unknown in a trace, and there is no double precision on mps.
     readable = _checks.can_read_values()
     if not readable or (problem.log_h.device.type == "mps" and dtype == torch.float64):
-        return BlockLogSums(costs.gathered(), epsilon)
+        return BlockLogSums(costs.block(), epsilon)
     labels = torch.arange(problem.metric.size, device=problem.support.device)
     if costs.axes is not None:
         tables = costs.axes
         if not (costs.shared and torch.equal(costs.support[0], labels)):
             support = costs.support.expand_as(problem.log_y)
     elif not shares_kernel(problem):
-        return BlockLogSums(costs.gathered(), epsilon)
+        return BlockLogSums(costs.block(), epsilon)
     elif costs.shared:
-        costs = costs.gathered()
         tables = (costs.block()[0],)
     else:
         tables, support = (costs.of_labels(labels),), costs.support
@@ -228,7 +216,7 @@ def kernel_sums_of(
         return Products(support, kernels, plain, cut)
     if costs.axes is not None:
         return AxisLogSums(support, tuple(x.to(problem.dtype) / -epsilon for x in costs.axes))
-    return BlockLogSums(costs.gathered(), epsilon)
+    return BlockLogSums(costs.block(), epsilon)
 
 
 def shares_kernel(problem: Problem) -> bool:

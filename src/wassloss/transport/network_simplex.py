@@ -35,7 +35,7 @@ class NetworkSimplex(Solver):
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
-        return problem.objective.exact
+        return problem.objective.exact and problem.objective.balanced
 
     @classmethod
     def from_options(cls, options: SolveOptions) -> NetworkSimplex:

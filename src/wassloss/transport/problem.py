@@ -20,33 +20,39 @@ from wassloss.transport.precision import smallest_mass
 class Costs:
     """Costs between the labels of each target and all labels.
 
-    They are kept in one of three ways: a table of all pairs of labels, which a metric may have
-    (`table`), one block for the whole batch (`shared`), or a block per example. Blocks are computed
-    from the metric whenever they are asked for, until `gathered` keeps them.
+    They come in one of three ways: a table of all pairs of labels, which a metric may have
+    (`table`), one block for the whole batch (`shared`), or a block per example. A block is computed
+    from the metric when it is first asked for, and kept.
     """
 
     metric: GroundMetric
     support: Tensor  # (batch, support), the labels of each target, or (1, support) when shared
     dtype: torch.dtype  # what costs are asked for in
-    kept: Tensor | None = None  # the block (batch or 1, support, labels), once gathered
+    given: Tensor | None = None  # a block (batch or 1, support, labels) that is not the metric's
 
     @property
     def shared(self) -> bool:
         """Whether one block serves all examples."""
-        return (self.support if self.kept is None else self.kept).shape[0] == 1
+        return (self.support if self.given is None else self.given).shape[0] == 1
 
     @property
     def table(self) -> Tensor | None:
         """All costs `(labels, labels)` by target as the metric keeps them, if it does."""
-        return self.metric.known_costs if self.kept is None else None
+        return self.metric.known_costs if self.given is None else None
 
     def block(self) -> Tensor:
         """Costs `(batch or 1, support, labels)`."""
-        return self.of_labels(self.support) if self.kept is None else self.kept
+        if self.given is not None:
+            return self.given
+        return self.of_labels(self.support) if _checks.is_traced() else self._block
+
+    @cached_property
+    def _block(self) -> Tensor:
+        return self.of_labels(self.support)
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Costs `(n, labels)`, and which row belongs to each target, `(batch or 1, support)`."""
-        table = self.metric.known_costs_in(self.dtype) if self.kept is None else None
+        table = self.metric.known_costs_in(self.dtype) if self.given is None else None
         if table is not None:
             return table, self.support
         block = self.block()
@@ -70,7 +76,7 @@ class Costs:
     @cached_property
     def axes(self) -> tuple[Tensor, ...] | None:
         """Costs along each axis of a grid in double precision, where summing by axes pays."""
-        axes = self.metric.axis_costs() if self.kept is None else None
+        axes = self.metric.axis_costs() if self.given is None else None
         if axes is None or self.support.shape[1] <= sum(len(axis) for axis in axes):
             return None  # the target's own columns are less work
         return tuple(self.checked(axis.detach().double()) for axis in axes)
@@ -78,29 +84,27 @@ class Costs:
     @cached_property
     def largest(self) -> float:
         """The largest cost, for which the host waits unless the metric knows it."""
-        known = self.metric.largest_known_cost if self.kept is None else None
+        known = self.metric.largest_known_cost if self.given is None else None
         if known is not None and known <= torch.finfo(self.dtype).max:
             return known
         if self.axes is not None:
             return sum(float(axis.max()) for axis in self.axes)
         return float(self.block().max())  # which refuses costs that overflow
 
-    def gathered(self) -> Costs:
-        """The same costs with their block computed once and for all."""
-        return self if self.kept is not None else replace(self, kept=self.block())
-
     def to(self, dtype: torch.dtype) -> Costs:
-        """The same costs in another dtype."""
-        return replace(self, dtype=dtype, kept=None if self.kept is None else self.kept.to(dtype))
+        """The same costs in another dtype, as the metric has them there."""
+        given = None if self.given is None else self.given.to(dtype)
+        return replace(self, dtype=dtype, given=given)
 
-    def __getitem__(self, rows: slice | Tensor) -> Costs:
+    def __getitem__(self, rows: slice) -> Costs:
         """The costs of some examples; a shared block stays shared."""
+        given = None if self.given is None else some_rows(self.given, rows)
+        return replace(self, support=some_rows(self.support, rows), given=given)
 
-        def some(x: Tensor) -> Tensor:
-            return x if len(x) == 1 else x[rows]
 
-        kept = None if self.kept is None else some(self.kept)
-        return replace(self, support=some(self.support), kept=kept)
+def some_rows(x: Tensor, rows: slice | Tensor) -> Tensor:
+    """The rows of some examples, or the one row of all."""
+    return x if len(x) == 1 else x[rows]
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class Problem:
         log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
         costs = Costs(metric, support, log_h.dtype)
         if block is not None:
-            costs = replace(costs, kept=costs.checked(block))
+            costs = replace(costs, given=costs.checked(block))
         return cls(log_h, log_y, costs, objective)._with_equal_masses()
 
     def _with_equal_masses(self) -> Problem:
@@ -212,10 +216,6 @@ class Problem:
     def on_support(self, values: Tensor) -> Tensor:
         """Pick the target's labels from values over all labels, `(batch, support)`."""
         return values.gather(1, self.support.expand_as(self.log_y))
-
-    def gathered(self) -> Problem:
-        """The same problem with its costs computed once and for all."""
-        return replace(self, costs=self.costs.gathered())
 
     def __getitem__(self, rows: slice) -> Problem:
         """The problems of some examples."""

@@ -80,13 +80,9 @@ class Solver(ABC):
 
     Attributes:
         traceable: no control flow depends on data, so `torch.compile` can trace `solve`.
-        reads_table: reads costs from the metric's table in place, so they need not be gathered.
-        meets_free_target: answers problems whose target is free (`γ_b = 0`), and only those.
     """
 
     traceable: ClassVar[bool] = False
-    reads_table: ClassVar[bool] = False
-    meets_free_target: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -107,22 +103,13 @@ class Solver(ABC):
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         """Answer a problem in its own dtype, starting from target potentials if given."""
 
-    def fits(self, problem: Problem) -> bool:
-        """Whether a problem may be handed to this solver."""
-        return self.applies(problem) and problem.objective.free_target == self.meets_free_target
-
     def elements_per_example(self, problem: Problem) -> int:
         """Numbers in memory per example, in units of the problem's dtype."""
         return problem.log_y.shape[1] * problem.log_h.shape[1]
 
-    def with_costs(self, problem: Problem) -> Problem:
-        """The problem with its costs as this solver wants them."""
-        in_place = self.reads_table and problem.costs.table is not None
-        return problem if in_place else problem.gathered()
-
     def answer(self, problem: Problem, start: Tensor | None) -> Solution:
-        """Solve with the costs at hand; the dispatcher calls this, one piece of a batch a time."""
-        return self.solve(self.with_costs(problem), start).to(problem)
+        """Solve in a dtype that will do; the dispatcher calls this, one piece of a batch a time."""
+        return self.solve(problem, start)
 
 
 @dataclass(frozen=True)
@@ -137,7 +124,7 @@ class IterativeSolver(Solver):
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
-        return not problem.objective.exact
+        return not problem.objective.exact and not problem.objective.free_target
 
     @classmethod
     def from_options(cls, options: SolveOptions) -> Solver:
@@ -152,14 +139,12 @@ class IterativeSolver(Solver):
 
     def answer(self, problem: Problem, start: Tensor | None) -> Solution:
         tol = default_tolerance(problem.dtype) if self.tol is None else self.tol
-        solver, given = replace(self, tol=tol), self.with_costs(problem)
-        log_h, epsilon, needed = problem.log_h, problem.objective.epsilon, solver.tolerance(given)
-        if not needs_double(log_h, given.reach, epsilon, needed):
-            solution = solver.solve(given, start)
+        solver, log_h, epsilon = replace(self, tol=tol), problem.log_h, problem.objective.epsilon
+        if not needs_double(log_h, problem.reach, epsilon, solver.tolerance(problem)):
+            solution = solver.solve(problem, start)
             if not (can_widen(log_h) and _left_the_range(solution)):
-                return solution.to(problem)
-        wide = problem.to(torch.float64)  # and its costs as the metric has them
-        return solver.solve(self.with_costs(wide), start).to(problem)
+                return solution
+        return solver.solve(problem.to(torch.float64), start)
 
 
 def _left_the_range(solution: Solution) -> bool:

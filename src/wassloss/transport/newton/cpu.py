@@ -8,9 +8,8 @@ reads the costs once, and the rest stays in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from wassloss.kernels.numba.newton import Scratch, Terms
 
 
-@dataclass(frozen=True)
 class NewtonCPU(Newton):
     """`Newton`, compiled: the same steps to the same answer, three to ten times faster.
 
@@ -37,11 +35,9 @@ class NewtonCPU(Newton):
     the result on disk, if there is a directory to write to.
     """
 
-    reads_table: ClassVar[bool] = True
-
     @classmethod
     def applies(cls, problem: Problem) -> bool:
-        return compiles_for(problem) and not problem.objective.exact
+        return compiles_for(problem) and super().applies(problem)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         if not has_memory(problem.log_h):

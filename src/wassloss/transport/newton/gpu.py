@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,12 +30,10 @@ from wassloss.transport.solver import IterativeSolver
 class NewtonGPU(IterativeSolver):
     """`Newton`, fused into one kernel; for supports of up to `LARGEST_SUPPORT` labels."""
 
-    reads_table: ClassVar[bool] = True
-
     @classmethod
     def applies(cls, problem: Problem) -> bool:
         fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
-        return fits and not problem.objective.exact and triton_available(problem.log_h.device)
+        return fits and super().applies(problem) and triton_available(problem.log_h.device)
 
     def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
         tol = self.tolerance(problem)

@@ -35,7 +35,6 @@ LARGEST_TABULATED_NEWTON_SUPPORT = 192
 LARGEST_SHARED_NEWTON_SUPPORT = 128
 
 
-@dataclass(frozen=True)
 class Newton(IterativeSolver):
     """Damped Newton steps on the semi-dual, with `ε` lowered in stages to stay near the optimum.
 
@@ -63,7 +62,7 @@ class Newton(IterativeSolver):
         last = problem.objective.epsilon
         epsilon = g.new_full((problem.batch, 1), last)
         if start is None:
-            reach = whole.sums.costs.block().amax((1, 2)) + problem.shift()
+            reach = whole.sums.block.amax((1, 2)) + problem.shift()
             epsilon = (reach / constants.FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
 
         active = torch.arange(problem.batch, device=g.device)
@@ -117,7 +116,7 @@ class DenseConditions(Conditions):
     @classmethod
     def over_blocks(cls, problem: Problem) -> DenseConditions:
         epsilon = problem.log_h.new_full((problem.batch, 1, 1), problem.objective.epsilon)
-        return cls.of(problem, BlockLogSums(problem.costs.gathered(), epsilon))
+        return cls.of(problem, BlockLogSums(problem.costs.block(), epsilon))
 
     def at(self, epsilon: Tensor) -> DenseConditions:
         """The same conditions at another `ε`, `(batch, 1)`."""

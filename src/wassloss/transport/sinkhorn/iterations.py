@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ from wassloss.kernels.graphs import captured
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import Products
 from wassloss.transport.precision import LEAST_LOG_MASS
+
+State = TypeVar("State", bound="_Batch")
 
 # The log-scaling of padding: no sum notices it, and unlike −inf it can be subtracted from itself.
 NOTHING = -1e30
@@ -38,11 +41,21 @@ TOO_MUCH = 0.7  # what is left of the excess over 1 where the error grew
 BURST = 100.0  # the growth of the error that no settling explains
 
 
+class _Batch:
+    """State of a batch: tensors and other things of which rows can be taken."""
+
+    def __getitem__(self: State, rows: Tensor) -> State:
+        """The same of some examples."""
+        other = copy(self)
+        vars(other).update((name, value[rows]) for name, value in vars(self).items())
+        return other
+
+
 class ScalingIterations:
     """Both scalings of a batch, `u` and `v`, and the sums `Kᵀu` that the next half-step needs."""
 
     def __init__(self, conditions: Conditions, sums: Products, g: Tensor) -> None:
-        self.conditions, self._products, self._damping = conditions, sums, _damping(conditions)
+        self.conditions, self._products = conditions, sums
         # Proposition 4.2: u = e^offset / (K v)^ρ, and likewise for v.
         self._of_u, self._of_v = (offset.exp_() for offset in _offsets(conditions))
         self._v = _log_scaling(conditions, g).exp_()
@@ -52,14 +65,6 @@ class ScalingIterations:
         self._wanted = conditions.wanted(g)  # which stays, if balanced
         self.error = torch.full_like(conditions.least_mass, torch.inf)  # of the target's marginal
         self._seen: list[tuple[int, Tensor]] = []  # iterations and the error after them
-
-    @classmethod
-    def of(cls, conditions: Conditions, g: Tensor) -> ScalingIterations | None:
-        """An opening at target potentials `g`, if the scalings are in the range of numbers."""
-        sums = conditions.sums
-        if isinstance(sums, Products) and sums.plain and sums.dtype == g.dtype:
-            return cls(conditions, sums, g)
-        return None
 
     def g(self) -> Tensor:
         """The target's potentials, `(batch, support)`; 0 on padding."""
@@ -91,11 +96,11 @@ class ScalingIterations:
         self._products.product(self._u, self._sums, over_labels=True)
 
     def _damped(self, sums: Tensor, side: int) -> Tensor:
-        damping = self._damping[side]
+        damping = self.conditions.damping(side)
         return sums if damping == 1 else sums.pow_(damping)
 
 
-class LogIterations:
+class LogIterations(_Batch):
     """The logs of both scalings of a batch, `log u = f/ε + α` and `log v = g/ε + β`.
 
     A half-step is a sum over the kernel and two calls on `(batch, labels)`. Tensors are updated in
@@ -103,7 +108,7 @@ class LogIterations:
     """
 
     def __init__(self, conditions: Conditions, g: Tensor) -> None:
-        self.conditions, self._damping = conditions, _damping(conditions)
+        self.conditions = conditions
         self._offset_u, self._offset_v = _offsets(conditions)
         self._log_v = _log_scaling(conditions, g)
         self._best_u = torch.empty_like(self._offset_u)  # for the present v; scratch in between
@@ -114,14 +119,6 @@ class LogIterations:
         self._log_u = self._best_u.clone()
         self._kept_u, self._kept_v = self._log_u.clone(), self._log_v.clone()
         self._relaxation = OverRelaxation(self._log_v)
-
-    def __getitem__(self, rows: Tensor) -> LogIterations:
-        """The same iterations of some examples."""
-        other = copy(self)
-        for name, value in vars(self).items():
-            if name != "_damping":  # which is that of all examples
-                setattr(other, name, value[rows])
-        return other
 
     def g(self) -> Tensor:
         """The target's potentials, `(batch, support)`; 0 on padding."""
@@ -138,9 +135,10 @@ class LogIterations:
     def step(self, count: int) -> None:
         """Go `count` iterations, measure the error, and adapt the relaxation to it."""
         log_sum, omega = self.conditions.sums.log_sum, self._relaxation.omega
+        damping = self.conditions.damping(1)
         for _ in range(count):
             log_sum(self._log_u, self._best_u, self._scratch_v, over_labels=True)
-            torch.sub(self._offset_v, self._scratch_v, alpha=self._damping[1], out=self._scratch_v)
+            torch.sub(self._offset_v, self._scratch_v, alpha=damping, out=self._scratch_v)
             self._log_v.lerp_(self._scratch_v, omega)
             self._find_best_u()
             self._log_u.lerp_(self._best_u, omega)
@@ -163,7 +161,7 @@ class LogIterations:
     def _find_best_u(self) -> None:
         sums, scratch, out = self.conditions.sums, self._scratch_v, self._best_u
         sums.log_sum(self._log_v, scratch, out, over_labels=False)
-        torch.sub(self._offset_u, out, alpha=self._damping[0], out=out)
+        torch.sub(self._offset_u, out, alpha=self.conditions.damping(0), out=out)
 
     def _restore(self, good: Tensor, burst: Tensor) -> None:
         """Keep what is good; go back to that where a longer step left the range of numbers."""
@@ -172,7 +170,7 @@ class LogIterations:
             now.copy_(torch.where(burst, kept, now))
 
 
-class OverRelaxation:
+class OverRelaxation(_Batch):
     """The factor `1 ≤ ω < 2` of each example, and what has been seen of its error.
 
     Plain updates (`ω = 1`) shrink the error by a factor `θ` an iteration, with `1 − θ` of the
@@ -191,12 +189,6 @@ class OverRelaxation:
         self.waited = torch.zeros_like(ones)  # iterations since then, or since ω changed
         self.sure = torch.zeros_like(ones, dtype=torch.bool)  # ω was told from a smaller one
         self.least = torch.full_like(ones, math.inf)  # the smallest error since ω changed
-
-    def __getitem__(self, rows: Tensor) -> OverRelaxation:
-        other = copy(self)
-        for name, value in vars(self).items():
-            setattr(other, name, value[rows])
-        return other
 
     def judge(self, error: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Take note of the error after `count` more iterations.
@@ -236,6 +228,14 @@ class OverRelaxation:
         return good, burst
 
 
+def first_steps(conditions: Conditions, g: Tensor) -> ScalingIterations | LogIterations:
+    """Plain steps from `g` if the scalings are in the range of numbers, else in the log domain."""
+    sums = conditions.sums
+    if isinstance(sums, Products) and sums.plain and sums.dtype == g.dtype:
+        return ScalingIterations(conditions, sums, g)
+    return LogIterations(conditions, g)
+
+
 def repeated(steps: LogIterations, count: int) -> Callable[[], object]:
     """`steps.step(count)`, on a GPU as one CUDA graph instead of some hundred launches."""
 
@@ -244,11 +244,6 @@ def repeated(steps: LogIterations, count: int) -> Callable[[], object]:
 
     on_gpu = steps.error.device.type == "cuda" and _checks.can_read_values()
     return (captured(step, steps.error.device) if on_gpu else None) or step
-
-
-def _damping(conditions: Conditions) -> tuple[float, float]:
-    objective, epsilon = conditions.objective, conditions.epsilon
-    return float(objective.damping(epsilon, 0)), float(objective.damping(epsilon, 1))
 
 
 def _log_scaling(conditions: Conditions, g: Tensor) -> Tensor:
@@ -261,8 +256,8 @@ def _offsets(conditions: Conditions) -> list[Tensor]:
     """Proposition 4.2 in scalings: `log u = offset_u − ρ_a log K v`, and likewise for `v`."""
     sides = (conditions.log_h, conditions.alpha), (conditions.log_y, conditions.beta)
     offsets = []
-    for (log_mass, log_reference), damping in zip(sides, _damping(conditions), strict=True):
-        offset, absent = log_mass, log_mass == -torch.inf
+    for side, (log_mass, log_reference) in enumerate(sides):
+        offset, absent, damping = log_mass, log_mass == -torch.inf, conditions.damping(side)
         if damping != 1:
             offset = torch.lerp(log_reference, log_mass, damping).masked_fill_(absent, NOTHING)
         if isinstance(conditions.sums, Products):

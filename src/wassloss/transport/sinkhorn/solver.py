@@ -14,7 +14,12 @@ from wassloss.transport.conditions import Conditions, conclude
 from wassloss.transport.kernel_sums import Products, kernel_sums_of, shares_kernel
 from wassloss.transport.precision import can_widen, products_fit_single
 from wassloss.transport.problem import Problem
-from wassloss.transport.sinkhorn.iterations import LogIterations, ScalingIterations, repeated
+from wassloss.transport.sinkhorn.iterations import (
+    LogIterations,
+    ScalingIterations,
+    first_steps,
+    repeated,
+)
 from wassloss.transport.solution import Solution, Status
 from wassloss.transport.solver import IterativeSolver, Solver
 
@@ -64,11 +69,6 @@ class ProductSolver(IterativeSolver):
             return problem.log_h.shape[1] + problem.log_y.shape[1]
         return super().elements_per_example(problem)
 
-    def with_costs(self, problem: Problem) -> Problem:
-        costs = problem.costs
-        by_table = shares_kernel(problem) and not costs.shared
-        return problem if costs.axes is not None or by_table else problem.gathered()
-
     def answer(self, problem: Problem, start: Tensor | None) -> Solution:
         return Solver.answer(self, problem, start)
 
@@ -114,7 +114,6 @@ class ProductSolver(IterativeSolver):
         """The target's potentials, and the iterations each example took."""
 
 
-@dataclass(frozen=True)
 class Sinkhorn(ProductSolver):
     """Alternate `f ← f(g)` and `g ← g(f)`, each step lengthened by a factor `1 ≤ ω < 2`.
 
@@ -129,8 +128,7 @@ class Sinkhorn(ProductSolver):
         g = conditions.initial_potential(start)
         pace, found = PACE.get(g.device.type, PACE["cpu"]), ConvergedExamples(g)
         iteration, replay = 0, None
-        steps: ScalingIterations | LogIterations | None = ScalingIterations.of(conditions, g)
-        steps = steps or LogIterations(conditions, g)
+        steps = first_steps(conditions, g)
         stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
         while True:
             stride = min(stride, budget - iteration)
@@ -142,7 +140,7 @@ class Sinkhorn(ProductSolver):
             iteration += stride
             found.look(steps, iteration, tol, last=iteration == budget)
             if found.share == 1 or iteration == budget:
-                return found.of_all()
+                return found.g, found.n_iterations
             if isinstance(steps, ScalingIterations) and iteration >= pace.opening:
                 steps = steps.onward()
             if isinstance(steps, LogIterations):
@@ -162,11 +160,11 @@ class ConvergedExamples:
 
     def __init__(self, g: Tensor) -> None:
         """From the potentials to start from, `(batch, support)`."""
-        self._g = g
-        self._n_iterations = torch.zeros_like(g[:, 0], dtype=torch.long)
-        self._finished = torch.zeros_like(self._n_iterations, dtype=torch.bool)
-        self._count = 0  # of those that have finished
-        self._left: list[tuple[Tensor, Tensor, Tensor]] = []  # who stayed, and what all had found
+        self.g = torch.empty_like(g)
+        self.n_iterations = torch.zeros_like(g[:, 0], dtype=torch.long)
+        self._active = torch.arange(len(g), device=g.device)  # who has not left
+        self._finished = torch.zeros_like(self._active, dtype=torch.bool)  # of those
+        self._count = 0  # how many of them have finished
 
     @property
     def share(self) -> float:
@@ -180,28 +178,18 @@ class ConvergedExamples:
         finished = self._finished | (steps.error <= tol)  # a NaN compares false
         count = int(finished.sum())  # the one time the host waits for the device
         if count > self._count or last:
-            g, some = steps.g(), self._count > 0
-            self._g = torch.where(self._finished.unsqueeze(1), self._g, g) if some else g
-            self._n_iterations.masked_fill_(~self._finished, iteration)
+            active, known = self._active, self._finished
+            self.g[active] = torch.where(known.unsqueeze(1), self.g[active], steps.g())
+            self.n_iterations[active] = torch.where(known, self.n_iterations[active], iteration)
             self._finished, self._count = finished, count
 
     def leave(self) -> Tensor:
         """Go on without the examples that have finished; returns the mask of those that stay."""
         staying = ~self._finished
-        self._left.append((staying, self._g, self._n_iterations))
-        self._g, self._n_iterations = self._g[staying], self._n_iterations[staying]
-        self._finished, self._count = self._finished[staying], 0
+        self._active, self._finished, self._count = self._active[staying], ~staying[staying], 0
         return staying
 
-    def of_all(self) -> tuple[Tensor, Tensor]:
-        """Potentials `(batch, support)` and numbers of iterations `(batch,)` of all examples."""
-        for staying, g, n_iterations in reversed(self._left):
-            g[staying], n_iterations[staying] = self._g, self._n_iterations
-            self._g, self._n_iterations = g, n_iterations
-        return self._g, self._n_iterations
 
-
-@dataclass(frozen=True)
 class Symmetric(ProductSolver):
     """`log u ← ½ (log u + log h − log K u)`, which only needs some tens of iterations.
 
