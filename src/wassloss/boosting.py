@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from wassloss._checks import check_flag, check_strength
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
+from wassloss.losses.baselines.per_example import cost_table
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 
 __all__ = ["objective"]
@@ -70,8 +70,7 @@ def objective(
     epsilon, kl_weight = check_strength("epsilon", epsilon), check_strength("kl_weight", kl_weight)
     if epsilon + kl_weight == 0:
         raise ValueError("epsilon and kl_weight must not both be 0: curvature must be positive")
-    costs = metric.cost_columns(torch.arange(metric.size, device=metric.device))
-    return Objective(costs.detach().cpu().double().numpy(), epsilon, kl_weight)
+    return Objective(cost_table(metric).cpu().double().numpy(), epsilon, kl_weight)
 
 
 @dataclass(frozen=True)

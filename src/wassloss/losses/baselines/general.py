@@ -15,6 +15,8 @@ from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
 from wassloss.targets import Target, read_target
 
+_SMOOTH = 1e-5  # of the Dice loss, as in MONAI
+
 
 class KLLoss(PerExampleLoss):
     r"""`KL(target ‖ softmax(logits))`: its gradient is cross-entropy's.
@@ -225,12 +227,9 @@ class WassersteinDiceLoss(PerExampleLoss):
         {2 \sum_p \alpha_{y_p} (1 - W_p) + \sum_p W_p},
         \qquad W_p = \sum_i h_{pi} M_{i y_p} / \max M
 
-    over the pixels p of an image, one value per image. Pixels of the background add errors, but no
-    hits: :math:`\alpha = 0`, and 1 for all other labels.
-
-    Args:
-        background: the label of the background.
-        smooth: added to numerator and denominator.
+    over the pixels p of an image, one value per image. Pixels of label 0, the background, add
+    errors, but no hits: :math:`\alpha = 0`, and 1 for all other labels. Numerator and denominator
+    have :math:`10^{-5}` added.
 
     Logits are `(batch, labels, …)`, targets class ids `(batch, …)`.
 
@@ -242,19 +241,9 @@ class WassersteinDiceLoss(PerExampleLoss):
 
     distance: Tensor
 
-    def __init__(
-        self,
-        metric: AnyMetric,
-        *,
-        background: int = 0,
-        smooth: float = 1e-5,
-        reduction: str = "mean",
-    ) -> None:
+    def __init__(self, metric: AnyMetric, *, reduction: str = "mean") -> None:
         distance = cost_table(metric, relative=True)
         super().__init__(len(distance), reduction=reduction)
-        if background not in range(self.labels):
-            raise ValueError(f"background must be in 0..{self.labels - 1}, got {background!r}")
-        self.background, self.smooth = background, check_strength("smooth", smooth)
         self.register_buffer("distance", distance, persistent=False)
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
@@ -267,5 +256,5 @@ class WassersteinDiceLoss(PerExampleLoss):
         h = logits.flatten(2).softmax(1)  # (batch, labels, pixels)
         to_each = self.distance.to(h.dtype) @ h  # row j: the cost to label j
         error = valid * to_each.gather(1, ids.unsqueeze(1)).squeeze(1)  # (batch, pixels)
-        hits = 2 * ((ids != self.background) * (1 - error)).sum(1)
-        return 1 - (hits + self.smooth) / (hits + error.sum(1) + self.smooth)
+        hits = 2 * ((ids != 0) * (1 - error)).sum(1)
+        return 1 - (hits + _SMOOTH) / (hits + error.sum(1) + _SMOOTH)
