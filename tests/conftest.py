@@ -40,9 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Choose an `n` without a factor of the numbers of values, so that all of these occur."""
+    """Choose an `n` without a factor of the numbers of values, so that all of these occur.
+
+    With a GPU all run: it is on a CPU that kernels are interpreted, and slow.
+    """
     sampled = item.get_closest_marker("one_in")
-    if sampled is not None:
+    if sampled is not None and not torch.cuda.is_available():
         seen, test = item.config.stash[_SEEN], item.nodeid.split("[")[0]
         if seen[test] % sampled.args[0]:
             item.add_marker(pytest.mark.slow)

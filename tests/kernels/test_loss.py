@@ -128,6 +128,7 @@ def table_of(metric, tabulated: bool):
     return metric.tabulated() if tabulated else metric
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -141,6 +142,7 @@ def test_class_ids(use, kernels, dtype, regularizer, kl_weight):
         )  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -172,6 +174,7 @@ def compare_iterations(use, kernels, metric, logits, target, tolerance, **keywor
         torch.testing.assert_close(ours.double(), theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -539,6 +542,7 @@ def nearest_by(use, kernels, metric, logits, target, **keywords) -> tuple[Tensor
     return loss_and_gradient(loss_fn, logits, target, use(kernels))
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
