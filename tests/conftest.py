@@ -1,4 +1,5 @@
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -27,3 +28,25 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+_SEEN = pytest.StashKey[Counter[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    line = "one_in(n): of a test's many combinations of parameters, all but every n-th are slow"
+    config.addinivalue_line("markers", line)
+    config.stash[_SEEN] = Counter()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Choose an `n` without a factor of the numbers of values, so that all of these occur.
+
+    With a GPU all run: it is on a CPU that kernels are interpreted, and slow.
+    """
+    sampled = item.get_closest_marker("one_in")
+    if sampled is not None and not torch.cuda.is_available():
+        seen, test = item.config.stash[_SEEN], item.nodeid.split("[")[0]
+        if seen[test] % sampled.args[0]:
+            item.add_marker(pytest.mark.slow)
+        seen[test] += 1

@@ -130,7 +130,6 @@ def test_scores_are_those_of_the_cpu(metric):
         wl.scores.distance_at_k,
         lambda x, y, m: wl.scores.mean_wasserstein(x, y, m, normalize_target=True),
         lambda x, y, m: wl.scores.ranking_auc(x, y),
-        lambda x, y, m: wl.scores.ranking_auc(x, y, per="label"),
         lambda x, y, m: wl.scores.recall_at_k(x, y, k=[1, 3]),
         lambda x, y, m: wl.scores.top_labels(x, 4),
     ):

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from wassloss._checks import check_flag, check_strength
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
+from wassloss.losses.baselines.per_example import cost_table
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 
 __all__ = ["objective"]
@@ -70,8 +70,7 @@ def objective(
     epsilon, kl_weight = check_strength("epsilon", epsilon), check_strength("kl_weight", kl_weight)
     if epsilon + kl_weight == 0:
         raise ValueError("epsilon and kl_weight must not both be 0: curvature must be positive")
-    costs = metric.cost_columns(torch.arange(metric.size, device=metric.device))
-    return Objective(costs.detach().cpu().double().numpy(), epsilon, kl_weight)
+    return Objective(cost_table(metric).cpu().double().numpy(), epsilon, kl_weight)
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,7 @@ class Objective:
         """
         if hasattr(second, "get_label"):
             first, second, sample_weight = second.get_label(), first, second.get_weight()
-        ids, raw = self._checked(np.asarray(first), np.asarray(second, dtype=np.float64))
-        gradient, curvature = self.derivatives(ids, raw)
+        gradient, curvature = self.derivatives(*self._checked(first, second))
         if sample_weight is not None and len(sample_weight):
             weight = np.asarray(sample_weight, dtype=np.float64)[:, None]
             gradient, curvature = weight * gradient, weight * curvature
@@ -101,7 +99,7 @@ class Objective:
 
     def values(self, ids: Any, raw: Any) -> Array:
         """The loss of each example, `(n,)`, for class ids and raw scores."""
-        ids, raw = self._checked(np.asarray(ids), np.asarray(raw, dtype=np.float64))
+        ids, raw = self._checked(ids, raw)
         log_h = log_softmax(raw, axis=1)
         transport = (np.exp(log_h) * (self.costs[ids] + self.epsilon * log_h)).sum(1)
         found: Array = transport - self.kl_weight * log_h[np.arange(len(ids)), ids]
@@ -119,8 +117,8 @@ class Objective:
         curvature = np.abs(transport * (1 - 2 * h)) + spread
         return gradient, np.maximum(curvature, 1e-16)
 
-    def _checked(self, ids: NDArray[Any], raw: Array) -> tuple[NDArray[np.int64], Array]:
-        labels = len(self.costs)
+    def _checked(self, ids: Any, raw: Any) -> tuple[NDArray[np.int64], Array]:
+        ids, raw, labels = np.asarray(ids), np.asarray(raw, dtype=np.float64), len(self.costs)
         if raw.ndim == 1 and labels == 2:
             raw = np.stack([np.zeros_like(raw), raw], axis=1)
         if raw.shape != (len(ids), labels):

@@ -26,8 +26,20 @@ X, Y = grades()
 
 
 @pytest.fixture(scope="module")
-def found() -> wl.estimators.Comparison:
-    return wl.compare(X, Y, "ordinal")
+def progress() -> list[tuple[int, int]]:
+    """What `found` told while it was computed."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def found(progress: list[tuple[int, int]]) -> wl.estimators.Comparison:
+    return wl.compare(X, Y, "ordinal", progress=lambda *told: progress.append(told))
+
+
+@pytest.fixture
+def one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To choose by, where it does not matter what is chosen."""
+    monkeypatch.setattr(comparison, "_MANY", 1)
 
 
 def test_every_loss_with_every_decision(found: wl.estimators.Comparison) -> None:
@@ -106,6 +118,7 @@ def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None
     assert found.best.decision == rule
 
 
+@pytest.mark.usefixtures("one_fold")
 def test_what_is_scored_is_what_the_classifier_answers() -> None:
     # Of least expected cost, which is not of least expected distance where the power is 2.
     metric = wl.ground.Ordinal(5, power=2)
@@ -125,16 +138,18 @@ def test_it_is_reproducible_in_any_number_of_processes(found: wl.estimators.Comp
     assert other.answer != found.answer
 
 
-def test_groups_stay_together() -> None:
+def test_groups_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = np.repeat(np.arange(60), 5).astype(str)
     train, held = held_out(Y, len(Y), 0.25, np.repeat(np.arange(60), 5), 0)
     assert not set(groups[train]) & set(groups[held])
-    found = wl.compare(X, Y, "ordinal", groups=groups)
-    assert sum(found.rows) == len(X)
     for one, other in comparison._folds(Y[train], np.repeat(np.arange(60), 5)[train], 0):
         assert not set(groups[train][one]) & set(groups[train][other])
+    monkeypatch.setattr(comparison, "_MANY", 1)  # one fold
+    found = wl.compare(X, Y, "ordinal", groups=groups)
+    assert sum(found.rows) == len(X)
 
 
+@pytest.mark.usefixtures("one_fold")
 def test_names_without_an_order() -> None:
     names = np.array(["a", "b", "c", "d", "e"])[Y]
     found = wl.compare(X[:120], names[:120])
@@ -142,12 +157,10 @@ def test_names_without_an_order() -> None:
     assert set(found.best.predict(X)) <= set("abcde")
 
 
-def test_progress_is_told(found: wl.estimators.Comparison) -> None:
-    told: list[tuple[int, int]] = []
-    again = wl.compare(X, Y, "ordinal", progress=lambda *x: told.append(x))
-    assert str(again) == str(found)
-    assert told[0] == (1, 5 * 3 + 6)
-    assert told[-1][0] == told[-1][1]
+@pytest.mark.usefixtures("found")
+def test_progress_is_told(progress: list[tuple[int, int]]) -> None:
+    assert progress[0] == (1, 5 * 3 + 6)
+    assert progress[-1][0] == progress[-1][1]
 
 
 @pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -167,9 +180,9 @@ def test_a_dask_cluster(found: wl.estimators.Comparison, processes: bool) -> Non
         assert min(counts.values()) > 0
 
 
+@pytest.mark.usefixtures("one_fold")
 def test_a_hidden_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "_STEPS", 20)
-    monkeypatch.setattr(comparison, "_MANY", 100)  # one fold
     found = wl.compare(X, Y, "ordinal", model="mlp")
     assert found.best.hidden_layer_sizes == (64,)
     assert found.best.n_iter_ * 300 >= 20 * 225
@@ -192,6 +205,7 @@ def test_what_makes_no_sense(keywords: dict[str, Any], said: str) -> None:
         wl.compare(X, np.eye(5)[Y])
 
 
+@pytest.mark.usefixtures("one_fold")
 def test_rows_to_hold_out_can_be_named() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))

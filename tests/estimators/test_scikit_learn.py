@@ -53,7 +53,7 @@ def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> No
 def test_grid_search_over_the_loss_in_a_pipeline(metric: Any) -> None:
     pipeline = make_pipeline(StandardScaler(), wl.WassersteinClassifier(metric))
     name = "wassersteinclassifier__"
-    grid = {f"{name}kl_weight": [0.1, 1.0], f"{name}epsilon": [0.1, 0.2], f"{name}power": [1, 2]}
+    grid = {f"{name}kl_weight": [0.1, 1.0], f"{name}epsilon": [0.1], f"{name}power": [1, 2]}
     search = GridSearchCV(pipeline, grid, cv=2).fit(X, Y)
     assert search.best_score_ > 0.9
     best = search.best_estimator_[-1]

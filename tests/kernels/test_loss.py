@@ -1,5 +1,6 @@
 """The fused losses are the composed ones: value, gradient, and what they refuse."""
 
+import functools
 import math
 
 import numpy as np
@@ -67,16 +68,27 @@ def loss_and_gradient(loss_fn, logits: Tensor, target, device) -> tuple[Tensor, 
     return values.detach().cpu(), gradient.cpu()
 
 
-def compare(use, kernels, metric, logits, target, *, expect_fused=True, **keywords) -> None:
+def of_kernels(fused: FusedResult) -> list[tuple[Tensor, Tensor]]:
+    """The loss and gradient that kernels found, if they had no doubts."""
+    weights = torch.linspace(1, 2, len(fused.value), dtype=fused.value.dtype)
+    return [] if fused.worst() > IGNORED else [(fused.value, weights[:, None] * fused.gradient)]
+
+
+# Where kernels are interpreted, each call takes seconds: the module is not asked for the same.
+TAKES_SECONDS = set() if CUDA else {TritonKernels}
+
+
+def compare(use, kernels, metric, logits, target, **keywords) -> FusedResult:
     """The same loss by the kernels, and by the composed functions in double precision."""
-    loss_fn = wl.WassersteinLoss(
-        metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
-    )
-    device = use(kernels)
-    if expect_fused:
-        asked = {name: x for name, x in keywords.items() if name != "weight"}
-        assert run(kernels, metric, logits, target, **asked) is not None
-    values, gradient = loss_and_gradient(loss_fn, logits, target, device)
+    asked = {name: x for name, x in keywords.items() if name != "weight"}
+    fused = run(kernels, metric, logits, target, **asked)
+    assert fused is not None
+    results = [] if "weight" in keywords else of_kernels(fused)
+    if not results or kernels not in TAKES_SECONDS:
+        loss_fn = wl.WassersteinLoss(
+            metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+        )
+        results.append(loss_and_gradient(loss_fn, logits, target, use(kernels)))
     use(None)
     loss_fn = wl.WassersteinLoss(
         metric.to(dtype=F64),
@@ -89,8 +101,10 @@ def compare(use, kernels, metric, logits, target, *, expect_fused=True, **keywor
         target = SparseTarget(target.indices, target.weights.double())
     expected = loss_and_gradient(loss_fn, logits.double(), target, torch.device("cpu"))
     tolerance = 1e-4 if logits.dtype == F32 else 1e-7
-    torch.testing.assert_close(values.double(), expected[0], rtol=tolerance, atol=tolerance)
-    torch.testing.assert_close(gradient.double(), expected[1], rtol=tolerance, atol=tolerance)
+    for values, gradient in results:
+        torch.testing.assert_close(values.double(), expected[0], rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(gradient.double(), expected[1], rtol=tolerance, atol=tolerance)
+    return fused
 
 
 def run(
@@ -114,6 +128,7 @@ def table_of(metric, tabulated: bool):
     return metric.tabulated() if tabulated else metric
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -127,6 +142,7 @@ def test_class_ids(use, kernels, dtype, regularizer, kl_weight):
         )  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -141,9 +157,10 @@ def test_few_labels(use, kernels, dtype, regularizer, kl_weight):
 
 def compare_iterations(use, kernels, metric, logits, target, tolerance, **keywords) -> None:
     """Algorithm 1 by the kernels, and by the composed functions in double precision."""
-    assert run(kernels, metric, logits, target, **keywords).worst() == FINE
-    found = []
-    for own, dtype in ((kernels, logits.dtype), (None, F64)):
+    fused = run(kernels, metric, logits, target, **keywords)
+    assert fused.worst() == FINE
+    found = of_kernels(fused) if kernels in TAKES_SECONDS else []
+    for own, dtype in ((kernels, logits.dtype), (None, F64))[len(found) :]:
         device = use(own)
         loss_fn = wl.WassersteinLoss(
             metric.to(dtype=dtype),
@@ -157,6 +174,7 @@ def compare_iterations(use, kernels, metric, logits, target, tolerance, **keywor
         torch.testing.assert_close(ours.double(), theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -361,11 +379,11 @@ def test_an_unfinished_solve_is_marked_and_warned_of(use, kernels):
 def test_a_loose_tolerance_is_not_met_on_the_way(kernels):
     # In an early stage, at a larger epsilon, the error may be small while the answer is far off.
     metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
+    exact = run(kernels, metric, logits, target, epsilon=1e-3, tol=1e-8, max_iterations=200)
     for iterations in (1, 2, 3, 4):
         fused = run(
             kernels, metric, logits, target, epsilon=1e-3, tol=0.05, max_iterations=iterations
         )
-        exact = run(kernels, metric, logits, target, epsilon=1e-3, tol=1e-8, max_iterations=200)
         fine = fused.status == FINE
         torch.testing.assert_close(fused.value[fine], exact.value[fine], rtol=0.05, atol=0.05)
 
@@ -375,11 +393,12 @@ def test_a_loose_tolerance_is_not_met_on_the_way(kernels):
 def test_digits_that_single_precision_lacks(use, kernels, tabulated):
     metric = table_of(random_metric(LABELS).to(dtype=F32), tabulated)
     logits, target = some_logits(F32), few_labels(F32)
-    fused = run(kernels, metric, logits, target, epsilon=1e-3, max_iterations=40)
     # With a table that is known before; without, the kernel finds out and says so.
-    assert fused.status.max() == (FINE if tabulated else UNCONVERGED)
     if tabulated:
-        compare(use, kernels, metric, logits, target, epsilon=1e-3)
+        assert compare(use, kernels, metric, logits, target, epsilon=1e-3).worst() == FINE
+    else:
+        fused = run(kernels, metric, logits, target, epsilon=1e-3, max_iterations=40)
+        assert fused.worst() == UNCONVERGED
 
 
 @each_kernels
@@ -523,6 +542,7 @@ def nearest_by(use, kernels, metric, logits, target, **keywords) -> tuple[Tensor
     return loss_and_gradient(loss_fn, logits, target, use(kernels))
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -577,6 +597,7 @@ def test_free_targets_that_make_no_sense_are_refused(use):
         loss_fn(logits, few_labels(F64))
 
 
+@pytest.mark.one_in(3)
 @each_kernels
 @each_dtype
 @each_regularizer
@@ -624,11 +645,12 @@ def targets_of_all_kinds(dtype: torch.dtype) -> list:
     return [torch.tensor([3, 0, LABELS - 1, 9]), few_labels(dtype), dense]
 
 
+@pytest.mark.one_in(5)
 @each_kernels
 @each_dtype
 @each_regularizer
 @tables
-@pytest.mark.parametrize("softening", [pytest.param(0.05, marks=pytest.mark.slow), 0.7])
+@pytest.mark.parametrize("softening", [0.05, 0.7])
 def test_softened_labels(use, kernels, dtype, regularizer, tabulated, softening):
     metric = table_of(random_metric(LABELS).to(dtype=dtype), tabulated)
     for target in targets_of_all_kinds(dtype):
@@ -660,7 +682,8 @@ def test_softened_labels_have_the_slope_of_their_loss(use, kernels):
     for given in (torch.tensor([1, 5]), SparseTarget(target.indices, target.weights.double())):
         loss_fn = wl.WassersteinLoss(metric, epsilon=0.3, softening=0.2, tol=1e-11)
         given = moved(given, device)
-        assert torch.autograd.gradcheck(lambda x: loss_fn(x, given), logits, atol=1e-6)  # noqa: B023
+        of_logits = functools.partial(loss_fn, target=given)
+        assert torch.autograd.gradcheck(of_logits, logits, atol=1e-6, fast_mode=True)
 
 
 @each_kernels
@@ -731,8 +754,7 @@ def test_hardly_softened_labels(use, kernels, dtype, softening):
     logits[0, 20] = -math.inf  # none of whose neighbours is a target
     for target in (torch.tensor([3, 0, LABELS - 1, 9]), few_labels(dtype)):
         keywords = {"epsilon": 0.1, "kl_weight": 0.4}
-        compare(use, kernels, metric, logits, target, softening=softening, **keywords)
-        soft = run(kernels, metric, logits, target, softening=softening, **keywords)
+        soft = compare(use, kernels, metric, logits, target, softening=softening, **keywords)
         plain = run(kernels, metric, logits, target, **keywords)
         # The CPU gives the least mass to every label, and leaves what is impossible to others.
         possible = slice(1 if kernels is NumbaKernels else 0, None)

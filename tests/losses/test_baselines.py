@@ -260,16 +260,6 @@ def test_the_wasserstein_dice_is_that_of_monai(batch: int) -> None:
     torch.testing.assert_close(WassersteinDiceLoss(PIXELS)(logits, target), expected.double())
 
 
-def test_another_background() -> None:
-    logits, target = images(2)
-    order = [1, 0, 2]
-    moved = WassersteinDiceLoss(PIXELS[order][:, order], background=1)
-    where = torch.tensor(order)[target]
-    torch.testing.assert_close(
-        moved(logits[:, order], where), WassersteinDiceLoss(PIXELS)(logits, target)
-    )
-
-
 def test_the_plan_loss_of_one_label_is_the_reverse_divergence_from_the_softened_label() -> None:
     epsilon, logits, ids = 0.8, some_logits(), targets()["ids"]
     squares = wl.ground.Ordinal(LABELS, power=2)
@@ -331,7 +321,6 @@ def test_a_label_that_is_ruled_out_costs_nothing_unless_it_is_true() -> None:
         (lambda: SoftLabelLoss(METRIC, beta=0.0), "beta must be positive, got 0.0"),
         (lambda: CORNLoss(3)(torch.zeros(1, 3), torch.tensor([0])), r"logits must have shape \(ba"),
         (lambda: HierarchicalCrossEntropyLoss(TREE, alpha=-1), "alpha must be"),
-        (lambda: WassersteinDiceLoss(PIXELS, background=3), "background must be in 0..2, got 3"),
         (
             lambda: WassersteinDiceLoss(PIXELS)(torch.zeros(1, 3), torch.tensor([0])),
             r"logits must have shape \(batch, 3, …\)",

@@ -55,7 +55,6 @@ def forms(indicator: Array) -> dict[str, Any]:
         "integer tensor": dense.long(),
         "boolean tensor": dense.bool(),
         "SparseTarget": wl.SparseTarget(padded, dense),
-        "SparseTarget of arrays": wl.SparseTarget(padded.numpy(), indicator),  # type: ignore[arg-type]
         "COO": dense.to_sparse(),
         "CSR": sparse_csr(dense),
         "integer COO": dense.long().to_sparse(),

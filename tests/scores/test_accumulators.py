@@ -189,18 +189,6 @@ def test_examples_without_an_auc_are_left_out() -> None:
     torch.testing.assert_close(score.compute(), scores.ranking_auc(x, y))
 
 
-@pytest.mark.parametrize(("per", "average"), [("label", "macro"), ("pooled", "micro")])
-def test_other_aucs_are_those_of_torchmetrics(per: str, average: str) -> None:
-    with pytest.raises(ValueError, match=rf"per must be 'example' .*average='{average}'"):
-        accumulators.Accumulator(scores.ranking_auc, per=per)
-    x, y, _ = data()
-    theirs = torchmetrics.classification.MultilabelAUROC(K, average=average)
-    for rows in torch.arange(23).chunk(3):
-        theirs.update(x[rows], y[rows].int())
-    expected = scores.ranking_auc(x, y, per=per)
-    torch.testing.assert_close(theirs.compute().double(), expected, rtol=1e-6, atol=1e-6)
-
-
 def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     score = accumulators.Accumulator(scores.top_k_cost, wl.ground.Ordinal(4))
     asked = []

@@ -227,7 +227,6 @@ def test_k_of_any_integer_kind() -> None:
             ValueError,
             "charge must be 'distance' or 'cost', got 'power'",
         ),
-        (lambda: scores.ranking_auc(X, TAGS, per="macro"), ValueError, "per must be 'example'"),
         (
             lambda: scores.expected_calibration_error(X, TAGS, bins=0),
             ValueError,

@@ -5,17 +5,17 @@ import torch
 from hypothesis import given
 from sklearn.metrics import label_ranking_loss, roc_auc_score
 
-from tests.scores.cases import Array, K, scores, tags
+from tests.scores.cases import Array, scores, tags
 from wassloss.scores import ranking_auc
 
 
-def naive(x: Array, y: Array, weight: Array) -> float:
+def naive(x: Array, y: Array) -> float:
     """The share of pairs won, a pair at a time."""
-    won = pairs = 0.0
+    won, pairs = 0.0, 0
     for p in np.flatnonzero(y):
         for n in np.flatnonzero(y == 0):
-            won += weight[p] * weight[n] * (float(x[p] > x[n]) + 0.5 * float(x[p] == x[n]))
-            pairs += weight[p] * weight[n]
+            won += float(x[p] > x[n]) + 0.5 * float(x[p] == x[n])
+            pairs += 1
     return won / pairs if pairs else np.nan
 
 
@@ -27,16 +27,8 @@ def defined(y: Array) -> Array:
 def test_pairs_won(x: Array, data: st.DataObject) -> None:
     y = data.draw(tags(len(x), empty=True))
     weight = np.array(data.draw(st.lists(st.floats(0.1, 2), min_size=len(x), max_size=len(x))))
-    ones = np.ones(K)
-    per_example = [naive(row, truth, ones) for row, truth in zip(x, y, strict=True)]
+    per_example = [naive(row, truth) for row, truth in zip(x, y, strict=True)]
     np.testing.assert_allclose(ranking_auc(x, y, reduction="none"), per_example)
-    per_label = [naive(x[:, j], y[:, j], weight) for j in range(K)]
-    values = ranking_auc(x, y, per="label", sample_weight=weight, reduction="none")
-    np.testing.assert_allclose(values, per_label)
-    pooled = naive(x.ravel(), y.ravel(), np.repeat(weight, K))
-    np.testing.assert_allclose(
-        ranking_auc(x, y, per="pooled", sample_weight=weight, reduction="none"), pooled
-    )
     if defined(y).any():
         mean = np.average(np.array(per_example)[defined(y)], weights=weight[defined(y)])
         assert ranking_auc(x, y, sample_weight=weight) == pytest.approx(mean)
@@ -50,9 +42,9 @@ def test_equal_to_scikit_learn(weighted: bool) -> None:
     y[:, 0], y[:, 1] = 0, 1  # every example and label has both sides
     y[0, :2] = 1, 0
     weight = rng.random(60) if weighted else None
-    for per, average in (("example", "samples"), ("label", "macro"), ("pooled", "micro")):
-        expected = roc_auc_score(y, x, average=average, sample_weight=weight)
-        assert ranking_auc(x, y, per=per, sample_weight=weight) == pytest.approx(expected)
+    expected = roc_auc_score(y, x, average="samples", sample_weight=weight)
+    assert ranking_auc(x, y, sample_weight=weight) == pytest.approx(expected)
+    assert ranking_auc(x.T, y.T) == pytest.approx(roc_auc_score(y, x, average="macro"))
 
 
 @given(scores(ties=False), st.data())
@@ -69,14 +61,11 @@ def test_what_has_no_auc_is_left_out_and_can_be_counted() -> None:
     values = ranking_auc(x, y, reduction="none")
     assert values.isnan().tolist() == [False, True, True, False]
     torch.testing.assert_close(ranking_auc(x, y), values[[0, 3]].mean())
-    of_labels = ranking_auc(x[:1], y[:1], per="label", reduction="none")
-    assert of_labels.isnan().all()
 
 
-@pytest.mark.parametrize("per", ["example", "label", "pooled"])
-def test_no_mean_of_nothing(per: str) -> None:
+def test_no_mean_of_nothing() -> None:
     with pytest.raises(ValueError, match="with a score to take a mean, got 2 examples"):
-        ranking_auc(np.zeros((2, 3)), np.zeros((2, 3)), per=per)
+        ranking_auc(np.zeros((2, 3)), np.zeros((2, 3)))
 
 
 @given(scores(ties=False), st.data())
@@ -89,8 +78,6 @@ def test_laws(x: Array, data: st.DataObject) -> None:
     np.testing.assert_allclose(ranking_auc(x, 1 - y, reduction="none"), 1 - values)
     np.testing.assert_allclose(ranking_auc(0 * x, y, reduction="none"), 0 * values + 0.5)
     np.testing.assert_allclose(ranking_auc(y, y, reduction="none"), 0 * values + 1)
-    examples = ranking_auc(x.T, y.T, per="label", reduction="none")
-    np.testing.assert_allclose(examples, values)
 
 
 def test_ruled_out_labels_are_ranked_last() -> None:
@@ -99,6 +86,6 @@ def test_ruled_out_labels_are_ranked_last() -> None:
 
 def test_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = torch.randn(40, 5), torch.rand(40, 5) < 0.4
-    expected = [ranking_auc(x, y, per=per) for per in ("example", "label", "pooled")]
+    expected = ranking_auc(x, y)
     monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", 12)
-    assert [ranking_auc(x, y, per=per) for per in ("example", "label", "pooled")] == expected
+    assert ranking_auc(x, y) == expected

@@ -64,6 +64,7 @@ def solved(problem: dict[str, Any], **changes: Any) -> Solution:
 # Laws and limits
 
 
+@pytest.mark.one_in(3)
 @each_solver
 @each_objective
 @given(data=st.data())

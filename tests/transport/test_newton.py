@@ -73,6 +73,7 @@ def marginal_errors(solution: Solution) -> tuple[float, float]:
 # Laws and limits
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [F32, F64])
 @pytest.mark.parametrize("epsilon", [1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0])
 @each_objective
@@ -102,6 +103,7 @@ def test_converges_over_the_whole_range_of_epsilon(
     assert solution.n_iterations.max() < 60
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "metric",
     [Discrete(6), Ordinal(10), Tree([-1, 0, 0, 1, 1, 2, 2], nodes=range(7)), random_metric(100)],

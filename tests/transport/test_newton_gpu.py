@@ -90,6 +90,7 @@ def solve_both(
     return NewtonGPU(**budget).solve(problem, start), Newton(**budget).solve(problem, start)
 
 
+@pytest.mark.one_in(3)
 @each_objective
 @pytest.mark.parametrize("epsilon", [1.0, 0.05])
 def test_the_optimum_is_that_of_newton(
@@ -101,6 +102,7 @@ def test_the_optimum_is_that_of_newton(
     assert (fused.n_iterations - expected.n_iterations).abs().max() <= 3
 
 
+@pytest.mark.one_in(5)
 @each_dtype
 @pytest.mark.parametrize("support", [1, 6, MOST_UNROLLED + 1])
 @two_objectives

@@ -57,6 +57,7 @@ def row(x: np.ndarray) -> Tensor:
 # Gradients
 
 
+@pytest.mark.one_in(5)
 @each_objective
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 5.0])
 @pytest.mark.parametrize("side", ["h", "y"])
@@ -73,6 +74,7 @@ def test_gradient_in_the_masses_is_the_finite_difference(
         assert gradient @ direction == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
+@pytest.mark.one_in(5)
 @each_objective
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 5.0])
 def test_gradient_in_the_log_of_the_prediction_is_the_finite_difference(
@@ -94,6 +96,7 @@ def test_gradient_in_the_log_of_the_prediction_is_the_finite_difference(
         assert along == pytest.approx(derivative(at, base, direction, STEP), rel=1e-6, abs=1e-7)
 
 
+@pytest.mark.one_in(3)
 @each_objective
 @pytest.mark.parametrize("epsilon", [0.05, 0.5])
 def test_gradient_in_the_costs_is_the_plan(

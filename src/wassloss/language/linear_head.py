@@ -142,23 +142,22 @@ class LinearWassersteinLoss(TransportLoss):
         return torch.where(whole != 0, total, math.nan)
 
     def _check(self, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None) -> None:
-        for name, x in (("hidden", hidden), ("weight", weight), ("bias", bias)):
+        given = {"hidden": hidden, "weight": weight, **({} if bias is None else {"bias": bias})}
+        for name, x in given.items():
             if hasattr(x, "to_local"):
                 raise TypeError(
                     f"{name} must be a plain tensor, got a DTensor: where processes share tokens, "
                     f"pass {name}.to_local() and process_group=mesh.get_group(); under FSDP, call "
                     "the loss in the forward of the module that owns the weight"
                 )
-            absent = x is None and name == "bias"
-            if not absent and not (isinstance(x, Tensor) and x.is_floating_point()):
+            if not (isinstance(x, Tensor) and x.is_floating_point()):
                 kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
                 raise TypeError(f"{name} must be a floating tensor, got {kind}")
-            if x is not None and x.dtype != hidden.dtype:
+            if x.dtype != hidden.dtype:
                 raise ValueError(
                     f"{name} must have the dtype of hidden ({hidden.dtype}), got {x.dtype}"
                 )
-            if x is not None:
-                check_device(name, x, self.metric.device)
+            check_device(name, x, self.metric.device)
         check_class_ids(target, "; WassersteinLoss takes other targets")
         first, last = self._head.words()
         expected = (last - first, hidden.shape[-1] if hidden.dim() else 0)

@@ -58,7 +58,7 @@ def number_tokens(tokenizer: Tokenizer | Tensor) -> NumberTokens:
     written: dict[int, tuple[int, int, int, int]] = {}
     for token, given in vocabulary.items():
         text = token.decode(errors="replace") if isinstance(token, bytes) else token
-        found = _NUMBER.fullmatch(_BYTE.sub(_character, text))
+        found = _NUMBER.fullmatch(_BYTE.sub(lambda byte: chr(int(byte[1], 16)), text))
         if found is None:
             continue
         space, sign, whole, point, part = found.groups()
@@ -79,10 +79,6 @@ def number_tokens(tokenizer: Tokenizer | Tensor) -> NumberTokens:
     table[list(written)] = torch.tensor(list(written.values()))
     ids = sorted(values)
     return NumberTokens(torch.tensor(ids), torch.tensor([values[i] for i in ids]), table)
-
-
-def _character(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16))
 
 
 def _from_values(values: Tensor) -> NumberTokens:

@@ -16,12 +16,12 @@ from wassloss._checks import (
     check_count,
     check_device,
     check_masses,
-    check_weights,
     first_row,
     real_array,
 )
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
+from wassloss.losses.inputs import checked_sample_weight
 from wassloss.losses.modules import LARGEST_TABLE
 from wassloss.targets import SparseTarget, Target, read_target
 
@@ -99,10 +99,7 @@ def as_target(target: AnyTarget, scores: Tensor) -> Target:
     """A target of any form as one of those of :mod:`wassloss.targets`."""
     device = scores.device
     if isinstance(target, SparseTarget):
-        return SparseTarget(
-            _as_tensor("target.indices", target.indices, device),
-            _as_tensor("target.weights", target.weights, device),
-        )
+        return target
     if sparse.issparse(target):
         coo = target.tocoo()
         if coo.ndim != 2:
@@ -144,18 +141,10 @@ def charged(metric: AnyMetric, charge: Charge, pairs: float = 0) -> GroundMetric
 
 def read_sample_weight(sample_weight: Numbers | None, values: Tensor) -> Tensor:
     """One finite, non-negative weight for each row of `values`; all 1 where none are given."""
-    batch = len(values)
     if sample_weight is None:
-        return values.new_ones(batch)
-    weight = _as_tensor("sample_weight", sample_weight, values.device)
-    if weight.shape != (batch,) or weight.device != values.device:
-        raise ValueError(
-            f"sample_weight must have shape ({batch},), one weight per example, on the scores' "
-            f"device ({values.device}), got {tuple(weight.shape)} on {weight.device}"
-        )
-    weight = weight.to(values.dtype)
-    check_weights(weight, "sample_weight")
-    return weight
+        return values.new_ones(len(values))
+    weight = _as_tensor("sample_weight", sample_weight, values.device).to(values.dtype)
+    return checked_sample_weight(weight, values.shape[:1], values.device)
 
 
 def given_back(answer: Tensor, given: Numbers) -> Any:

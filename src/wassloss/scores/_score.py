@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 import torch
@@ -39,6 +38,7 @@ class Mean(TypedDict, total=False):
 def score(
     *,
     larger_is_better: bool,
+    ranks: bool = False,
     answer: Callable[[Tensor], Tensor] | None = None,
     read: Reader | None = None,
 ) -> Callable[[_Function], _Function]:
@@ -50,14 +50,15 @@ def score(
 
     If it declares ``sample_weight``, it is handed the checked weights and returns values with
     what they weigh; or, if there is an `answer`, sums over examples, `(n,)`, of which that
-    makes the score. Sums add up over batches and processes.
+    makes the score. Sums add up over batches and processes. A score that `ranks` judges more than
+    the first guess.
 
     Type checkers see the function's own signature, with ``**mean: Unpack[Mean]``; at run time it
     has the two keywords instead, and the docstring says whether larger is better.
     """
 
     def decorate(function: _Function) -> _Function:
-        made = Score(function, inspect.signature(function), larger_is_better, answer, read)
+        made = Score(function, larger_is_better, ranks, answer, read)
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
@@ -73,23 +74,26 @@ def score(
     return decorate
 
 
-@dataclass
 class Score:
     """What a score is made of; see :func:`score`."""
 
-    function: Callable[..., Any]
-    signature: inspect.Signature  # of the score, where that of the function has `**mean`
-    larger_is_better: bool
-    answer: Callable[[Tensor], Tensor] | None
-    read: Reader | None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        larger_is_better: bool,
+        ranks: bool,
+        answer: Callable[[Tensor], Tensor] | None,
+        read: Reader | None,
+    ) -> None:
+        self.function, self.larger_is_better = function, larger_is_better
+        self.ranks, self.answer = ranks, answer
+        self.signature = inspect.signature(function)
         parameters = dict(self.signature.parameters)
         self.weighs = "sample_weight" in parameters
         self.takes_metric = "metric" in parameters
         self.predictions = next(iter(parameters))
-        self.read = self.read or _READERS[self.predictions]
-        if self.answer is None:
+        self.read = read or _READERS[self.predictions]
+        if answer is None:
             parameters.pop("mean", None)
             rest = [parameters.pop("keywords")] if "keywords" in parameters else []
             for name, default in (("sample_weight", None), ("reduction", "mean")):
@@ -106,17 +110,17 @@ class Score:
 
     def judges_first_guess(self, **arguments: Any) -> bool:
         """Whether nothing but the first guess counts, so that decisions can be judged, too."""
-        ranks = "per" in self.signature.parameters or arguments.get("k", 1) != 1
-        return self.predictions == "scores" and not ranks
+        one = not self.ranks and arguments.get("k", 1) == 1
+        return self.predictions == "scores" and one
 
     @torch.no_grad()
     def found(
-        self, given: Numbers, target: AnyTarget, sample_weight: Numbers | None, **own: Any
+        self, given: Numbers, target: AnyTarget, sample_weight: Numbers | None = None, **own: Any
     ) -> Any:
         """Sums over examples; or, without an `answer`, values and their weights."""
         if self.takes_metric:
             own["metric"] = as_ground_metric(own["metric"])
-        x = cast(Reader, self.read)(given, own.get("metric"))
+        x = self.read(given, own.get("metric"))
         if self.weighs:
             own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
             return self.function(x, target, **own)
@@ -125,9 +129,9 @@ class Score:
 
     def of(self, *, reduction: str = "mean", **named: Any) -> Any:
         """The score, in the kind of array that the predictions are."""
-        given, target = named.pop(self.predictions), named.pop("target")
+        given = named.pop(self.predictions)
         check_choice("reduction", reduction, ("mean", "none"))
-        found = self.found(given, target, **named)
+        found = self.found(given, **named)
         if self.answer is not None:
             if not len(given):
                 raise ValueError("scores must hold an example, got 0 examples")

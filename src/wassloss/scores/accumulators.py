@@ -1,12 +1,4 @@
-"""Scores that accumulate over batches and processes, as torchmetrics.
-
-:class:`Accumulator` makes a `torchmetrics.Metric` of any score of :mod:`wassloss.scores`: `update`
-with every batch, `compute` at the end, over all processes where `torch.distributed` runs; in a
-`MetricCollection`, or logged by Lightning.
-
-`update(scores, target, sample_weight=None)` takes tensors, and targets as the functions do. The
-ground metric follows `.to(device)`.
-"""
+"""Scores that accumulate over batches and processes, as torchmetrics."""
 
 from __future__ import annotations
 
@@ -36,11 +28,14 @@ _NUMBERS = itertools.count()
 
 
 class Accumulator(Metric):
-    """A score of :mod:`wassloss.scores` over batches and processes.
+    """Any score of :mod:`wassloss.scores` as a `torchmetrics.Metric`.
+
+    `update(scores, target, sample_weight=None)` with every batch, of tensors and of targets as the
+    functions take them, and `compute()` at the end, over all processes where `torch.distributed`
+    runs; in a `MetricCollection`, or logged by Lightning. The ground metric follows `.to(device)`.
 
     It keeps a few sums, so that the answer is that of the function on all data at once, however
-    it was cut into batches; NaN of nothing. AUCs per label, and pooled, do not add up:
-    torchmetrics has them, as `MultilabelAUROC`.
+    it was cut into batches; NaN of nothing.
 
     Args:
         function: the score, such as ``wl.scores.quadratic_weighted_kappa``.
@@ -67,12 +62,6 @@ class Accumulator(Metric):
         given = made.named(None, None, *arguments, **keywords)
         for name in (made.predictions, "target", "sample_weight", "reduction"):
             given.pop(name, None)
-        if (per := given.get("per", "example")) != "example":
-            average = "macro" if per == "label" else "micro"
-            raise ValueError(
-                f"per must be 'example' to add up over batches, got {per!r}: torchmetrics has it, "
-                f"MultilabelAUROC(labels, average={average!r})"
-            )
         self.metric = None
         if "metric" in given:
             # Many batches will ask: a table, where there are few enough labels for one.

@@ -57,46 +57,39 @@ class Shown:
 
     def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
         """The score of each example, or one number if `pooled`."""
-        more = {} if self.pooled else {"reduction": "none"}
-        found: Tensor = score_of(self.score).of(**self._arguments(logits, target, metric), **more)
+        of_each = {} if self.pooled else {"reduction": "none"}
+        found: Tensor = self.score(self._read(logits), target, **self._keywords(metric), **of_each)
         return found
 
     def sums(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
         """What adds up over batches to a score that is `pooled`."""
-        made, arguments = score_of(self.score), self._arguments(logits, target, metric)
-        found: Tensor = made.found(arguments.pop(made.predictions), **arguments)
+        made, predictions = score_of(self.score), self._read(logits)
+        found: Tensor = made.found(predictions, target, **self._keywords(metric))
         return found
 
     def answer(self, sums: Tensor) -> float:
         """A score that is `pooled`, from its sums."""
         return float(score_of(self.score).answer(sums))  # type: ignore[misc]
 
-    def _arguments(self, logits: Tensor, target: Any, metric: GroundMetric) -> dict[str, Any]:
-        made, more = score_of(self.score), dict(self.options)
-        if made.takes_metric:
-            more["metric"] = metric
-        predictions = logits if made.predictions == "scores" else logits.softmax(1)
-        named = made.named(predictions, target, **more)
-        named.pop("reduction", None)
-        return named
+    def _read(self, logits: Tensor) -> Tensor:
+        return logits if score_of(self.score).predictions == "scores" else logits.softmax(1)
 
-
-def nearest_true(target: Any, metric: GroundMetric, like: Tensor) -> Tensor:
-    """The distance from every label to the nearest true one, `(batch, labels)`."""
-    truth = read_labels(target, like)
-    nearest = like.new_full((len(like), metric.size), torch.inf)
-    for place in range(truth.indices.shape[1]):
-        used = truth.weights[:, place] > 0
-        columns = metric.distance_columns(truth.indices[used, place]).to(like.dtype)
-        nearest[used] = torch.minimum(nearest[used], columns)
-    return nearest
+    def _keywords(self, metric: GroundMetric) -> dict[str, Any]:
+        own = {"metric": metric} if score_of(self.score).takes_metric else {}
+        return {**own, **self.options}
 
 
 @score(larger_is_better=False)
 def _mass_distance(
     probabilities: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
 ) -> Any:
-    return (probabilities * nearest_true(target, metric, probabilities)).sum(1)
+    truth = read_labels(target, probabilities)
+    nearest = torch.full_like(probabilities, torch.inf)  # (batch, labels), to any true label
+    for place in range(truth.indices.shape[1]):
+        used = truth.weights[:, place] > 0
+        columns = metric.distance_columns(truth.indices[used, place]).to(nearest.dtype)
+        nearest[used] = torch.minimum(nearest[used], columns)
+    return (probabilities * nearest).sum(1)
 
 
 @score(larger_is_better=False)
@@ -169,15 +162,8 @@ SCORES = {
 def kind_of(target: Any, metric: GroundMetric) -> str:
     """The kind of a target, in any form that losses take.
 
-    >>> from wassloss.ground import Discrete
     >>> kind_of(torch.tensor([0, 2]), Ordinal(3)), kind_of(torch.tensor([0, 2]), Discrete(3))
     ('ordered', 'one label')
-    >>> kind_of(torch.tensor([[0, 1, 1]]), Discrete(3))
-    'tags'
-    >>> kind_of(torch.tensor([[0.2, 0.8, 0.0]]), Discrete(3))
-    'distribution'
-    >>> kind_of(torch.tensor([[0.2, 0.8, 0.0], [3.0, 1.0, 1.0]]), Discrete(3))
-    'masses'
     """
     if isinstance(target, Tensor) and target.dim() == 1:
         return ORDERED if isinstance(metric, Ordinal) and _in_order(metric) else ONE

@@ -47,8 +47,8 @@ def top_k_cost(
     :math:`\kappa_j`. A sequence such as ``k=range(1, 21)`` gives the whole curve for the price of
     its last point: `batch × k × s` distances for s true labels.
 
-    >>> import numpy as np, wassloss as wl
-    >>> scores = np.array([[0.1, 0.6, 0.0, 0.3]])  # 1, then 3, 0, 2
+    >>> import wassloss as wl
+    >>> scores = [[0.1, 0.6, 0.0, 0.3]]  # 1, then 3, 0, 2
     >>> top_k_cost(scores, [[1, 0, 1, 0]], wl.ground.Ordinal(4), k=[1, 2, 3, 4])
     array([1.    , 1.    , 0.6667, 0.5   ])
     """
@@ -74,8 +74,8 @@ def distance_at_k(
     (2020), and equals :func:`top_k_cost`. To judge another decision, pass its labels as one-hot
     scores.
 
-    >>> import numpy as np, wassloss as wl
-    >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
+    >>> import wassloss as wl
+    >>> scores = [[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]]
     >>> distance_at_k(scores, [3, 3], wl.ground.Ordinal(4))
     1.0
     >>> distance_at_k(scores, [[0, 1, 0, 3], [0, 0, 0, 1]], wl.ground.Ordinal(4), reduction="none")
@@ -99,8 +99,8 @@ def mistake_severity(
     as mistakes; NaN if there are none. A model with more, but milder, mistakes has a smaller
     severity: read it next to the accuracy.
 
-    >>> import numpy as np, wassloss as wl
-    >>> scores = np.array([[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
+    >>> import wassloss as wl
+    >>> scores = [[0.1, 0.6, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]]
     >>> mistake_severity(scores, [3, 3], wl.ground.Ordinal(4))
     2.0
     """
@@ -136,8 +136,8 @@ def mean_wasserstein(
     sum, for several labels of weight 1 each. ``epsilon`` and the other keywords are those of
     :mod:`wassloss.losses`.
 
-    >>> import numpy as np, wassloss as wl
-    >>> h = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    >>> import wassloss as wl
+    >>> h = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     >>> mean_wasserstein(h, [2, 1], wl.ground.Ordinal(3, power=2), reduction="none")
     array([1.5, 1. ])
     """

@@ -28,8 +28,7 @@ def top_labels(scores: Numbers, k: SupportsIndex = 1) -> Any:
     Returns:
         Integers `(batch, k)`.
 
-    >>> import numpy as np
-    >>> top_labels(np.array([[0.2, 0.5, 0.3], [0.4, 0.2, 0.4]]), k=2)
+    >>> top_labels([[0.2, 0.5, 0.3], [0.4, 0.2, 0.4]], k=2)
     array([[1, 2],
            [0, 2]])
     """
@@ -68,8 +67,8 @@ def least_cost_label(probabilities: Numbers, metric: AnyMetric, *, charge: Charg
     Returns:
         Integers `(batch,)`.
 
-    >>> import numpy as np, wassloss as wl
-    >>> p = np.array([[0.4, 0.0, 0.25, 0.35]])  # 0 is most probable, and a bad bet
+    >>> import wassloss as wl
+    >>> p = [[0.4, 0.0, 0.25, 0.35]]  # 0 is most probable, and a bad bet
     >>> least_cost_label(p, wl.ground.Ordinal(4)), least_cost_label(p, wl.ground.Discrete(4))
     (array([2]), array([0]))
     """
@@ -98,8 +97,8 @@ def least_cost_labels(
     Returns:
         Integers `(batch, k)`, in the order of choice.
 
-    >>> import numpy as np, wassloss as wl
-    >>> p = np.array([[0.3, 0.3, 0.2, 0.0, 0.0, 0.1, 0.1]])
+    >>> import wassloss as wl
+    >>> p = [[0.3, 0.3, 0.2, 0.0, 0.0, 0.1, 0.1]]
     >>> least_cost_labels(p, wl.ground.Ordinal(7), k=2), top_labels(p, k=2)
     (array([[1, 5]]), array([[0, 1]]))
     """

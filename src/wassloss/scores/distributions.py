@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 def chebyshev(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The largest difference, :math:`\max_j |h_j - y_j|`.
 
-    >>> import numpy as np
-    >>> chebyshev(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.6, 0.2]]))
+    >>> chebyshev([[0.5, 0.5, 0.0]], [[0.2, 0.6, 0.2]])
     0.3
     """
     h, y = shares(probabilities, target)
@@ -41,8 +40,7 @@ def clark(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -
 
     Labels without mass on either side add 0.
 
-    >>> import numpy as np
-    >>> clark(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]]))
+    >>> clark([[0.5, 0.5, 0.0]], [[0.5, 0.0, 0.5]])
     1.4142
     """
     return (_relative_gap(*shares(probabilities, target)) ** 2).sum(1).sqrt()
@@ -54,8 +52,7 @@ def canberra(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
 
     Labels without mass on either side add 0.
 
-    >>> import numpy as np
-    >>> canberra(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]]))
+    >>> canberra([[0.5, 0.5, 0.0]], [[0.5, 0.0, 0.5]])
     2.0
     """
     return _relative_gap(*shares(probabilities, target)).sum(1)
@@ -67,8 +64,7 @@ def kl_divergence(probabilities: Predictions, target: AnyTarget, **mean: Unpack[
 
     Infinite if a label with mass in the target has none in the prediction.
 
-    >>> import numpy as np
-    >>> kl_divergence(np.array([[0.5, 0.5, 0.0]]), np.array([[1.0, 0.0, 0.0]]))
+    >>> kl_divergence([[0.5, 0.5, 0.0]], [[1.0, 0.0, 0.0]])
     0.6931
     """
     h, y = shares(probabilities, target)
@@ -79,8 +75,7 @@ def kl_divergence(probabilities: Predictions, target: AnyTarget, **mean: Unpack[
 def cosine(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The cosine similarity, :math:`\langle h, y \rangle / (\|h\| \|y\|)`.
 
-    >>> import numpy as np
-    >>> cosine(np.array([[0.5, 0.5, 0.0]]), np.array([[1.0, 0.0, 0.0]]))
+    >>> cosine([[0.5, 0.5, 0.0]], [[1.0, 0.0, 0.0]])
     0.7071
     """
     h, y = shares(probabilities, target)
@@ -91,8 +86,7 @@ def cosine(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) 
 def intersection(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The mass in common, :math:`\sum_j \min(h_j, y_j)`.
 
-    >>> import numpy as np
-    >>> intersection(np.array([[0.5, 0.5, 0.0]]), np.array([[0.2, 0.6, 0.2]]))
+    >>> intersection([[0.5, 0.5, 0.0]], [[0.2, 0.6, 0.2]])
     0.7
     """
     h, y = shares(probabilities, target)
@@ -107,8 +101,7 @@ def negative_log_likelihood(
 
     Infinite if a true label has probability 0; scikit-learn's `log_loss` clips instead.
 
-    >>> import numpy as np
-    >>> negative_log_likelihood(np.array([[0.5, 0.5], [0.0, 1.0]]), [0, 1])
+    >>> negative_log_likelihood([[0.5, 0.5], [0.0, 1.0]], [0, 1])
     0.3466
     """
     h, y = shares(probabilities, target)
@@ -119,8 +112,7 @@ def negative_log_likelihood(
 def brier_score(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""Squared differences of probabilities, :math:`\sum_j (h_j - y_j)^2` (Brier, 1950).
 
-    >>> import numpy as np
-    >>> brier_score(np.array([[0.5, 0.5], [0.0, 1.0]]), [0, 1])
+    >>> brier_score([[0.5, 0.5], [0.0, 1.0]], [0, 1])
     0.25
     """
     h, y = shares(probabilities, target)
@@ -141,8 +133,7 @@ def expected_calibration_error(
 
     over the bins :math:`((b-1)/B, b/B]` of the largest probability, B of them.
 
-    >>> import numpy as np
-    >>> expected_calibration_error(np.array([[0.8, 0.2], [0.8, 0.2]]), [0, 1])
+    >>> expected_calibration_error([[0.8, 0.2], [0.8, 0.2]], [0, 1])
     0.3
     """
     h, _ = shares(probabilities, target)

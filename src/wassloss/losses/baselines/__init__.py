@@ -1,23 +1,8 @@
 """What one would otherwise pick: losses to compare with, each a line to switch to.
 
-============================  ====================================================================
-KLLoss                        cross-entropy less the target's entropy: blind to the metric
-SoftLabelLoss                 KL on labels softened by the metric: soft labels, SORD
-ExpectedCostLoss              the cost of a label drawn from the prediction: the Wasserstein loss
-                              whose plan is the independent coupling
-QuadraticFormLoss             QFD² of distributions
-WeightedKappaLoss             one minus the weighted kappa of a batch
-PoissonLoss                   KL of masses of any total: what counts are usually trained with
-SquaredEMDLoss                ordered labels: squared differences of cumulative masses
-CumulativeJensenShannonLoss   ordered labels: CJS of distributions
-CORALLoss, CORNLoss           ordered labels: a binary question for each threshold
-HierarchicalCrossEntropyLoss  taxonomies: HXE
-WassersteinDiceLoss           segmentation: the generalised Wasserstein Dice
-============================  ====================================================================
-
 They are built from the number of ``labels``, or from a ``metric``: a ground metric, or a matrix of
 distances (for other costs, :class:`~wassloss.ground.Cost`). ``reduction`` is ``"mean"``, ``"sum"``
-or ``"none"``.
+or ``"none"``. Those in `ordinal` are for labels in their order, 0, 1, …, K−1.
 
 The losses take logits `(batch, labels)` and targets in any form (see :mod:`wassloss.targets`), of
 which each is divided by its sum. Exceptions: :class:`PoissonLoss` takes logs of masses, and targets
@@ -32,10 +17,12 @@ cannot.
 
 from wassloss.losses.baselines.general import (
     ExpectedCostLoss,
+    HierarchicalCrossEntropyLoss,
     KLLoss,
     PoissonLoss,
     QuadraticFormLoss,
     SoftLabelLoss,
+    WassersteinDiceLoss,
     WeightedKappaLoss,
 )
 from wassloss.losses.baselines.ordinal import (
@@ -45,8 +32,6 @@ from wassloss.losses.baselines.ordinal import (
     SquaredEMDLoss,
 )
 from wassloss.losses.baselines.per_example import PerExampleLoss
-from wassloss.losses.baselines.segmentation import WassersteinDiceLoss
-from wassloss.losses.baselines.taxonomy import HierarchicalCrossEntropyLoss
 
 __all__ = [
     "CORALLoss",

@@ -1,4 +1,4 @@
-"""Losses for labels of any kind."""
+"""Losses for labels without an order: of any kind, in a taxonomy, or of the pixels of images."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from wassloss._checks import at_least_single, check_strength
+from wassloss.ground import Tree
 from wassloss.ground.matrix import AnyMetric
 from wassloss.losses.baselines.per_example import PerExampleLoss, cost_table, dense_shares, masses
 from wassloss.losses.functional import divergence_at
+from wassloss.losses.inputs import check_class_ids
 from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
-from wassloss.targets import Target
+from wassloss.targets import Target, read_target
+
+_SMOOTH = 1e-5  # of the Dice loss, as in MONAI
 
 
 class KLLoss(PerExampleLoss):
@@ -28,6 +32,8 @@ class KLLoss(PerExampleLoss):
 
 class ExpectedCostLoss(PerExampleLoss):
     r"""The expected cost of a prediction drawn at random: :math:`\sum_{ij} h_i y_j M_{ij}`.
+
+    It is the Wasserstein loss whose plan is the independent coupling.
 
     Args:
         kl_weight: weight of `KL(target ‖ prediction)`, as in :class:`~wassloss.WassersteinLoss`.
@@ -157,3 +163,98 @@ class WeightedKappaLoss(nn.Module):
             by_chance = ((h.mean(0) @ cost) * y.mean(0)).sum()
             tiny = torch.finfo(h.dtype).tiny
             return ((h @ cost) * y).sum(1).mean() / by_chance.clamp(min=tiny)
+
+
+class HierarchicalCrossEntropyLoss(PerExampleLoss):
+    r"""Hierarchical cross-entropy, HXE, of Bertinetto et al. (2020).
+
+    .. math:: -\sum_C e^{-\alpha\, \text{depth}(\text{parent of } C)}
+        \log \frac{p(C)}{p(\text{parent of } C)}
+
+    over the notions C from the label up, where :math:`p(C)` is the predicted mass below C. A choice
+    further down counts less, so that generic mistakes are the dear ones. With ``alpha=0`` it is
+    cross-entropy. Weights are 1 at the root; the authors' code divides them by their sum.
+
+    Args:
+        tree: the taxonomy.
+        alpha: how much less a choice counts for every step from the root.
+
+    >>> import wassloss as wl
+    >>> tree = wl.ground.Tree.from_paths([("pet", "dog"), ("pet", "cat"), ("truck",)])
+    >>> HierarchicalCrossEntropyLoss(tree, alpha=0.0)(torch.zeros(1, 3), torch.tensor([0]))
+    tensor(1.0986)
+    """
+
+    below: Tensor  # (nodes, labels): whether a label is in a node's subtree
+    choice: Tensor  # (nodes,): weight of the choice of a node among its parent's children
+    parents: Tensor  # (nodes,)
+
+    def __init__(self, tree: Tree, *, alpha: float = 0.1, reduction: str = "mean") -> None:
+        if not isinstance(tree, Tree):
+            raise TypeError(f"tree must be a Tree, got {type(tree).__name__}")
+        if bool(torch.isin(tree.label_position, tree.parents).any()):
+            raise ValueError(
+                "tree must have labels at leaves alone, got a label with nodes below it"
+            )
+        super().__init__(tree.size, reduction=reduction)
+        self.alpha = check_strength("alpha", alpha)
+        place = torch.arange(len(tree.parents), device=tree.device).unsqueeze(1)
+        within = tree.label_position >= place
+        below = within & (tree.label_position < tree.subtree_end.unsqueeze(1))
+        depth = [-1]  # of each node's parent, in preorder
+        for parent in tree.parents.tolist()[1:]:
+            depth.append(depth[parent] + 1)
+        weight = torch.exp(-self.alpha * torch.tensor(depth, dtype=torch.float64))
+        weight[0] = 0  # the root is no choice
+        self.register_buffer("below", below.double(), persistent=False)
+        self.register_buffer("choice", weight.to(below.device), persistent=False)
+        self.register_buffer("parents", tree.parents.clamp(min=0), persistent=False)
+
+    def per_example(self, logits: Tensor, target: Target) -> Tensor:
+        y = dense_shares(target, self.labels, logits).double()
+        # In double precision, in which the mass of a subtree vanishes only some 700 below the rest.
+        below, choice = self.below.double(), self.choice.double()
+        mass = logits.double().softmax(1) @ below.T  # (batch, nodes)
+        log_mass = mass.clamp(min=torch.finfo(torch.float64).tiny).log()
+        conditional = log_mass - log_mass[:, self.parents]
+        return -((y @ below.T) * choice * conditional).sum(1).to(logits.dtype)
+
+
+class WassersteinDiceLoss(PerExampleLoss):
+    r"""The generalised Wasserstein Dice loss of Fidon et al. (2017).
+
+    .. math:: 1 - \frac{2 \sum_p \alpha_{y_p} (1 - W_p)}
+        {2 \sum_p \alpha_{y_p} (1 - W_p) + \sum_p W_p},
+        \qquad W_p = \sum_i h_{pi} M_{i y_p} / \max M
+
+    over the pixels p of an image, one value per image. Pixels of label 0, the background, add
+    errors, but no hits: :math:`\alpha = 0`, and 1 for all other labels. Numerator and denominator
+    have :math:`10^{-5}` added.
+
+    Logits are `(batch, labels, …)`, targets class ids `(batch, …)`.
+
+    >>> import torch, wassloss as wl
+    >>> loss_fn = WassersteinDiceLoss(wl.ground.Matrix([[0, 1, 1], [1, 0, 0.5], [1, 0.5, 0]]))
+    >>> loss_fn(torch.zeros(2, 3, 4, 4), torch.ones(2, 4, 4, dtype=torch.long))
+    tensor(0.3333)
+    """
+
+    distance: Tensor
+
+    def __init__(self, metric: AnyMetric, *, reduction: str = "mean") -> None:
+        distance = cost_table(metric, relative=True)
+        super().__init__(len(distance), reduction=reduction)
+        self.register_buffer("distance", distance, persistent=False)
+
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        shape = tuple(logits.shape)
+        if len(shape) < 3 or shape[1] != self.labels:
+            raise ValueError(f"logits must have shape (batch, {self.labels}, …), got {shape}")
+        check_class_ids(target)
+        read, _ = read_target(target, self.labels, torch.Size((shape[0], *shape[2:])), logits)
+        ids, valid = (x.reshape(shape[0], -1) for x in (read.indices, read.weights))  # by pixel
+        h = logits.flatten(2).softmax(1)  # (batch, labels, pixels)
+        to_each = self.distance.to(h.dtype) @ h  # row j: the cost to label j
+        error = valid * to_each.gather(1, ids.unsqueeze(1)).squeeze(1)  # (batch, pixels)
+        hits = 2 * ((ids != 0) * (1 - error)).sum(1)
+        return 1 - (hits + _SMOOTH) / (hits + error.sum(1) + _SMOOTH)

@@ -6,7 +6,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import pad, softplus
 
 from wassloss._checks import at_least_single
 from wassloss.losses.baselines.per_example import PerExampleLoss, dense_shares
@@ -62,8 +62,8 @@ class _ThresholdLoss(PerExampleLoss):
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Probabilities of labels `(batch, labels)` from a model's logits."""
-        exceeds = torch.nn.functional.pad(self._chances(logits), (1, 0), value=1.0)
-        return (exceeds - torch.nn.functional.pad(exceeds[:, 1:], (0, 1))).clamp(min=0)
+        exceeds = pad(self._chances(logits), (1, 0), value=1.0)
+        return (exceeds - pad(exceeds[:, 1:], (0, 1))).clamp(min=0)
 
     def _chances(self, logits: Tensor) -> Tensor:
         """The probability of exceeding each label but the last."""
@@ -115,16 +115,18 @@ class CORNLoss(_ThresholdLoss):
         if self.reduction != "mean":
             return super().forward(logits, target)
         logits = at_least_single(logits)
-        return self.per_example(logits, target).sum() / self._asked(logits, target).sum()
+        asked = _reaches(self._exceeds(logits, target))
+        return self.per_example(logits, target).sum() / asked.sum()
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
-        above, asked = self._exceeds(logits, target), self._asked(logits, target)
-        return (above * softplus(-logits) + (asked - above) * softplus(logits)).sum(1)
-
-    def _asked(self, logits: Tensor, target: Target) -> Tensor:
-        """The target's mass that reaches each label but the last."""
         above = self._exceeds(logits, target)
-        return torch.nn.functional.pad(above[:, :-1], (1, 0), value=1.0)
+        below = _reaches(above) - above
+        return (above * softplus(-logits) + below * softplus(logits)).sum(1)
 
     def _chances(self, logits: Tensor) -> Tensor:
         return logits.sigmoid().cumprod(1)
+
+
+def _reaches(above: Tensor) -> Tensor:
+    """The target's mass that reaches each label but the last, from what exceeds it."""
+    return pad(above[:, :-1], (1, 0), value=1.0)

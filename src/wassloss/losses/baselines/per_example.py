@@ -40,8 +40,7 @@ def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
     """The target's labels and the mass of each."""
     if logits.dim() != 2 or logits.shape[1] != labels:
         raise ValueError(f"logits must have shape (batch, {labels}), got {tuple(logits.shape)}")
-    read, _ = read_target(target, labels, logits.shape[:1], logits)
-    return read
+    return read_target(target, labels, logits.shape[:1], logits)[0]
 
 
 def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
