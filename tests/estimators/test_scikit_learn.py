@@ -98,13 +98,10 @@ def test_clone_pickle_and_repr(metric: Any) -> None:
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
 
 
-def test_a_pickled_estimator_goes_on_as_the_one_it_was_made_of() -> None:
-    estimator = wl.WassersteinClassifier(random_state=0).partial_fit(X, Y, [0, 1, 2])
+def test_a_pickled_estimator_predicts_as_the_one_it_was_made_of() -> None:
+    estimator = wl.WassersteinClassifier(random_state=0, solver="adam").fit(X, Y)
     twin = pickle.loads(pickle.dumps(estimator))
-    before = estimator.predict_proba(X)
-    expected = estimator.partial_fit(X, Y).predict_proba(X)
-    np.testing.assert_array_equal(twin.predict_proba(X), before)
-    np.testing.assert_allclose(twin.partial_fit(X, Y).predict_proba(X), expected, rtol=1e-7)
+    np.testing.assert_array_equal(twin.predict_proba(X), estimator.predict_proba(X))
 
 
 def test_the_warning_is_known_to_filters_of_either_library() -> None:
