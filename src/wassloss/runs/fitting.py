@@ -92,7 +92,8 @@ def fit(
             files.write_run(out, new if old is None else {**old, "files": {}}, {})
 
         kept = Kept(out, resume, checkpoint_every, progress, lock, begin)
-        model._fit(*model._examples(own.features.numpy(), own.y, None), kept=kept)
+        x, y, weight = model._examples(own.features.numpy(), own.y, None)
+        model._fit(x, y, weight, kept=kept)
         model.table_ = task.columns_of(data)
         model.device = "cpu"
         model.model_.cpu()
