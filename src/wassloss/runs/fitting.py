@@ -61,10 +61,13 @@ def fit(
     """
     _check_free(out, resume)
     old = files.read_config(out) if resume and (out / files.CONFIG).exists() else None
+    # With lists for tuples, as JSON has them.
+    asked = json.loads(json.dumps({"task": task.config(), "params": dict(params)}))
+    if old is not None:
+        _check_settings(old, asked, out)
     data, metric, classes = task.examples()
-    asked = {"task": task.config(), "params": dict(params)}
     new = {
-        **json.loads(json.dumps(asked)),  # with lists for tuples
+        **asked,
         "metric": repr(metric),
         "fingerprints": fingerprints(data, metric),
         "versions": versions() | {"numpy": np.__version__},
@@ -72,7 +75,12 @@ def fit(
         "files": {},
     }
     if old is not None:
-        _check_same(old, new, out)
+        for what, found in new["fingerprints"].items():
+            if old["fingerprints"].get(what) != found:
+                raise ValueError(
+                    f"{out} cannot be continued: its {what} changed after it began; restore it, "
+                    "or train in another directory"
+                )
         if files.LOG in old["files"] and (out / files.LOG).exists():
             files.read_checked(out, files.LOG, old)  # the run's lines follow those that are there
     model = WassersteinClassifier(
@@ -141,18 +149,12 @@ def _check_free(path: Path, resume: bool) -> None:
         )
 
 
-def _check_same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
-    """Refuse to continue a run with other settings, or other data."""
-    for kind in ("task", "params"):
-        for name, value in new[kind].items():
+def _check_settings(old: dict[str, Any], asked: dict[str, Any], path: Path) -> None:
+    """Refuse to continue a run with other settings."""
+    for kind, values in asked.items():
+        for name, value in values.items():
             if old[kind].get(name) != value:
                 raise ValueError(
                     f"{path} was trained with {name} {old[kind].get(name)!r}, and cannot be "
                     f"continued with {value!r}"
                 )
-    for what, found in new["fingerprints"].items():
-        if old["fingerprints"].get(what) != found:
-            raise ValueError(
-                f"{path} cannot be continued: its {what} changed after it began; restore it, or "
-                "train in another directory"
-            )
