@@ -13,9 +13,6 @@ w \log h_\kappa`, where h is the softmax of the raw scores and w is ``kl_weight`
 
 Boosting divides by the second derivative, which must be positive, so the first of its two terms
 is taken as its absolute value.
-
-For scikit-learn's histogram gradient boosting there is an estimator,
-:class:`~wassloss.estimators.WassersteinHistGradientBoostingClassifier`.
 """
 
 from __future__ import annotations

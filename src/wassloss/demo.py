@@ -6,14 +6,13 @@ A network rather than :func:`wassloss.compare`, whose eighty linear fits to thou
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor, nn
 
 from wassloss.data import Definitions, definitions
@@ -82,9 +81,10 @@ def _logits(
     quick: bool,
 ) -> Tensor:
     """Logits of the classes of `test`, `(n, classes)`, after training on `rows`."""
-    vocabulary = _vocabulary([data.texts[i] for i in rows])
+    words = CountVectorizer(lowercase=False, token_pattern=r"[a-z]+", min_df=2)  # of two texts
+    words.fit([data.texts[i] for i in rows])
     torch.manual_seed(seed)
-    model = BagOfWords(len(vocabulary) + 2, data.metric.size)
+    model = BagOfWords(len(words.vocabulary_) + 2, data.metric.size)
     plan = TrainingPlan(
         steps=30 if quick else 600,
         batch_size=100,
@@ -95,45 +95,33 @@ def _logits(
         warmup_steps=5 if quick else 150,
         seed=seed,
     )
-    examples = _encoded(data, rows, vocabulary), data.classes[torch.from_numpy(rows)]
+    examples = _encoded(data, rows, words), data.classes[torch.from_numpy(rows)]
     train(model, loss_fn, examples, plan, progress=False)
     with torch.no_grad():
-        logits: Tensor = model(_encoded(data, test, vocabulary))
+        logits: Tensor = model(_encoded(data, test, words))
     return logits
 
 
-def _vocabulary(texts: Sequence[str]) -> dict[str, int]:
-    """Words of two texts or more, numbered from 2: 0 is padding and 1 any other word."""
-    counts = Counter(word for text in texts for word in set(_words(text)))
-    kept = sorted(word for word, count in counts.items() if count > 1)
-    return {word: number for number, word in enumerate(kept, 2)}
-
-
-def _encoded(data: Definitions, rows: NDArray[np.int64], vocabulary: dict[str, int]) -> Tensor:
-    encoded = torch.zeros(len(rows), _WORDS, dtype=torch.long)
+def _encoded(data: Definitions, rows: NDArray[np.int64], words: CountVectorizer) -> Tensor:
+    """The numbers of a text's words, from 2 on: 0 is padding and 1 any other word."""
+    encoded, split = torch.zeros(len(rows), _WORDS, dtype=torch.long), words.build_analyzer()
     for line, row in zip(encoded, rows.tolist(), strict=True):
-        numbers = [vocabulary.get(word, 1) for word in _words(data.texts[row])[:_WORDS]]
+        numbers = [words.vocabulary_.get(word, -1) + 2 for word in split(data.texts[row])[:_WORDS]]
         line[: len(numbers)] = torch.tensor(numbers)
     return encoded
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z]+", text)
 
 
 def _report(
     data: Definitions, test: NDArray[np.int64], logits: dict[str, list[Tensor]], quick: bool
 ) -> Report:
-    seeds, truth = len(logits[CE]), data.classes[torch.from_numpy(test)]
-
+    seeds = len(logits[CE])
     return models_report(
         logits,
-        [truth] * seeds,
+        data.classes[torch.from_numpy(test)],
         data.metric,
         labels=data.metric.labels or (),
         describe=lambda i: (data.words[test[i]], data.texts[test[i]]),
         may_show=np.array([len(data.texts[row]) <= _SHORT for row in test]),
-        seeds=seeds,
         titles=_TITLES,
         warnings=["A quick run, to see that it works: these are not results."] if quick else [],
         notes=[

@@ -70,18 +70,15 @@ def test_errors(folder: Path) -> None:
         assert done.stderr.isascii()
 
 
-def test_what_stands_for_what(folder: Path) -> None:
+def test_what_ascii_lacks_is_escaped(folder: Path) -> None:
     said = ascii_only("evaluate", folder / "run").stdout
-    assert "+- s.e." in said
-    assert "accuracy ^" in said
+    assert r"\xb1 s.e." in said
+    assert r"accuracy \u2191" in said
     shown = ascii_only("metric", "show", folder / "metric.npz").stdout
-    assert "#####" in shown  # for the bars
-    assert "###" in shown
     assert r"bl\xe9" in shown
 
 
-def test_predictions_are_not_respelled(folder: Path) -> None:
-    """They are data: what ASCII lacks is escaped, never replaced by something alike."""
+def test_predictions_are_escaped_too(folder: Path) -> None:
     said = ascii_only("predict", folder / "run", folder / "data.npz", "-k", 4).stdout
     assert {r"bl\xe9", r"\xd6", r"\u03bb"} <= set(said.replace("\n", ",").split(","))
 

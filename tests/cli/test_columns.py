@@ -166,4 +166,4 @@ def test_files_without_names_go_by_position_and_their_width_is_checked(
     assert answers(run, tmp_path / "plain.npz") == expected
     np.savez(tmp_path / "wide.npz", features=np.ones((3, 5), np.float32), target=y[:3])
     for command in ("predict", "evaluate"):
-        assert "must have 4 features" in failed(command, run, tmp_path / "wide.npz")
+        assert "is expecting 4 features" in failed(command, run, tmp_path / "wide.npz")

@@ -28,7 +28,7 @@ from tests.cli.commands import (
     unknown_options,
     wassloss,
 )
-from wassloss.runs.trained import open_run
+from wassloss.runs.directory import open_run
 from wassloss.training import load_checkpoint
 
 QUICK = (  # 42 steps
@@ -150,7 +150,7 @@ def test_features_that_float32_cannot_hold(
         saved(dataclasses.replace(large, features=x), path)
     else:
         saved(dataclasses.replace(large, features=x), path)
-    expected = r"fits? (torch\.)?float32, got '?1e\+200"
+    expected = r"fits? (torch\.)?float32, got '?1(\.\d+)?e\+200"
     for words in (
         ("train", path, "--metric", metric, "--out", tmp_path / "large-run", *QUICK),
         ("evaluate", run, path),
@@ -200,7 +200,6 @@ def test_an_order_of_labels_is_never_guessed(tmp_path: Path) -> None:
         (("train", "clipart", "--max-iter", 0), "max_iter must be"),
         (("train", "clipart", "--alpha", -1), "alpha must be"),
         (("train", "clipart", "--hidden-layer-sizes", "a"), "--hidden-layer-sizes must be numbers"),
-        (("metric", "build", "--ordinal", 3, "--scale", "big", "-o", "m.npz"), "--scale must be a"),
         (("train", "clipart", "--test", 1), "test must be"),
         (("train", "clipart", "--device", "abacus"), "device must be one that torch has"),
         (("train", "clipart", "--seed", -1), "seed must be in 0..2**63 - 1, got -1"),
@@ -309,7 +308,7 @@ def test_runs_that_cannot_be_read(run: Path, data: Path, tmp_path: Path) -> None
     (tmp_path / "moved.npz").rename(data)
     narrow = tmp_path / "narrow.npz"
     np.savez(narrow, features=np.ones((3, 2), np.float32), target=np.arange(3))
-    assert "data must have 6 features" in failed("evaluate", run, narrow)
+    assert "is expecting 6 features" in failed("evaluate", run, narrow)
     model = run / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-10])
     assert "is damaged" in failed("evaluate", run)

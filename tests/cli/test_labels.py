@@ -10,8 +10,8 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok
+from wassloss.runs.directory import open_run
 from wassloss.runs.evaluation import data_for
-from wassloss.runs.trained import open_run
 
 QUICK = ("--tol", 0.01)
 

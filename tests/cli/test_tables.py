@@ -12,8 +12,8 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok, same_weights, wine_table
+from wassloss.runs.directory import open_run
 from wassloss.runs.task import Task
-from wassloss.runs.trained import open_run
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")

@@ -78,8 +78,6 @@ def test_balanced_classes_count_the_same() -> None:
 
 def test_wrong_class_weights() -> None:
     balanced = wl.WassersteinClassifier(class_weight="balanced")
-    with pytest.raises(ValueError, match="class_weight must be a dictionary for partial_fit"):
-        balanced.partial_fit(X, Y, classes=range(10))
     with pytest.raises(ValueError, match="class_weight must be None where y is a matrix"):
         balanced.fit(X, np.eye(10)[Y])
 
@@ -173,54 +171,6 @@ def test_weights_are_repeated_rows() -> None:
     weighted = wl.WassersteinClassifier("ordinal").fit(X, Y, sample_weight=weight)
     repeated = wl.WassersteinClassifier("ordinal").fit(X.repeat(weight, 0), Y.repeat(weight))
     np.testing.assert_allclose(proba(weighted), proba(repeated), atol=1e-7)
-
-
-def test_partial_fit_learns_and_goes_on_from_fit() -> None:
-    small_steps = wl.WassersteinClassifier("ordinal", batch_size=20, random_state=0)
-    for _ in range(20):
-        for part in np.array_split(np.arange(len(X)), 4):
-            small_steps.partial_fit(X[part], Y[part], classes=np.arange(10))
-    whole = wl.WassersteinClassifier("ordinal").fit(X, Y)
-    assert small_steps.n_iter_ == 80
-    assert np.abs(proba(small_steps) - proba(whole)).mean() < 0.03
-    before = proba(whole)
-    whole.partial_fit(X, Y)
-    assert 0 < np.abs(proba(whole) - before).max() < 0.2
-    np.testing.assert_allclose(proba(whole.fit(X, Y)), before, rtol=1e-7)  # begins anew
-
-
-def test_a_weight_of_two_takes_a_step_twice_as_long() -> None:
-    step = {"solver": "sgd", "batch_size": 200, "alpha": 0}
-    heavy = wl.WassersteinClassifier(**step, learning_rate=0.1)
-    heavy.partial_fit(X, Y, range(10), sample_weight=np.full(200, 2.0))
-    fast = wl.WassersteinClassifier(**step, learning_rate=0.2).partial_fit(X, Y, range(10))
-    np.testing.assert_allclose(proba(heavy), proba(fast), rtol=1e-5)
-    light = wl.WassersteinClassifier(**step, learning_rate=0.1).partial_fit(X, Y, range(10))
-    assert np.abs(proba(heavy) - proba(light)).max() > 1e-4
-
-
-@pytest.mark.parametrize("metric", [None, "ordinal"])
-def test_partial_fit_asks_for_the_classes_first(metric: str | None) -> None:
-    estimator = wl.WassersteinClassifier(metric)
-    with pytest.raises(ValueError, match="classes must be passed on the first call"):
-        estimator.partial_fit(X, Y)
-    estimator.partial_fit(X[:5], Y[:5], classes=range(10)).partial_fit(X, Y)
-    with pytest.raises(ValueError, match="classes must be those of the first call"):
-        estimator.partial_fit(X, Y, classes=range(9))
-    with pytest.raises(ValueError, match="got 11"):
-        estimator.partial_fit(X[:1], [11])
-
-
-def test_partial_fit_takes_classes_from_the_metric() -> None:
-    metric = wl.ground.Ordinal(10)
-    estimator = wl.WassersteinClassifier(metric).partial_fit(X[:3], [0, 2, 1])
-    assert estimator.classes_.tolist() == list(range(10))
-    estimator = wl.WassersteinClassifier(metric).partial_fit(X[:3], [1, 2, 1], range(10))
-    assert estimator.classes_.tolist() == list(range(10))
-    with pytest.raises(ValueError, match=r"got 1, 2; say which class is which label"):
-        wl.WassersteinClassifier(metric).partial_fit(X[:3], [1, 2, 1])  # counted from 1, perhaps
-    matrix = wl.WassersteinClassifier().partial_fit(X, np.eye(10)[Y])
-    assert matrix.predict(X).shape == (200,)
 
 
 def test_the_least_cost_decision_charges_the_metric() -> None:
@@ -357,5 +307,3 @@ def test_a_matrix_of_other_width_is_refused() -> None:
     fitted = wl.WassersteinClassifier().fit(X, np.eye(10)[Y])
     with pytest.raises(ValueError, match=r"y must have shape \(200, 10\), got \(200, 9\)"):
         fitted.score(X, np.eye(10)[Y][:, :9] + 0.1)
-    with pytest.raises(ValueError, match="y must have 10 columns, got 9"):
-        fitted.partial_fit(X, np.ones((200, 9)))

@@ -80,8 +80,6 @@ def test_classes_of_a_metric_without_names_are_never_guessed(classes: list[Any])
     message = r"y must hold numbers of labels.*0\.\.4.*classes=\[\.\.\.\].*labels="
     with pytest.raises(ValueError, match=message):
         fitted(UNEVEN, y)
-    with pytest.raises(ValueError, match=message):
-        wl.WassersteinClassifier(UNEVEN).partial_fit(X, y, np.unique(y))
 
 
 def test_numbers_of_labels_that_are_positions_of_others_are_never_guessed() -> None:

@@ -26,8 +26,6 @@ def test_fitting(solver: str) -> None:
         classifier(solver=solver).fit(X, Y)
     with pytest.raises(ValueError, match=r"X must .*float\d\d.*, got 1e\+200 in row 2, column 1"):
         classifier(solver=solver, standardize=False).fit(X, Y)
-    with pytest.raises(ValueError, match=r"X must .*float32.*, got 1e\+200 in row 2, column 1"):
-        classifier(solver=solver, standardize=False).partial_fit(X, Y, classes=range(5))
     masses = np.eye(5)[Y]
     with pytest.raises(ValueError, match="X must have a finite variance"):
         WassersteinMeasureRegressor(wl.ground.Ordinal(5), solver=solver, max_iter=5).fit(X, masses)
@@ -50,13 +48,3 @@ def test_steps_whose_squares_overflow() -> None:
     with pytest.raises(ValueError, match=r"squares fit torch.float32, got .* in row 0, column 1"):
         classifier(solver="adam", standardize=False).fit(large, Y)
     classifier(solver="adam").fit(large, Y)
-
-
-def test_a_batch_that_is_refused_leaves_no_trace() -> None:
-    fitted = classifier(solver="adam").partial_fit(TAME, Y, classes=range(5))
-    before = fitted.predict_proba(TAME)
-    with pytest.raises(ValueError, match="X must have a finite variance"):
-        fitted.partial_fit(X, Y)
-    assert np.array_equal(fitted.predict_proba(TAME), before)
-    assert fitted.scaler_ is not None
-    assert fitted.scaler_.n_samples_seen_ == len(TAME)

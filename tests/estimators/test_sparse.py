@@ -58,15 +58,6 @@ def test_sparse_and_dense_rows_may_alternate(tmp_path: Path) -> None:
             np.testing.assert_allclose(found[0], fitted.predict_proba(one), atol=1e-9)
 
 
-@pytest.mark.parametrize("forms", [(X, X), (X, DENSE), (DENSE, X)])
-def test_batch_after_batch(forms: tuple[Any, Any]) -> None:
-    model = wl.WassersteinClassifier(random_state=0, batch_size=20)
-    for rows in forms:
-        model.partial_fit(rows, Y, classes=np.unique(Y))
-    np.testing.assert_allclose(model.scaler_.var_, DENSE.var(0))
-    assert model.score(X, Y) > np.bincount(Y).max() / len(Y)
-
-
 def test_searches_and_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "_MANY", 1)  # one fold to choose by
     few: dict[str, Any] = {"alphas": (10.0, 1.0), "kl_weights": (0.5,), "cv": 2, "tol": 1e-7}

@@ -55,14 +55,6 @@ def test_a_regressor_comes_back_as_it_was(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
 
 
-def test_a_loaded_classifier_learns_on(tmp_path: Path) -> None:
-    fitted = wl.WassersteinClassifier(random_state=0).partial_fit(X, Y, classes=[0, 1, 2])
-    fitted.save(tmp_path / "model")
-    loaded = wl.WassersteinClassifier.load(tmp_path / "model").partial_fit(X, Y)
-    assert loaded.scaler_.n_samples_seen_ == 300
-    assert not np.array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
-
-
 def test_feature_names_are_kept(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcd"))

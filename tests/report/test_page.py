@@ -10,8 +10,14 @@ import pytest
 import wassloss as wl
 from tests.report.browser import assert_looks_right, measured
 from tests.report.reports import report
-from wassloss.report.confusion import confusion, neighbour_order
-from wassloss.report.figures import draw_confusion, draw_distances, draw_frontier
+from wassloss.report.figures import (
+    confusion,
+    draw_confusion,
+    draw_distances,
+    draw_frontier,
+    neighbour_order,
+    neighbours,
+)
 from wassloss.report.page import render, write_report
 from wassloss.report.record import most_mended
 
@@ -64,14 +70,15 @@ def test_confusion_counts_pairs_of_groups() -> None:
 
 def test_cells_are_as_dark_as_labels_are_confused() -> None:
     found = report()
-    draw_confusion(found, 1, figure := Figure())
+    groups = neighbours(found.metric)
+    draw_confusion(found, groups, 1, figure := Figure())
     cells = figure.axes[0].images[0].get_array()
-    counts = confusion(found.truth, found.models[1].guess, found.groups)
+    counts = confusion(found.truth, found.models[1].guess, groups)
     assert np.asarray(cells)[..., 3] ** 2 == pytest.approx(counts / counts.sum(1, keepdims=True))
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == ["label 0", "label 2", "label 1", "label 3"]  # by position
     many = report(wl.ground.Ordinal(100))
-    draw_confusion(many, 0, figure := Figure())
+    draw_confusion(many, neighbours(many.metric), 0, figure := Figure())
     assert figure.axes[0].images[0].get_array().shape == (24, 24, 4)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import wassloss as wl
 from tests.data.tables import saved, split
 from tests.training.problems import grades
-from wassloss.runs.fitting import RunResult, fit
+from wassloss.runs.fitting import fit
 from wassloss.runs.task import Task
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -21,8 +21,8 @@ def data_file(folder: Path) -> Path:
     return saved(split(data, {"train": 0.6, "test": 0.4}), folder / "data.npz")
 
 
-def trained(folder: Path, out: Path, *, resume: bool = False, **params: Any) -> RunResult:
+def trained(folder: Path, out: Path, *, resume: bool = False, **params: Any) -> None:
     """A short run of small steps on the files that `data_file` has put into a folder."""
     task = Task(data=str(folder / "data.npz"), metric=str(folder / "metric.npz"))
     params = {"solver": "adam", "max_iter": 4, "batch_size": 10} | params
-    return fit(task, params, out, resume=resume, checkpoint_every=10, progress=False)
+    fit(task, params, out, resume=resume, checkpoint_every=10, progress=False)

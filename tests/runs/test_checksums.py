@@ -13,7 +13,7 @@ import pytest
 import wassloss as wl
 from tests.runs.files import STEPS, data_file, trained
 from tests.training.problems import same
-from wassloss.runs.trained import open_run
+from wassloss.runs.directory import open_run
 from wassloss.training import load_checkpoint, read_log
 
 pytest.importorskip("lightning_fabric")

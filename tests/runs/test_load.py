@@ -12,9 +12,9 @@ import torch
 import wassloss as wl
 from tests.training.problems import grades, linear, same, wasserstein
 from wassloss.data import DataWarning
+from wassloss.runs.directory import TrainedRun, open_run
 from wassloss.runs.fitting import fit
 from wassloss.runs.task import Task
-from wassloss.runs.trained import TrainedRun, open_run
 from wassloss.training import TrainingPlan, load_model, train
 
 pytest.importorskip("lightning_fabric")
@@ -82,7 +82,7 @@ def test_predictions_of_every_kind(run: TrainedRun) -> None:
 def test_rows_are_predicted_in_pieces(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.from_numpy(examples()[0])
     whole = run.logits(x)
-    monkeypatch.setattr("wassloss.estimators.model_file._ROWS", 7)
+    monkeypatch.setattr("wassloss.estimators.base._ROWS", 7)
     torch.testing.assert_close(run.logits(x), whole, rtol=1e-5, atol=1e-6)
 
 

@@ -18,7 +18,7 @@ import wassloss as wl
 from tests.data.tables import saved
 from tests.runs.files import NAMES, data_file, trained
 from tests.training.problems import linear, same, tags, wasserstein
-from wassloss.runs.trained import open_run
+from wassloss.runs.directory import open_run
 from wassloss.training import DirectoryInUseError, TrainingPlan, train
 from wassloss.training.directory_lock import owned
 

@@ -22,7 +22,7 @@ def label_list(text: str | None) -> tuple[str, ...] | None:
     """Names in a file, one a line, or separated by commas."""
     if text is None:
         return None
-    return read_names(text) if Path(text).is_file() else name_list(text)
+    return read_names(Path(text)) if Path(text).is_file() else name_list(text)
 
 
 def name_list(text: str | None) -> tuple[str, ...]:

@@ -1,12 +1,11 @@
 """What commands share: options, lines, tables and errors in the encoding of the terminal.
 
 Errors are one line that says what to do. Exit codes: 1 is a failure, 2 wrong usage, 130 Ctrl-C, as
-shells have it. Characters that the encoding lacks are spelled, and nothing fails.
+shells have it. Characters that the encoding lacks are escaped, and nothing fails.
 """
 
 from __future__ import annotations
 
-import codecs
 import math
 import os
 import sys
@@ -24,11 +23,6 @@ from wassloss.runs.evaluation import ExampleScores
 from wassloss.scores.by_kind import SCORES
 
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
-_PAIRS = (
-    '±:+- −:- –:- …:... ×:x ·:* ≤:<= ≥:>= ∞:inf ²:^2 ½:1/2 ‖:|| ↑:^ ↓:v →:-> █:# ✓:yes “:" ”:" '
-    "’:' α:alpha γ:gamma δ:delta ε:eps θ:theta κ:kappa λ:lambda Σ:sum"
-)
-_SPELLED = {pair[0]: pair[2:] for pair in _PAIRS.split()}
 
 
 class OneLineErrors(TyperGroup):
@@ -39,7 +33,9 @@ class OneLineErrors(TyperGroup):
         debug = "--debug" in given
         given = [word for word in given if word != "--debug"]
         options["standalone_mode"] = False
-        set_missing_characters("wassloss.spelled")
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a caller may have put others there
+                stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
             try:
@@ -145,27 +141,3 @@ def score_table(found: ExampleScores, title: str) -> Table:
         arrow = "↑" if score.more_is_better else "↓"
         rows.append([f"{name} {arrow}", *cells, score.meaning_for(found.kind)])
     return table(title, ["score", "mean", "± s.e.", ""], rows, numbers=2)
-
-
-def set_missing_characters(handler: str) -> None:
-    """How output treats characters that its encoding lacks: the name of a handler of codecs.
-
-    Text is spelled by ``"wassloss.spelled"``; data, which must not change, are escaped by
-    ``"backslashreplace"``.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)  # a caller may have put others there
-        if reconfigure is not None:
-            reconfigure(errors=handler)
-
-
-def _spelled(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    missing = error.object[error.start : error.end]
-    escaped = (c.encode("ascii", "backslashreplace").decode() for c in missing)
-    spelled = (_SPELLED.get(c, other) for c, other in zip(missing, escaped, strict=True))
-    return "".join(spelled), error.end
-
-
-codecs.register_error("wassloss.spelled", _spelled)

@@ -9,7 +9,7 @@ import torch
 import typer
 
 import wassloss
-from wassloss.cli import compare, data, export, metric, runs, train
+from wassloss.cli import compare, data, metric, runs, train
 from wassloss.cli._terminal import OneLineErrors, option, say, table
 
 app = typer.Typer(
@@ -45,7 +45,7 @@ app.command(epilog=runs.EVALUATE_EXAMPLE)(runs.evaluate)
 app.command(epilog=runs.PREDICT_EXAMPLE)(runs.predict)
 app.command(epilog=runs.REPORT_EXAMPLE)(runs.report)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare_table)
-app.command(epilog=export.EXAMPLE)(export.export)
+app.command(epilog=runs.EXPORT_EXAMPLE)(runs.export)
 app.add_typer(metric.app, name="metric")
 app.add_typer(data.app, name="data")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
+import torch
 import typer
+from numpy.typing import NDArray
 
-from wassloss.cli._metric_figures import inspect
 from wassloss.cli._metric_files import table_from_file, tree_from_file
 from wassloss.cli._options import label_list
 from wassloss.cli._terminal import option, say
@@ -23,18 +26,9 @@ BUILD_EXAMPLE = (
     "Example: wassloss metric build --vectors glove.6B.100d.txt --labels tags.txt --out tags.npz"
 )
 SHOW_EXAMPLE = "Example: wassloss metric show tags.npz --near boat --near cat"
-
-
-def cost_scale(word: str | None) -> float | Literal["max", "median"] | None:
-    """A number, or one of two words."""
-    if word is None or word == "max" or word == "median":
-        return word  # type: ignore[return-value]
-    try:
-        return float(word)
-    except ValueError:
-        raise typer.BadParameter(
-            f"--scale must be a number, max or median, got {word!r}."
-        ) from None
+_INSPECTED = 512  # labels that figures are taken from, if there are more
+_CROWDED = 0.6  # nearest over median distance, above which neighbours hardly stand out
+_BARS = 12  # of distances; fewer different ones each have their own
 
 
 @app.command(epilog=BUILD_EXAMPLE)
@@ -71,8 +65,7 @@ def build(
         Literal["error", "drop"], option("What to do about labels without a vector.")
     ] = "error",
     normalize: Annotated[bool, option("Bring vectors to length 1, as is usual for words.")] = True,
-    power: Annotated[float, option("Of the cost, (d / scale) ** power.")] = 1.0,
-    scale: Annotated[str | None, option("Of the cost: a number, max or median.")] = None,
+    power: Annotated[float, option("Of the cost, d ** power.")] = 1.0,
 ) -> None:
     """Build a ground metric from word vectors, a taxonomy, or a table of distances or costs."""
     sources = {
@@ -89,21 +82,20 @@ def build(
         )
     if out.suffix != ".npz":
         raise typer.BadParameter(f"--out must end in .npz, got {out}.")
-    names, size = label_list(labels), cost_scale(scale)
+    names = label_list(labels)
     made: GroundMetric
     if vectors is not None:
-        words_read = read_word_vectors(vectors, words=names, names=words)
-        made = words_read.metric(
-            names or words_read.words, missing=missing, normalize=normalize, power=power, scale=size
-        )
+        read = read_word_vectors(vectors, words=names, names=words)
+        how = {"missing": missing, "normalize": normalize, "power": power}
+        made = read.metric(names or read.words, **how)  # type: ignore[arg-type]
     elif tree is not None:
-        made = tree_from_file(tree, names, power=power, scale=size)
+        made = tree_from_file(tree, names, power=power)
     elif matrix is not None:
-        made = table_from_file(Matrix, matrix, names, power=power, scale=size)
+        made = table_from_file(Matrix, matrix, names, power=power)
     elif costs is not None:
-        made = table_from_file(Cost, costs, names, power=power, scale=size)
+        made = table_from_file(Cost, costs, names, power=power)
     else:
-        made = Ordinal(ordinal or 0, labels=names, power=power, scale=size)
+        made = Ordinal(ordinal or 0, labels=names, power=power)
     made.save(out)
     say(f"{made!r}: {out}. Look at it with: wassloss metric show {out}")
 
@@ -115,27 +107,61 @@ def show(
         list[str] | None, option("A label whose neighbours to list; may be given again.")
     ] = None,
     neighbours: Annotated[int, option("How many neighbours.", "-k", min=1)] = 5,
-    power: Annotated[float | None, option("Look at another power.")] = None,
 ) -> None:
-    """Show neighbours, distances, how sparse exp(−M/ε) is, and what to begin training with."""
+    """Show neighbours, distances, the axioms of a metric, and what to begin training with."""
     made = clipart().metric if metric == "clipart" else load(metric)
-    if made is None:
-        raise ValueError(f"{metric} has no ground metric")
-    if power is not None:
-        made = made.with_cost(power=power)
-    look = inspect(made)
+    if made is None or made.size < 2:
+        raise ValueError(f"{metric} must be a ground metric of at least two labels, got {made!r}")
+    distances, nearest = distances_of(made)
     say(f"{made!r}\n")
     _neighbours(made, near, neighbours)
-    bars = look.histogram()
-    widest, total = max(n for _, _, n in bars), sum(n for _, _, n in bars)
     say("Distances between two different labels")
+    bars = histogram(distances)
+    widest = max(count for _, _, count in bars)
     for low, high, count in bars:
         where = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
         bar = "█" * round(40 * count / widest)
-        say(f"  {where:>14}  {100 * count / total:5.1f} %  {bar}")
+        say(f"  {where:>14}  {100 * count / len(distances):5.1f} %  {bar}")
     say(f"\nThe distance is {made.check_axioms()}\n")
-    say(f"Losses count a distance of {look.unit:.4g}, the median between two labels, as 1.")
-    say(f"  --power 1: {look.power_advice}.")
+    unit = made.in_medians().scale
+    say(f"Losses count a distance of {unit:.4g}, the median between two labels, as 1.")
+    say(f"  --power 1: {_why_power_one(nearest, distances)}.")
+
+
+@torch.no_grad()
+def distances_of(metric: GroundMetric) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distances between different labels, of up to 512 columns, and the least of each column."""
+    size, count = metric.size, min(metric.size, _INSPECTED)
+    chosen = torch.arange(count) * size // count
+    others = torch.arange(size) != chosen[:, None]  # (chosen, K)
+    distance = metric.distance_columns(chosen).double().cpu()
+    nearest = distance.masked_fill(~others, torch.inf).amin(1)
+    return distance[others].numpy(), nearest.numpy()
+
+
+def histogram(distances: NDArray[np.float64]) -> list[tuple[float, float, int]]:
+    """From where to where, and how many distances are there; few are listed one by one."""
+    lows, counts = np.unique(distances, return_counts=True)
+    spans = [(value, value) for value in lows]
+    if len(lows) > _BARS:
+        counts, edges = np.histogram(distances, bins=_BARS)
+        spans = list(pairwise(edges))
+    return [(float(low), float(high), int(n)) for (low, high), n in zip(spans, counts, strict=True)]
+
+
+def _why_power_one(nearest: NDArray[np.float64], apart: NDArray[np.float64]) -> str:
+    """The reasons are in docs/defaults.md."""
+    if apart.min() == apart.max():
+        return "all labels are equally far apart, and no power changes that"
+    median = float(np.median(apart))
+    ratio = float(np.median(nearest)) / median if median else 0.0
+    known = f"the nearest label is typically {100 * ratio:.0f} % as far as any other"
+    if ratio < _CROWDED:
+        return f"the safe choice: {known}, so neighbours already stand out"
+    return (
+        f"the safe choice. But {known}, so compare power 2 on a validation split: it makes "
+        "neighbours stand out more; it did better on one data set and far worse on another"
+    )
 
 
 def _neighbours(metric: GroundMetric, near: list[str] | None, k: int) -> None:

@@ -1,4 +1,4 @@
-"""`wassloss evaluate`, `predict` and `report`: what can be done with a run."""
+"""`wassloss evaluate`, `predict`, `report` and `export`: what can be done with a run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ import typer
 
 from wassloss._files import replacing, write_file
 from wassloss.cli._options import name_list
-from wassloss.cli._terminal import option, say, score_table, set_missing_characters
+from wassloss.cli._terminal import option, say, score_table
 from wassloss.data._arrow import import_pyarrow
 from wassloss.data.files import columns, read_features
 from wassloss.data.labels import plain
 from wassloss.data.table import Wanted
+from wassloss.estimators import export_onnx
 from wassloss.report import runs_report, write_report
 from wassloss.runs import evaluation
-from wassloss.runs.trained import open_run
+from wassloss.runs.directory import open_run
 
 EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
+EXPORT_EXAMPLE = "Example: wassloss export cmp --onnx model.onnx"
 REPORT_EXAMPLE = "Example: wassloss report runs/kl runs/w --out report.html"
 _FORMATS = (".csv", ".jsonl", ".parquet")
 _Run = Annotated[Path, typer.Argument(help="What train or compare wrote, or a saved classifier.")]
@@ -66,7 +68,7 @@ def evaluate(
     if as_json:
         say(text)
     else:
-        say(score_table(found, f"{run}, {part or 'all'}: {len(found)} examples"))
+        say(score_table(found, f"{run}, {part or 'all'}: {found.count} examples"))
 
 
 def predict(
@@ -103,26 +105,7 @@ def predict(
     if out is not None and out.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"--out must end in one of {', '.join(_FORMATS)}, got {out}.")
     copies = columns(data, kept) if kept else {}
-    k, predictions = _predicted(run, data, top, decision, part, label_column)
-    predictions = _with_columns(predictions, copies)
-    if out is None:
-        set_missing_characters("backslashreplace")
-        sys.stdout.write(_csv(predictions, k))
-        return
-    _write(predictions, k, out)
-    say(f"{len(predictions)} predictions: {out}", err=True)
-
-
-def _predicted(
-    path: Path,
-    data: str,
-    top: int | None,
-    decision: str | None,
-    part: str | None,
-    label_column: str | None,
-) -> tuple[int, list[dict[str, Any]]]:
-    """How many labels each row gets, and the rows."""
-    opened = open_run(path)
+    opened = open_run(run)
     model = opened.model
     if decision is not None:
         model.decision = "probable" if decision == "most-probable" else "least_cost"
@@ -131,27 +114,22 @@ def _predicted(
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
-    k = top or min(5, len(names))
-    rows, features = read_features(data, part, Wanted.like(opened.columns, label_column))
-    x = opened.checked(features)
-    chosen = model._chosen(x, k)
-    chances = np.take_along_axis(model.predict_proba(x), chosen, axis=1)
-    return k, [
-        {"row": row, "labels": [names[i] for i in ids], "probabilities": own}
-        for row, ids, own in zip(rows.tolist(), chosen.tolist(), chances.tolist(), strict=True)
-    ]
-
-
-def _with_columns(
-    predictions: list[dict[str, Any]], kept: dict[str, list[Any]]
-) -> list[dict[str, Any]]:
-    """Answers with values of their rows, after the rows' numbers."""
-    return [
-        {"row": answer["row"]}
-        | {name: values[answer["row"]] for name, values in kept.items()}
-        | answer
-        for answer in predictions
-    ]
+    numbers, features = read_features(data, part, Wanted.like(opened.columns, label_column))
+    chosen = model._chosen(features.numpy(), top or min(5, len(names)))
+    rows = numbers.tolist()
+    answers = {
+        "row": rows,
+        **{name: [values[row] for row in rows] for name, values in copies.items()},
+        "labels": [[names[i] for i in ids] for ids in chosen.tolist()],
+        "probabilities": np.take_along_axis(
+            model.predict_proba(features.numpy()), chosen, axis=1
+        ).tolist(),
+    }
+    if out is None:
+        sys.stdout.write(_csv(answers))
+        return
+    _write(answers, out)
+    say(f"{len(rows)} predictions: {out}", err=True)
 
 
 def report(
@@ -167,26 +145,37 @@ def report(
     say(f"Report: {out.resolve()}")
 
 
-def _write(predictions: list[dict[str, Any]], k: int, path: Path) -> None:
+def export(
+    run: _Run,
+    onnx: Annotated[Path, option("The file to write.")],
+) -> None:
+    """Write a model as an ONNX file that standardises, predicts and decides by itself."""
+    export_onnx(open_run(run).model, onnx)
+    say(f"{onnx}: features in, probabilities, label and least_cost_label out")
+
+
+def _write(answers: dict[str, list[Any]], path: Path) -> None:
     if path.suffix.lower() == ".csv":
-        write_file(path, _csv(predictions, k).encode())
+        write_file(path, _csv(answers).encode())
     elif path.suffix.lower() == ".jsonl":
-        lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in predictions)
+        rows = (dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True))
+        lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
         write_file(path, "".join(lines).encode())
     else:
         pa = import_pyarrow()
         with replacing(path) as temporary:
-            pa.parquet.write_table(pa.Table.from_pylist(predictions), temporary)
+            pa.parquet.write_table(pa.table(answers), temporary)
 
 
-def _csv(predictions: list[dict[str, Any]], k: int) -> str:
-    """The row's number, columns that are kept, then a label and its probability, `k` times."""
+def _csv(answers: dict[str, list[Any]]) -> str:
+    """The row's number, columns that are kept, then each label and its probability."""
+    *own, labels, chances = answers.values()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    own = [name for name in predictions[0] if name not in ("labels", "probabilities")]
-    answers = (f"{w}_{i + 1}" for i in range(k) for w in ("label", "probability"))
-    writer.writerow([*own, *answers])
-    for p in predictions:
-        pairs = zip(p["labels"], (f"{chance:.6g}" for chance in p["probabilities"]), strict=True)
-        writer.writerow([*(p[name] for name in own), *chain.from_iterable(pairs)])
+    ranks = range(1, len(labels[0]) + 1)
+    pairs = (f"{word}_{i}" for i in ranks for word in ("label", "probability"))
+    writer.writerow([*list(answers)[:-2], *pairs])
+    for *values, names, h in zip(*own, labels, chances, strict=True):
+        each = zip(names, (f"{chance:.6g}" for chance in h), strict=True)
+        writer.writerow([*values, *chain.from_iterable(each)])
     return text.getvalue()

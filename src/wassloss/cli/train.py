@@ -14,7 +14,7 @@ from wassloss.cli._options import CLASSIFIER, TABLE, parsed, with_options
 from wassloss.cli._terminal import option, say, score_table
 from wassloss.estimators import WassersteinClassifier
 from wassloss.runs.directory import CONFIG, LOG, read_config
-from wassloss.runs.fitting import RunResult, fit
+from wassloss.runs.fitting import fit
 from wassloss.runs.task import Task
 from wassloss.training.checkpoints import newest_checkpoint
 
@@ -63,16 +63,18 @@ def train(
         except (ValueError, TypeError) as error:
             raise typer.BadParameter(f"{error}.") from error
     try:
-        result = fit(
+        run, seconds, found = fit(
             task, params, out, resume=resume, device=device, checkpoint_every=checkpoint_every
         )
     except KeyboardInterrupt:
         say(_interrupted(out), err=True)
         raise typer.Exit(130) from None
-    say(_said(result, out))
-    if result.scores is not None:
-        say(score_table(result.scores, f"{result.part}: {len(result.scores)} examples"))
-    else:
+    count, small = run.model.n_iter_, (out / LOG).exists()
+    passes = f"{'pass' if count == 1 else 'passes'} over the data"
+    say(f"{count} {passes if small else 'iterations of L-BFGS'} in {seconds:.1f} s.")
+    for part, scores in list(found.items())[-1:]:  # the test part, if there is one
+        say(score_table(scores, f"{part}: {scores.count} examples"))
+    if not found:
         say("Nothing was held out to score it on: --test 0.2 would.")
     say(f"Run: {out}")
 
@@ -91,13 +93,6 @@ def _resumed(
     task = {name: value for name, value in said.items() if name not in CLASSIFIER}
     params = {name: value for name, value in said.items() if name in CLASSIFIER}
     return replace(Task.from_config(config["task"]), **task), {**config["params"], **params}
-
-
-def _said(result: RunResult, out: Path) -> str:
-    """What was done, in a line."""
-    count, small = result.model.n_iter_, (out / LOG).exists()
-    unit = ("pass" if count == 1 else "passes") if small else "iterations of L-BFGS"
-    return f"{count} {unit}{' over the data' if small else ''} in {result.seconds:.1f} s."
 
 
 def _interrupted(out: Path) -> str:

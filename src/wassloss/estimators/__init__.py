@@ -10,7 +10,6 @@ They are imported when first used, so that `import wassloss` does not wait for s
 """
 
 from wassloss.estimators.base import FitWarning
-from wassloss.estimators.boosting import WassersteinHistGradientBoostingClassifier
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
 from wassloss.estimators.onnx import export_onnx
@@ -24,7 +23,6 @@ __all__ = [
     "FitWarning",
     "WassersteinClassifier",
     "WassersteinClassifierCV",
-    "WassersteinHistGradientBoostingClassifier",
     "WassersteinMeasureRegressor",
     "compare",
     "export_onnx",

@@ -23,24 +23,18 @@ from wassloss._checks import check_choice, check_count, check_strength
 from wassloss._files import write_file
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import frame_features, is_frame
-from wassloss.estimators.inputs import check_squares, read_weight, weighted_rows
-from wassloss.estimators.labels import Metric
-from wassloss.estimators.model_file import (
-    GIVEN,
+from wassloss.estimators.inputs import (
+    check_squares,
     fit_scaler,
     model_features,
-    new_model,
-    one_line_errors,
-    outputs,
-    pack,
-    plain,
-    tupled,
-    unpack,
+    read_weight,
+    weighted_rows,
 )
+from wassloss.estimators.labels import Metric
+from wassloss.estimators.model_file import pack, unpack
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.targets import SparseTarget, Target
-from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
-from wassloss.training.batches import Examples
+from wassloss.training import TrainingPlan, train, train_full_batch
 from wassloss.transport import ConvergenceWarning
 
 if TYPE_CHECKING:
@@ -51,6 +45,8 @@ _FULL_BATCH = 2_000_000  # probabilities per iteration, above which small steps 
 _LBFGS_ITERATIONS = 1000
 _STEPS, _PASSES = 1000, 5  # take this many small steps, but at least so many passes over the data
 _LOG_EVERY = 10  # steps between lines of a log
+_ROWS = 4096  # examples that are predicted at once, at most
+_ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded whatever the labels
 
 
 Weights = dict[str, Tensor] | None  # to begin with
@@ -127,21 +123,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file, completely or not at all, without pickle.
-
-        The state of `partial_fit`'s optimiser is not saved.
-        """
-        write_file(path, self._packed())
-
-    def _packed(self) -> bytes:
-        """The content of a file."""
-        check_is_fitted(self, "model_")
-        state = {
-            "params": {name: plain(name, v) for name, v in self.get_params(deep=False).items()},
-            "n_iter": self.n_iter_,
-            "own": self._own_state(),
-        }
-        return pack(self, state)
+        """Write the fitted estimator to one file, completely or not at all, without pickle."""
+        write_file(path, pack(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "cpu") -> Self:
@@ -154,24 +137,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         Raises:
             ValueError: the file is cut short, was changed, or holds another estimator.
         """
-        content = Path(path).read_bytes()
-        with one_line_errors(path, cls.__name__):
-            attributes, state = unpack(content)
-            if state["kind"] != cls.__name__:
-                raise ValueError(f"it holds a {state['kind']}: use {state['kind']}.load")
-            return cls._restored(attributes, state, device)
-
-    @classmethod
-    def _restored(cls, attributes: dict[str, Any], state: dict[str, Any], device: str) -> Self:
-        params = {name: tupled(value) for name, value in state["params"].items()}
-        if params["metric"] == GIVEN:
-            params["metric"] = attributes["metric_"]
-        estimator = cls(**params | {"device": device})
-        estimator.__dict__.update(attributes)
-        estimator.model_.to(estimator._device())
-        estimator.n_iter_ = state["n_iter"]
-        estimator._set_own_state(state["own"])
-        return estimator
+        found: Self = unpack(Path(path).read_bytes(), path, device, cls)
+        return found
 
     def _columns_taken(self) -> RawTable:
         """What becomes of the columns of a table."""
@@ -179,16 +146,23 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         numbers = RawTable.of_numbers(names, self.n_features_in_)
         return getattr(self, "table_", numbers)
 
+    @torch.no_grad()
     def _outputs(self, X: Any) -> Tensor:
         """The model's outputs `(n, labels)` for new examples, in double precision."""
         check_is_fitted(self, "model_")
         if hasattr(self, "table_") and is_frame(X):
             X = frame_features(X, self.table_)
-        X = self._checked(X, reset=False)
-        return outputs(self.model_, self.scaler_, self.metric_.size, X).double()
+        X, weights = self._checked(X, reset=False), next(self.model_.parameters())
+        self.model_.eval()
+        many = rows_at_once(self.metric_.size)
+        pieces = (X[start : start + many] for start in range(0, max(1, X.shape[0]), many))
+        rows = (model_features(piece, self.scaler_, weights.dtype) for piece in pieces)
+        return torch.cat([self.model_(some.to(weights.device)).cpu() for some in rows]).double()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
-        """Checked features, `y` of any form, and weights or None."""
+        """Checked features, `y` of any form, and weights or None; forgets an earlier fit."""
+        for name in ("model_", "table_"):
+            self.__dict__.pop(name, None)
         X, y = self._checked(X, y, multi_output=True, **checks)
         return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
 
@@ -224,11 +198,6 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         self._plan(1.0)
         self._device()
 
-    def _forget(self) -> None:
-        """Remove what an earlier fit would be continued from."""
-        for name in ("model_", "scaler_", "table_", "_steps", "_weight_seen"):
-            self.__dict__.pop(name, None)
-
     def _fit(
         self,
         X: NDArray[Any],
@@ -241,15 +210,23 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         X, y, weight = weighted_rows(X, y, weight)
         examples: int = X.shape[0]
         plan = self._plan(examples if weight is None else float(weight.sum()))
-        self._standardize(X, weight)
-        loss = self._mean_loss()
+        self.scaler_ = fit_scaler(X, weight) if self.standardize else None
+        each = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
+        loss = WeightedMean(each, self._transport_weight() + each.kl_weight).to(self._device())
         target = self._target(y, weight)
         small = self._linear() and examples * self.metric_.size <= _FULL_BATCH
         at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
-        model = self._started(plan.seed, torch.float64 if at_once else torch.float32, start)
+        dtype = torch.float64 if at_once else torch.float32
+        model = self._started(plan.seed, start).to(self._device(), dtype)
         if start is None:
             self._begin(model, y, weight)
-        data = self._columns(model, X, target, None if weight is None else weight / weight.mean())
+        features = model_features(X, self.scaler_, dtype)
+        check_squares(features)
+        if isinstance(target, SparseTarget) or target.is_floating_point():
+            target = target.to(dtype)
+        data: tuple[Any, ...] = (features, target)
+        if weight is not None:
+            data += (torch.from_numpy(weight / weight.mean()).to(dtype),)
         if kept is not None:
             kept.lock()
         if at_once:
@@ -280,60 +257,26 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return max(1, report.iterations)
 
-    def _pass_over(self, plan: TrainingPlan, data: Any) -> None:
-        """Go once over a batch of data, with an optimiser that outlives it."""
-        if not hasattr(self, "_steps"):
-            optimizer = plan.build_optimizer(self.model_.parameters())
-            self._steps = self._mean_loss(), optimizer, np.random.default_rng(plan.seed)
-        loss_fn, optimizer, random = self._steps
-        optimizer.param_groups[0]["weight_decay"] = plan.weight_decay  # the first group decays
-        model = self.model_.train()
-        device = next(model.parameters()).device
-        examples = Examples(data).to(device)
-        order = torch.from_numpy(random.permutation(len(examples)))
-        for rows in order.split(plan.batch_size):
-            features, *rest = examples.take(rows.to(device))
-            optimizer.zero_grad()
-            loss = loss_fn(model(features), *rest)
-            if not loss.isfinite():  # the weights are as they were before this step
-                raise DivergedError(f"the loss is {loss} in partial_fit: lower learning_rate")
-            loss.backward()
-            optimizer.step()
-
     def _linear(self) -> bool:
         return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
-
-    def _mean_loss(self) -> WeightedMean:
-        loss = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
-        return WeightedMean(loss, self._transport_weight() + loss.kl_weight).to(self._device())
 
     def _transport_weight(self) -> float:
         return 1.0
 
-    def _started(self, seed: int, dtype: torch.dtype, start: Weights = None) -> nn.Module:
-        """A new model, with given weights if there are any."""
-        model = new_model(self._build, seed, self._linear())
+    def _started(self, seed: int, start: Weights) -> nn.Module:
+        """A new model with given weights; without any, a linear one begins at zero."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model: nn.Module = self._build()
         if start is not None:
             model.load_state_dict(start)
-        return model.to(self._device(), dtype)
+        elif self._linear():
+            for parameter in model.parameters():
+                nn.init.zeros_(parameter)
+        return model
 
     def _begin(self, model: Any, y: Any, weight: Any) -> None:
         """Change the first weights of a model that has a better guess."""
-
-    def _columns(self, model: nn.Module, X: Any, target: Target, weight: Any) -> tuple[Any, ...]:
-        """What the training takes: standardised features, target, weights."""
-        dtype = next(model.parameters()).dtype
-        features = model_features(X, self.scaler_, dtype)
-        check_squares(features)
-        if isinstance(target, SparseTarget) or target.is_floating_point():
-            target = target.to(dtype)
-        columns = (features, target)
-        return columns if weight is None else (*columns, torch.from_numpy(weight).to(dtype))
-
-    def _standardize(self, X: NDArray[Any], weight: NDArray[np.float64] | None) -> None:
-        """Learn means and scales, in addition to what earlier batches taught."""
-        before = getattr(self, "scaler_", None)
-        self.scaler_ = fit_scaler(X, weight, before) if self.standardize else None
 
     def _device(self) -> torch.device:
         try:
@@ -343,6 +286,11 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"device must be one that torch has, got {self.device!r}: {reason}"
             ) from error
+
+
+def rows_at_once(labels: int) -> int:
+    """How many examples to predict at once."""
+    return max(1, min(_ROWS, _ENTRIES // labels))
 
 
 def _take_steps(

@@ -12,16 +12,16 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
-from torch import nn
+from torch import Tensor, nn
 
 from wassloss import models
-from wassloss.estimators.base import Kept, TransportEstimator, Weights
+from wassloss._checks import check_choice
+from wassloss.estimators.base import TransportEstimator, Weights
 from wassloss.estimators.inputs import (
     is_matrix,
     read_classes_or_weights,
     read_weight,
     target_of_weights,
-    weighted_rows,
 )
 from wassloss.estimators.labels import (
     Classes,
@@ -29,16 +29,17 @@ from wassloss.estimators.labels import (
     labels_of_classes,
     labels_of_columns,
     ordered_categories,
-    read_classes,
     with_power,
 )
-from wassloss.estimators.model_file import check_decision, decide
+from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
-from wassloss.scores import top_labels
+from wassloss.scores import least_cost_label, least_cost_labels, top_labels
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_DECISIONS = ("probable", "least_cost")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -110,66 +111,24 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         """
         return self._fit(*self._examples(X, y, sample_weight))
 
-    def _fit_kept(self, X: Any, y: Any, kept: Kept) -> Self:
-        """Fit to examples, and leave log and checkpoints in a directory."""
-        X, y, weight = self._examples(X, y, None)
-        return self._fit(X, y, weight, kept=kept)
-
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Checked examples and weights, whose labels are known from now on."""
-        self._forget()
         ordered = ordered_categories(y)
         X, y, weight = self._read(X, y, sample_weight)
-        self._learn_labels(y, ordered=ordered)
+        if is_matrix(y):
+            labels = labels_of_columns(y.shape[1], self.metric, self.classes, self.power)
+        else:
+            by_order = self.classes is None and isinstance(self.metric, str)
+            every = ordered if by_order else self.classes
+            labels = labels_of_classes(np.unique(y), self.metric, every, self.power)
+        self._take_labels(labels)
         return X, y, weight
 
     def _fit_part(self, X: Any, y: Any, weight: Any, labels: Labels, start: Weights) -> None:
         """Fit to a part of the examples that `labels` were learned from, from given weights."""
-        self._forget()
         X, y, weight = self._read(X, y, weight)
         self._take_labels(replace(labels, metric=with_power(labels.metric, self.power)))
         self._fit(X, y, weight, start)
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train on one more batch of examples: a single pass over it, in small steps.
-
-        Args:
-            X: as in `fit`.
-            y: as in `fit`.
-            classes: all classes of all batches; needed in the first call with class ids, unless the
-                metric or the keyword `classes` lists them.
-            sample_weight: as in `fit`, but relative to 1: heavy batches take larger steps.
-        """
-        first = not hasattr(self, "model_")
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight must be a dictionary for partial_fit, which does not see all classes "
-                "at once, got 'balanced'"
-            )
-        X, y, weight = self._read(X, y, sample_weight, reset=first)
-        if first:
-            made = self.metric is None or isinstance(self.metric, str)  # of the classes in y
-            if classes is None and self.classes is None and made and not is_matrix(y):
-                raise ValueError(
-                    "classes must be passed on the first call to partial_fit, got None"
-                )
-            self._learn_labels(y, classes)
-        elif classes is not None and set(np.unique(classes)) != set(self.classes_):
-            raise ValueError(
-                f"classes must be those of the first call to partial_fit, {self.classes_.tolist()},"
-                f" got {list(classes)}"
-            )
-        X, y, weight = weighted_rows(X, y, weight)
-        before = 0.0 if first else getattr(self, "_weight_seen", 0.0)
-        self._weight_seen = before + (X.shape[0] if weight is None else float(weight.sum()))
-        plan = self._plan(self._weight_seen)
-        target = self._target(y, weight)
-        self._standardize(X, weight)
-        if first:
-            self.model_, self.n_iter_ = self._started(plan.seed, torch.float32), 0
-        self._pass_over(plan, self._columns(self.model_, X, target, weight))
-        self.n_iter_ += 1
-        return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities `(n, labels)`, in the order of `classes_`."""
@@ -244,19 +203,17 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:
         """The places in `classes_` of the answers, `(n, k)`."""
-        check_decision(self.decision)
         logits = self._outputs(X)
-        chosen: NDArray[np.int64]
-        if self.decision == "probable":
+        if self.decision == "probable":  # by logits, which differ where probabilities are all 0
             chosen = top_labels(logits.numpy()[:, self._labels.places], k)
-            return chosen
-        labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
-        chosen = np.argsort(self._labels.places)[labels]
-        return chosen
+        else:
+            labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
+            chosen = np.argsort(self._labels.places)[labels]
+        return np.asarray(chosen)
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, class ids or weights over labels, and weights with `class_weight`."""
-        check_decision(self.decision)
+        check_choice("decision", self.decision, _DECISIONS)
         X, y, weight = super()._read(X, y, sample_weight, **checks)
         y = read_classes_or_weights(y, listed=self.classes is not None)
         if self.class_weight is None:
@@ -267,17 +224,6 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             )
         own = compute_sample_weight(self.class_weight, y)
         return X, y, own if weight is None else own * weight
-
-    def _learn_labels(self, y: Any, classes: Any = None, ordered: Classes = None) -> None:
-        """Match the classes, by default those in `y`, or its columns, to the metric's labels."""
-        if is_matrix(y):
-            labels = labels_of_columns(y.shape[1], self.metric, self.classes, self.power)
-        else:
-            found = np.unique(y if classes is None else read_classes(classes))
-            by_order = self.classes is None and isinstance(self.metric, str)
-            every = ordered if by_order else self.classes
-            labels = labels_of_classes(found, self.metric, every, self.power)
-        self._take_labels(labels)
 
     def _take_labels(self, labels: Labels) -> None:
         self._labels = labels
@@ -290,11 +236,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         self._take_labels(Labels.from_state(self.metric_, state))
 
     def _target(self, y: Any, weight: Any) -> Target:
-        if not is_matrix(y):
-            return torch.from_numpy(self._labels.places_of(y))
-        if y.shape[1] != self.metric_.size:
-            raise ValueError(f"y must have {self.metric_.size} columns, got {y.shape[1]}")
-        return target_of_weights(y)
+        if is_matrix(y):
+            return target_of_weights(y)
+        return torch.from_numpy(self._labels.places_of(y))
 
     def _build(self) -> nn.Module:
         features, labels = self.n_features_in_, self.metric_.size
@@ -314,3 +258,17 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         if not self.transport_weight and not self.kl_weight:
             raise ValueError("transport_weight and kl_weight must not both be 0")
         return self.transport_weight
+
+
+def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:
+    """Indices of `k` labels per example, best first, `(n, k)`, given their probabilities.
+
+    The most ``"probable"`` ones, or those of ``"least_cost"``: the label, or for several the set,
+    whose expected cost to the nearest of them is small.
+    """
+    check_choice("decision", decision, _DECISIONS)
+    if decision == "probable":
+        return torch.as_tensor(top_labels(p, k))
+    if k == 1:
+        return torch.as_tensor(least_cost_label(p, metric)).unsqueeze(1)
+    return torch.as_tensor(least_cost_labels(p, metric, k))

@@ -24,10 +24,9 @@ from torch.nn.functional import one_hot
 
 from wassloss._checks import check_choice, check_seed
 from wassloss.data.table import frame_features, is_frame, table_of
-from wassloss.estimators.classifier import WassersteinClassifier
+from wassloss.estimators.classifier import WassersteinClassifier, decide
 from wassloss.estimators.inputs import is_matrix
-from wassloss.estimators.labels import Classes, Metric, ordered_categories
-from wassloss.estimators.model_file import decide
+from wassloss.estimators.labels import Classes, Metric
 from wassloss.estimators.search import fitted_along
 from wassloss.estimators.splitting import Fold, held_out
 from wassloss.ground import Ordinal
@@ -140,8 +139,7 @@ class Comparison:
     @property
     def labels(self) -> list[str]:
         """The names of the labels, in the metric's order."""
-        matched = self.best._labels
-        return [str(matched.classes[i]) for i in np.argsort(matched.places)]
+        return list(self.best._labels.names)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """A header and a row for each candidate, in words."""
@@ -235,10 +233,9 @@ def compare(
     if table is not None:
         X = frame_features(X, table)
     whole = WassersteinClassifier(metric, classes=classes, random_state=random_state, device=device)
-    features, target, _ = whole._read(X, y, None)
+    features, target, _ = whole._examples(X, y, None)
     if is_matrix(target):
         raise ValueError("y must hold class ids (n,) to be compared, got a matrix")
-    whole._learn_labels(target, ordered=ordered_categories(y))
     together = None if groups is None else np.unique(groups, return_inverse=True)[1]
     if together is not None and len(together) != len(target):
         raise ValueError(f"groups must have {len(target)} entries, got {len(together)}")
@@ -247,9 +244,9 @@ def compare(
         passes = ceil(_STEPS * min(_BATCH, len(train)) / len(train))
         whole.set_params(hidden_layer_sizes=_HIDDEN, batch_size=_BATCH, max_iter=passes)
     inside = None if together is None else together[train]
-    places = whole._labels.places_of(target)
+    truth = whole._labels.places_of(target[held])
     work = _Work(
-        *(whole, features[train], target[train], features[held], target[held]),
+        *(whole, features[train], target[train], features[held], truth),
         folds=list(_folds(target[train], inside, random_state)),
         groups=None if together is None else together[held],
     )
@@ -263,7 +260,7 @@ def compare(
     if table is not None:
         saved.table_ = table
     rows = (len(train), len(held))
-    return Comparison(tuple(found), saved, rows, held, places[held])
+    return Comparison(tuple(found), saved, rows, held, truth)
 
 
 def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Fold:
@@ -295,9 +292,16 @@ def _candidates(work: _Work, jobs: _Jobs) -> list[Candidate]:
     found: list[Candidate] = []
     for (loss, decision), (settings, means) in chosen.items():
         answer = answers[every.index(settings)]
-        guess, nll = np.array(answer[decision]), np.array(answer["nll"])
-        reference = found[0].distance if found else None
-        found.append(work.judged(loss, decision, settings, means[decision], guess, nll, reference))
+        judged = work.judged(
+            np.array(answer[decision]),
+            found[0].distance if found else None,
+            loss=loss,
+            decision=decision,
+            nll=np.array(answer["nll"]),
+            settings=settings,
+            validation=means[decision],
+        )
+        found.append(judged)
     return found
 
 
@@ -352,7 +356,7 @@ class _Work:
     x: NDArray[Any]
     y: NDArray[Any]
     held_x: NDArray[Any]
-    held_y: NDArray[Any]
+    truth: NDArray[np.int64]  # their labels
     folds: list[Fold]  # of the rows to train on
     groups: NDArray[np.int64] | None  # of the rows held out
 
@@ -382,9 +386,8 @@ class _Work:
         classifier = _with(self.whole, settings)
         classifier._fit_part(self.x, self.y, None, self.whole._labels, None)
         logs = classifier._outputs(self.held_x).log_softmax(1)
-        truth = self.whole._labels.places_of(self.held_y)
         found = {decision: self.decided(logs.exp(), decision).tolist() for decision in RULE}
-        return {**found, "nll": (-logs.numpy()[np.arange(len(logs)), truth]).tolist()}
+        return {**found, "nll": (-logs.numpy()[np.arange(len(logs)), self.truth]).tolist()}
 
     def decided(self, p: Tensor, decision: str) -> NDArray[np.int64]:
         """The label of each row of probabilities, as the classifier decides."""
@@ -408,41 +411,32 @@ class _Work:
             scoring=nearness,
             cv=self.folds,
         ).fit(self.x, line[self.whole._labels.places_of(self.y)])
-        settings = {"alpha": search.best_params_["ridge__alpha"]}
-        found = (settings, -float(search.best_score_), nearest(search, self.held_x))
-        return self.judged(RIDGE, NEAREST, *found, None, reference)
-
-    def judged(
-        self,
-        name: str,
-        decision: str,
-        settings: dict[str, float],
-        validation: float,
-        guess: NDArray[np.int64],
-        nll: NDArray[np.float64] | None,
-        reference: NDArray[np.float64] | None,
-    ) -> Candidate:
-        """What labels of the rows held out are worth, next to the distances of a `reference`."""
-        truth = self.whole._labels.places_of(self.held_y)
-        off = self.distance[guess, truth]
-        gap = paired_difference(off - (off if reference is None else reference), self.groups)
-        right = (guess == truth).astype(np.float64)
-        return Candidate(
-            loss=name,
-            decision=decision,
-            guess=guess,
-            accuracy=right,
-            distance=off,
-            nll=nll,
-            versus=gap,
-            settings=settings,
-            validation=validation,
-            others=self.others(guess, truth),
+        return self.judged(
+            nearest(search, self.held_x),
+            reference,
+            loss=RIDGE,
+            decision=NEAREST,
+            settings={"alpha": search.best_params_["ridge__alpha"]},
+            validation=-float(search.best_score_),
         )
 
-    def others(self, guess: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, float]:
+    def judged(
+        self, guess: NDArray[np.int64], reference: NDArray[np.float64] | None, **found: Any
+    ) -> Candidate:
+        """What labels of the rows held out are worth, next to the distances of a `reference`."""
+        off = self.distance[guess, self.truth]
+        return Candidate(
+            guess=guess,
+            accuracy=(guess == self.truth).astype(np.float64),
+            distance=off,
+            versus=paired_difference(off - (off if reference is None else reference), self.groups),
+            others=self.others(guess),
+            **found,
+        )
+
+    def others(self, guess: NDArray[np.int64]) -> dict[str, float]:
         """What labels of their kind are judged by besides accuracy and distance."""
-        metric, target = self.whole.metric_, torch.from_numpy(truth)
+        metric, target = self.whole.metric_, torch.from_numpy(self.truth)
         answers = one_hot(torch.from_numpy(guess), metric.size).double()
         return {
             name: float(score.function(answers, target, metric).mean())

@@ -1,4 +1,7 @@
-"""What `X`, `y` and `sample_weight` may be: class ids, an indicator matrix, weights over labels."""
+"""What `X`, `y` and `sample_weight` may be, and the features and targets that they become.
+
+Of `y`, that is class ids, an indicator matrix, or weights over labels.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from wassloss._precision import narrowed
 from wassloss.targets import Target, padded
 from wassloss.training.sparse_rows import SparseRows
 
@@ -104,6 +109,53 @@ def weighted_rows(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
         return X, y, None
     used = np.flatnonzero(weight)
     return X[used], y[used], weight[used]
+
+
+def fit_scaler(X: Any, weight: NDArray[np.float64] | None) -> StandardScaler:
+    """Learn means and scales of features.
+
+    Those of sparse features too: their zeros stay, as `SparseRows` subtracts from products.
+    """
+    # It learns means of sparse features only where it is not to subtract them itself.
+    scaler = StandardScaler(with_mean=not sparse.issparse(X))
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
+        scaler.fit(X, sample_weight=weight)
+    scaler.set_params(with_mean=True)
+    wrong = np.flatnonzero(~np.isfinite(scaler.var_))
+    if len(wrong):
+        column, largest = wrong[0], abs(X[:, [wrong[0]]]).max()
+        raise ValueError(
+            f"X must have a finite variance in {X.dtype}, got numbers up to {largest:g} in "
+            f"column {column}; divide that column by its size"
+        )
+    return scaler
+
+
+def model_features(X: Any, scaler: StandardScaler | None, dtype: torch.dtype) -> Any:
+    """Features as a model takes them: standardised, in its precision, on the CPU.
+
+    A tensor, or :class:`~wassloss.training.sparse_rows.SparseRows`.
+    """
+    if sparse.issparse(X):
+        return _sparse_features(sparse.csr_array(X), scaler, dtype)
+    if scaler is None:
+        # A copy in torch's memory, which is aligned: on NumPy's, matrix products may differ in
+        # their last bits from one call to the next, and a fit would not repeat exactly.
+        return narrowed("X", torch.tensor(X), dtype)
+    wide = np.asarray(X, dtype=np.float64)  # the same for the same numbers in any precision
+    return narrowed("X, standardized,", torch.tensor(scaler.transform(wide)), dtype)
+
+
+def _sparse_features(
+    X: sparse.csr_array, scaler: StandardScaler | None, dtype: torch.dtype
+) -> SparseRows:
+    values, means = torch.tensor(X.data), None
+    if scaler is not None:
+        values = values / torch.from_numpy(scaler.scale_)[X.indices]
+        means = narrowed("X", torch.from_numpy(scaler.mean_ / scaler.scale_), dtype)
+    values = narrowed("X" if scaler is None else "X, standardized,", values, dtype)
+    scaled = sparse.csr_array((values.numpy(), X.indices, X.indptr), shape=X.shape)
+    return SparseRows(scaled, means)
 
 
 def check_squares(features: Any) -> None:

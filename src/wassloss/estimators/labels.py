@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_number
+from wassloss.data.labels import plain
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.ground.matrix import as_ground_metric
 
@@ -36,6 +37,12 @@ class Labels:
     metric: GroundMetric  # over K labels
     classes: NDArray[Any]  # K, as scikit-learn sees them: sorted, or in the order of y's columns
     places: NDArray[np.int64]  # the label that each class is
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes as files name them, in the metric's order."""
+        listed = self.classes[np.argsort(self.places)].tolist()
+        return tuple(str(plain(label)) for label in listed)
 
     def places_of(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """The label of each class id in `y`, all of which must be known."""
@@ -176,14 +183,10 @@ def metric_of_labels(kind: str | None, values: Sequence[Any]) -> GroundMetric:
 def _line_positions(values: Sequence[int | float]) -> NDArray[np.float64]:
     """Distinct numbers as positions on a line that double precision keeps apart.
 
-    Only differences matter, so numbers that it cannot hold are counted from the smallest, which
-    whole numbers survive exactly.
+    Only differences matter, so whole numbers that it cannot hold are counted from the smallest.
     """
-    low, high = min(values), max(values)
     exact = all(float(value) == value for value in values)
-    whole = all(isinstance(value, int) for value in values)
-    far = max(abs(low), abs(high)) > 2 * (high - low)
-    shift = 0 if exact or not (whole or far) else low
+    shift = 0 if exact else min(values)
     places = np.array([float(value - shift) for value in values])
     with np.errstate(over="ignore"):  # refused below
         finite = np.isfinite(places.max() - places.min())

@@ -69,7 +69,6 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
             y: masses `(n, labels)`: not negative, some in every row.
             sample_weight: how much each example counts, `(n,)`.
         """
-        self._forget()
         X, y, weight = self._read(X, y, sample_weight, y_numeric=True)
         y = read_masses(y)
         self.metric_ = labels_of_columns(y.shape[1], self.metric, None, self.power).metric

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from wassloss.estimators.base import Weights
 from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.inputs import is_matrix, read_weight
-from wassloss.estimators.labels import Labels, ordered_categories
+from wassloss.estimators.labels import Labels
 from wassloss.estimators.scoring import scorer_of
 from wassloss.estimators.splitting import Fold
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
@@ -80,10 +80,9 @@ class WassersteinClassifierCV(WassersteinClassifier):
             if not len(values):
                 raise ValueError(f"{name}s must hold a number to try, got none")
         whole = self._classifier()
-        features, target, _ = whole._read(X, y, sample_weight)
+        features, target, _ = whole._examples(X, y, sample_weight)
         # As given: classifiers multiply it by `class_weight` themselves.
         weight = None if sample_weight is None else read_weight(sample_weight, features.shape[0])
-        whole._learn_labels(target, ordered=ordered_categories(y))
         folds = check_cv(self.cv, target, classifier=not is_matrix(target))
         parts = list(folds.split(features, target))
         order = np.argsort(self.alphas)[::-1]  # the strongest first
@@ -108,11 +107,6 @@ class WassersteinClassifierCV(WassersteinClassifier):
         for name in fitted.keys() - WassersteinClassifier._get_param_names():
             setattr(self, name, fitted[name])
         return self
-
-    @property
-    def partial_fit(self) -> Any:
-        """Not available, because folds are drawn from all examples."""
-        raise AttributeError("WassersteinClassifierCV has no partial_fit")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """By `scoring`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.report.confusion import confusion
+from wassloss.ground import GroundMetric, Ordinal
 from wassloss.report.record import Report
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _WIDTH = 5.6  # inches of a figure; on a telephone its letters are then as large as in print
 _MOST_VALUES = 14  # distances that each get a bar; beyond, they are put into bins
 _BINS = 8
+_GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
+_OPTIMAL = 500  # labels up to which the best order of a clustering's leaves is found in a second
 _NAMED = 12  # rows of a matrix whose counts are written, and names of labels on its axes
 
 # Distinguishable on white and on near-black, and by most who do not see all colours.
@@ -72,14 +74,16 @@ def draw_frontier(report: Report, figure: Figure) -> None:
     _finish(axes, "accuracy, %", "mean distance")
 
 
-def draw_confusion(report: Report, model: int, figure: Figure) -> None:
+def draw_confusion(
+    report: Report, groups: list[NDArray[np.int64]], model: int, figure: Figure
+) -> None:
     """A cell for each true and each predicted label, the darker the more often."""
     from matplotlib.colors import to_rgba
 
     if report.truth is None:
         raise ValueError("truth must be one label for each answer")
     axes = figure.subplots()
-    counts = confusion(report.truth, report.models[model].guess, report.groups)
+    counts = confusion(report.truth, report.models[model].guess, groups)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     cells = np.empty((*shares.shape, 4))
     cells[:] = to_rgba(color(model))
@@ -88,7 +92,7 @@ def draw_confusion(report: Report, model: int, figure: Figure) -> None:
     size = len(counts)
     step = -(-size // _NAMED)
     places = np.arange(0, size, step)
-    words = [_short(report.labels[report.groups[i][0]]) for i in places]
+    words = [_short(report.labels[groups[i][0]]) for i in places]
     axes.set_yticks(places, words)
     few = size <= _NAMED and max(map(len, words)) <= 4
     axes.set_xticks(places, words, rotation=0 if few else 90)
@@ -102,26 +106,47 @@ def draw_confusion(report: Report, model: int, figure: Figure) -> None:
     axes.set_ylabel("true")
 
 
-def draw_top_k(report: Report, figure: Figure) -> None:
-    """Curves of top-k cost, with bands of one standard error over examples."""
-    axes = figure.subplots()
-    k = np.arange(1, report.curves[0].shape[1] + 1)
-    for i, (name, curve) in enumerate(zip(report.names, report.curves, strict=True)):
-        mean, half = curve.mean(0), curve.std(0) / max(len(curve) - 1, 1) ** 0.5
-        _line(axes, k, mean, i, name)
-        axes.fill_between(k, mean - half, mean + half, color=color(i), alpha=0.15, lw=0)
-    axes.set_xticks(k if len(k) <= 10 else [1, *range(5, len(k) + 1, 5)])
-    _finish(axes, "k, number of guesses", "mean distance")
+def neighbour_order(metric: GroundMetric) -> NDArray[np.int64]:
+    """The labels in an order in which near ones are neighbours.
+
+    On a line it is theirs. Otherwise labels are clustered by average linkage, and the order is that
+    of the leaves.
+
+    >>> from wassloss.ground import Ordinal
+    >>> neighbour_order(Ordinal([0.0, 2.0, 1.0])).tolist()
+    [0, 2, 1]
+    """
+    if isinstance(metric, Ordinal):
+        return np.argsort(metric.positions.numpy(), kind="stable")
+    if metric.size < 3:
+        return np.arange(metric.size)
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    distance = metric.distance().double().numpy()
+    both_ways = (distance + distance.T) / 2  # a cost may be worse in one direction
+    np.fill_diagonal(both_ways, 0)
+    tree = linkage(squareform(both_ways), "average", optimal_ordering=metric.size <= _OPTIMAL)
+    order: NDArray[np.int64] = leaves_list(tree).astype(np.int64)
+    return order
 
 
-def draw_losses(report: Report, figure: Figure) -> None:
-    """The training loss of each model, relative to its first value, because units differ."""
-    axes = figure.subplots()
-    for i, (name, log) in enumerate(zip(report.names, report.logs, strict=True)):
-        first = log[0].loss if log else 1.0
-        shares = [100 * record.loss / (first or 1.0) for record in log]
-        _line(axes, [record.step for record in log], shares, i, name)
-    _finish(axes, "iteration", "training loss, % of its first value")
+def neighbours(metric: GroundMetric) -> list[NDArray[np.int64]]:
+    """The labels in that order, put together if they are many."""
+    order = neighbour_order(metric)
+    return np.array_split(order, min(_GROUPS, len(order)))
+
+
+def confusion(
+    truth: NDArray[np.int64], guess: NDArray[np.int64], groups: list[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """How often a label of group `i` is said to be one of group `j`, `(groups, groups)`."""
+    group_of = np.empty(sum(map(len, groups)), dtype=np.int64)
+    for i, labels in enumerate(groups):
+        group_of[labels] = i
+    counts = np.zeros((len(groups), len(groups)), dtype=np.int64)
+    np.add.at(counts, (group_of[truth], group_of[guess]), 1)
+    return counts
 
 
 def svg(name: str, title: str, draw: Callable[[Figure], None], height: float = 3.4) -> str:
@@ -145,11 +170,6 @@ def svg(name: str, title: str, draw: Callable[[Figure], None], height: float = 3
     text = text.replace(_INK, "currentColor")
     label = f'<svg role="img" aria-label="{escape(title)}" class="figure" id="figure-{name}"'
     return text.replace("<svg", label, 1)
-
-
-def _line(axes: Axes, x: Any, y: Any, model: int, name: str) -> None:
-    style = "o-" if len(x) <= 20 else "-"  # a single point needs a mark to be seen
-    axes.plot(x, y, style, color=color(model), ms=3.5, lw=1.6, label=name)
 
 
 def _finish(axes: Axes, x: str, y: str) -> None:

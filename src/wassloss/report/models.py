@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wassloss.estimators.classifier import decide
 from wassloss.estimators.comparison import (
     LEAST_COST,
     PROBABLE,
@@ -18,14 +19,12 @@ from wassloss.estimators.comparison import (
     Candidate,
     in_percent,
 )
-from wassloss.estimators.model_file import decide
 from wassloss.ground import GroundMetric
 from wassloss.report.record import Mistake, Report, most_mended
 from wassloss.runs.evaluation import ExampleScores, example_scores
 from wassloss.scores import accuracy, paired_difference, top_k_cost
 from wassloss.scores._inputs import read_weights
 from wassloss.scores.by_kind import ONE, ORDERED, SCORES, TAGS
-from wassloss.targets import SparseTarget
 
 _NAMED = 5  # true labels of an example, those of most mass first
 _FAR_FROM = {ONE: "the truth", ORDERED: "the truth", TAGS: "the nearest true label"}
@@ -35,14 +34,13 @@ _ONE_SEED = " They describe these models, not what other seeds would give."
 @torch.no_grad()
 def models_report(
     answers: Mapping[str, Sequence[Tensor]],
-    targets: Sequence[Any],
+    target: Any,
     metric: GroundMetric,
     *,
     labels: Sequence[str],
     describe: Callable[[int], tuple[str, str]],
     may_show: NDArray[np.bool_] | None = None,
     groups: NDArray[np.int64] | None = None,
-    seeds: int = 1,
     titles: Mapping[str, str] | None = None,
     notes: Sequence[str],
     **page: Any,
@@ -53,26 +51,26 @@ def models_report(
     that of the predicted distribution from the true one.
 
     Args:
-        answers: logits of each model by its name, for batches of the same examples.
-        targets: of the examples, in the same batches.
+        answers: logits of each model by its name, once for each time that it was trained (seed).
+        target: of the examples.
         metric: whose distances count.
         labels: their names.
         describe: an example by a name and a text.
         may_show: the examples that may be shown as mistakes, if both models are wrong; by default
             all, also those that one of them gets right.
         groups: of examples that are variants of each other.
-        seeds: how often each model was trained; its answers are those of one after the other.
         titles: of the scores to show, by their names; by default all.
         notes: how the models came about.
         **page: what else the report shows.
     """
     names = list(answers)
-    scores = [example_scores(zip(own, targets, strict=True), metric) for own in answers.values()]
+    seeds = len(answers[names[0]])
+    scores = [example_scores(((h, target) for h in own), metric) for own in answers.values()]
     kind = scores[0].kind
     candidates = list[Candidate]()
     for decision in (PROBABLE, LEAST_COST) if kind in _FAR_FROM else (PROBABLE,):
         for name, own, found in zip(names, answers.values(), scores, strict=True):
-            guess, right, off = _decided(own, targets, metric, decision)
+            guess, right, off = _decided(own, target, metric, decision)
             off = found.values.get("transport", off)
             gaps = off - (candidates[0].distance if candidates else off)
             candidates.append(
@@ -93,11 +91,11 @@ def models_report(
     second = models[1].distance if len(models) > 1 else np.zeros_like(first)
     rows = np.arange(len(first))
     if may_show is not None:
-        rows = np.flatnonzero(np.tile(may_show, seeds) & (first > 0) & (second > 0))
-        rows = rows[rows < len(may_show)]  # the answers of the first seed
+        wrong = ((first > 0) & (second > 0))[: len(may_show)]  # the answers of the first seed
+        rows = np.flatnonzero(may_show & wrong)
 
     def mistake(i: int) -> Mistake:
-        true = ", ".join(labels[j] for j in _true_labels(targets, i, metric.size))
+        true = ", ".join(labels[j] for j in _true_labels(target[torch.tensor([i])], metric.size))
         return Mistake(*describe(i), true, [labels[one.guess[i]] for one in models[:2]])
 
     return Report(
@@ -107,25 +105,24 @@ def models_report(
         candidates=candidates,
         metric=metric,
         labels=labels,
-        truth=torch.cat(list(targets)).numpy() if kind in (ONE, ORDERED) else None,
+        truth=target.repeat(seeds).numpy() if kind in (ONE, ORDERED) else None,
         far_from=far_from,
         header=["score", *names, *(["change, %", ""] if len(names) == 2 else [])],
         rows=_rows(scores, titles, groups, seeds),
         meanings=[SCORES[name].meaning_for(kind) for name in titles],
         mended=[mistake(i) for i in rows[most_mended(first[rows], second[rows])]],
         made=[mistake(i) for i in rows[most_mended(second[rows], first[rows])]],
-        curves=[found.curve for found in scores] if kind in _FAR_FROM else (),
         notes=[*notes, _explained(names[0], seeds)],
         **page,
     )
 
 
 def _decided(
-    answers: Sequence[Tensor], targets: Sequence[Any], metric: GroundMetric, decision: str
+    answers: Sequence[Tensor], target: Any, metric: GroundMetric, decision: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """The label of each example, whether it is right, and how far off it is."""
     guesses, right, off = [], [], []
-    for logits, target in zip(answers, targets, strict=True):
+    for logits in answers:
         guess = decide(logits.softmax(1), metric, 1, RULE[decision])
         chosen = torch.zeros_like(logits).scatter_(1, guess, 1.0)
         guesses.append(guess[:, 0])
@@ -175,15 +172,9 @@ def _rows(
     return rows
 
 
-def _true_labels(targets: Sequence[Any], example: int, labels: int) -> list[int]:
-    """The labels of an example, those of most mass first; at most five."""
-    for target in targets:
-        count = len(target.weights if isinstance(target, SparseTarget) else target)
-        if example < count:
-            break
-        example -= count
-    like = torch.zeros(1, labels, dtype=torch.float64)
-    weights = read_weights(target[torch.tensor([example])], like)[0]
+def _true_labels(target: Any, labels: int) -> list[int]:
+    """The labels of one example, those of most mass first; at most five."""
+    weights = read_weights(target, torch.zeros(1, labels, dtype=torch.float64))[0]
     order = weights.argsort(descending=True, stable=True)[: min(_NAMED, int((weights > 0).sum()))]
     found: list[int] = order.tolist()
     return found

@@ -8,15 +8,7 @@ from pathlib import Path
 
 from wassloss import __version__
 from wassloss._files import write_file
-from wassloss.report.figures import (
-    color,
-    draw_confusion,
-    draw_distances,
-    draw_frontier,
-    draw_losses,
-    draw_top_k,
-    svg,
-)
+from wassloss.report import figures
 from wassloss.report.record import Report
 
 _HERE = Path(__file__).parent
@@ -40,34 +32,22 @@ def render(report: Report) -> str:
         keep_trailing_newline=True,
     )
     disc = Markup('<span class="dot" style="color:{}">●</span>\u00a0')
-    settings = report.settings
+    groups = [] if report.truth is None else figures.neighbours(report.metric)
+    matrices = [
+        (f"confusion-{i}", f"Answers of {name}", partial(figures.draw_confusion, report, groups, i))
+        for i, name in enumerate(report.names if groups else ())
+    ]
     return environment.get_template("page.html.jinja").render(
         report=report,
         style=(_HERE / "style.css").read_text(encoding="utf-8"),
         version=__version__,
-        dot=lambda i: disc.format(color(i)),
-        figures=_figures(report),
-        matrices=_matrices(report),
-        differing=[(name, values) for name, values in settings if len(set(values)) > 1],
-        shared=[(name, values) for name, values in settings if len(set(values)) == 1],
+        dot=lambda i: disc.format(figures.color(i)),
+        distances=figures.svg(
+            "distances", "How far off answers are", partial(figures.draw_distances, report)
+        ),
+        frontier=figures.svg(
+            "frontier", "Accuracy and mean distance", partial(figures.draw_frontier, report)
+        ),
+        groups=groups,
+        matrices=[figures.svg(*matrix, height=5.0) for matrix in matrices],
     )
-
-
-def _figures(report: Report) -> dict[str, str]:
-    """The pictures that there is something for, by name."""
-    drawn = {"distances": ("How far off answers are", draw_distances)}
-    if len(report.candidates) > 1:
-        drawn["frontier"] = ("Accuracy and mean distance", draw_frontier)
-    if report.curves:
-        drawn["topk"] = ("Top-k cost for k = 1 and more", draw_top_k)
-    if report.logs:
-        drawn["loss"] = ("Training loss", draw_losses)
-    return {name: svg(name, title, partial(draw, report)) for name, (title, draw) in drawn.items()}
-
-
-def _matrices(report: Report) -> list[str]:
-    names = report.names if report.truth is not None else ()
-    return [
-        svg(f"confusion-{i}", f"Answers of {name}", partial(draw_confusion, report, i), height=5.0)
-        for i, name in enumerate(names)
-    ]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.estimators.comparison import Candidate
 from wassloss.ground import GroundMetric
-from wassloss.report.confusion import GROUPS, neighbour_order
-from wassloss.training.log import Record
 
 _SHOWN = 5  # mistakes of each kind
 
@@ -45,9 +42,6 @@ class Report:
         unit: what an example is, in a word.
         mended, made: mistakes of the first model that the second mends, and the other way round; of
             a single model, its worst.
-        curves: the top-k cost of each answer, `(answers, k)`, by model.
-        logs: of the models' training.
-        settings: a name and a value for each model.
     """
 
     answer: str
@@ -66,15 +60,6 @@ class Report:
     unit: str
     mended: Sequence[Mistake] = ()
     made: Sequence[Mistake] = ()
-    curves: Sequence[NDArray[np.float64]] = ()
-    logs: Sequence[Sequence[Record]] = ()
-    settings: Sequence[tuple[str, Sequence[str]]] = ()
-
-    @cached_property
-    def groups(self) -> list[NDArray[np.int64]]:
-        """Labels in an order in which near ones are neighbours, put together if they are many."""
-        order = neighbour_order(self.metric)
-        return np.array_split(order, min(GROUPS, len(order)))
 
 
 def most_mended(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.int64]:

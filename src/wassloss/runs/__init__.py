@@ -12,6 +12,6 @@
 :func:`load`, also as ``wassloss.load``, returns the classifier, ready to predict.
 """
 
-from wassloss.runs.trained import load
+from wassloss.runs.directory import load
 
 __all__ = ["load"]

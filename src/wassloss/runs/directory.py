@@ -1,4 +1,4 @@
-"""The files of a run's directory, written and read with their SHA-256 sums.
+"""The files of a run's directory, written and read with their SHA-256 sums, and the run in them.
 
 ``config.json`` holds the sum of every other file that counts, and its own. It is written last and
 replaced as a whole: a crash leaves the old one, with the files that it lists, or the new one. Files
@@ -8,15 +8,23 @@ that it does not list, left by a crash before it, are ignored.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from wassloss._files import write_file
 from wassloss._sealed import sealed, unsealed
+from wassloss.data.raw_table import RawTable
+from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
+from wassloss.estimators.model_file import unpack
 from wassloss.runs.task import Task
-from wassloss.training.checkpoints import RUN_CONFIG
-from wassloss.training.log import LOG_NAME
+from wassloss.training.checkpoints import RUN_CONFIG, has_checkpoints
+from wassloss.training.log import LOG_NAME, Record, parse_log
 
 CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
 MODEL = "model.safetensors"
@@ -27,6 +35,8 @@ _REMEDY = {
     **dict.fromkeys((MODEL, SCORES), "delete it, and `wassloss train --resume` writes it again"),
     LOG: "restore it from a copy, or delete it to continue without",
 }
+_KINDS: Any = (WassersteinClassifier, WassersteinMeasureRegressor)
+Estimator = WassersteinClassifier | WassersteinMeasureRegressor
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -68,3 +78,114 @@ def read_checked(path: Path, name: str, config: Mapping[str, Any]) -> bytes:
             f"{_REMEDY.get(name, _AGAIN)}"
         )
     return content
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A trained classifier, and where it is from.
+
+    Attributes:
+        model: the classifier.
+        path: a directory of `wassloss train` or `wassloss compare`, or a saved estimator's file.
+        config: the content of its ``config.json``; empty unless `wassloss train` wrote it.
+    """
+
+    model: WassersteinClassifier
+    path: Path
+    config: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of its directory or file."""
+        return self.path.resolve().name
+
+    @cached_property
+    def task(self) -> Task | None:
+        """What `wassloss train` was asked to learn; None for others."""
+        return Task.from_config(self.config["task"]) if self.config else None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels, in the order of the metric."""
+        return self.model._labels.names
+
+    @cached_property
+    def columns(self) -> RawTable:
+        """What becomes of the columns of a table."""
+        return self.model._columns_taken()
+
+    def logits(self, features: Tensor) -> Tensor:
+        """The model's outputs `(n, labels)`, in the order of the metric."""
+        return self.model._outputs(features.numpy())
+
+    def log(self) -> list[Record]:
+        """The records of its small steps, if there are any."""
+        if LOG not in self.config.get("files", {}) or not (self.path / LOG).exists():
+            return []
+        return parse_log(read_checked(self.path, LOG, self.config), self.path / LOG)
+
+
+def load(path: str | os.PathLike[str], device: str = "cpu") -> Estimator:
+    """Load what ``wassloss train``, ``wassloss compare`` or the ``save`` of an estimator wrote.
+
+    The result is the estimator, with the preprocessing that it was trained with: it predicts for
+    data frames with the columns of its table, in any order, or for arrays of features. Nothing is
+    unpickled, and damaged files are refused.
+
+    Args:
+        path: a directory or a file.
+        device: where to predict.
+
+    Raises:
+        FileNotFoundError: there is nothing of either kind.
+        ValueError: a file is damaged, or something else; the message says which and what to do.
+
+    >>> import tempfile, wassloss as wl
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     wl.WassersteinClassifier().fit(X, y).save(f"{folder}/iris.model")
+    ...     wl.load(f"{folder}/iris.model").predict(X[:3])
+    array([0, 0, 0])
+    """
+    found: Estimator = _read(Path(path), device).model
+    return found
+
+
+def open_run(path: str | os.PathLike[str]) -> TrainedRun:
+    """Read a classifier, with where it is from; all its files are checked against their sums.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: a file is damaged; the message says which, and what to do.
+    """
+    found = _read(Path(path), "cpu")
+    if not isinstance(found.model, WassersteinClassifier):
+        raise ValueError(
+            f"{path} is a saved {type(found.model).__name__}, expected a classifier; predict with "
+            "it in Python: wassloss.load"
+        )
+    return found
+
+
+def _read(path: Path, device: str) -> TrainedRun:
+    alone = path if path.is_file() else path / MODEL
+    if (path / CONFIG).exists() or not (alone.is_file() or has_checkpoints(path)):
+        config = read_config(path)
+        for name in (SCORES, LOG):  # not needed to predict, but damage should be known
+            if name in config["files"] and (path / name).exists():
+                read_checked(path, name, config)
+        if MODEL not in config["files"] or not alone.exists():
+            raise ValueError(
+                f"{path} holds a run that was stopped before its end: `wassloss train --out {path} "
+                "--resume` finishes it"
+            )
+        content, kinds = read_checked(path, MODEL, config), _KINDS[:1]
+    elif alone.is_file():
+        config, content, kinds = {}, alone.read_bytes(), _KINDS
+    else:
+        raise ValueError(
+            f"{path} holds only checkpoints of wassloss.train: wassloss.training.load_model reads "
+            "their model"
+        )
+    return TrainedRun(unpack(content, alone, device, *kinds), path, config)

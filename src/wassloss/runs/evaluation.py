@@ -15,19 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss import scores
 from wassloss.data import Dataset
 from wassloss.data._inputs import part_name
 from wassloss.data.files import BUILT_IN, read_wanted
 from wassloss.data.labels import UnknownLabelError, shown
 from wassloss.data.table import Wanted
-from wassloss.estimators.model_file import rows_at_once
+from wassloss.estimators.base import rows_at_once
 from wassloss.ground import GroundMetric
+from wassloss.runs.directory import TrainedRun
 from wassloss.runs.task import fingerprint
-from wassloss.runs.trained import TrainedRun
 from wassloss.scores.by_kind import SCORES, kind_of, shown_for
-
-CURVE = 20  # guesses up to which the top-k cost is computed
 
 
 @dataclass(frozen=True)
@@ -36,22 +33,19 @@ class ExampleScores:
 
     Attributes:
         kind: of the target, as :func:`wassloss.scores.by_kind.kind_of` calls it.
-        curve: the top-k cost for k = 1, 2, …, `(examples, k)`.
-        values: the others by name, `(examples,)`; NaN if an example has none.
+        count: of the examples.
+        values: scores by name, `(examples,)`; NaN if an example has none.
         pooled: those of all examples together, which are no means.
     """
 
     kind: str
-    curve: NDArray[np.float64]
+    count: int
     values: dict[str, NDArray[np.float64]]
     pooled: dict[str, float] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self.curve)
-
     @property
     def names(self) -> list[str]:
-        """Of all scores but the curve, in the order in which they are shown."""
+        """Of all scores, in the order in which they are shown."""
         return [name for name in SCORES if name in self.values or name in self.pooled]
 
     def mean(self, name: str) -> float:
@@ -73,10 +67,9 @@ class ExampleScores:
             return {name: None if np.isnan(v := of(name)) else v for name in self.names}
 
         return {
-            "examples": len(self),
+            "examples": self.count,
             "scores": numbers(self.mean),
             "standard_errors": numbers(self.standard_error),
-            "top_k_cost": self.curve.mean(0).tolist(),
         }
 
     def _known(self, name: str) -> NDArray[np.float64]:
@@ -86,32 +79,31 @@ class ExampleScores:
 
 def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
     """Score a run on data with labels in the order of its metric."""
-    pieces = torch.arange(len(data)).split(rows_at_once(run.metric.size))
+    pieces = torch.arange(len(data)).split(rows_at_once(run.model.metric_.size))
     answers = ((run.logits(data.features[p]), data.target[p]) for p in pieces)
-    return example_scores(answers, run.metric)
+    return example_scores(answers, run.model.metric_)
 
 
 @torch.no_grad()
 def example_scores(answers: Iterable[tuple[Tensor, Any]], metric: GroundMetric) -> ExampleScores:
     """All scores of batches of (logits, target)."""
-    ks = range(1, min(CURVE, metric.size) + 1)
-    kind, curves = "", list[Tensor]()
+    kind, count = "", 0
     pieces: dict[str, list[NDArray[np.float64]]] = {}
     sums: dict[str, Any] = {}
     for logits, target in answers:
         kind = kind or kind_of(target, metric)
-        curves.append(scores.top_k_cost(logits, target, metric, k=ks, reduction="none"))
+        count += len(logits)
         for name, score in shown_for(kind, metric).items():
             if score.pooled:
                 sums[name] = sums.get(name, 0) + score.sums(logits, target, metric)
             else:
                 values = score.function(logits, target, metric)
                 pieces.setdefault(name, []).append(values.double().numpy())
-    if not curves:
+    if not count:
         raise ValueError("data must hold examples, got none")
     return ExampleScores(
         kind,
-        torch.cat(curves).double().numpy(),
+        count,
         {name: np.concatenate(each) for name, each in pieces.items()},
         {name: SCORES[name].answer(total) for name, total in sums.items()},
     )
@@ -194,6 +186,6 @@ def _read(
             raise
         at = f", {unknown.place}" if unknown.place else ""
         raise ValueError(
-            f"{source}{at}: the label {unknown.label!r} is none of the {run.metric.size} that "
+            f"{source}{at}: the label {unknown.label!r} is none of the {len(run.labels)} that "
             f"{run.path} was trained on: {shown(run.labels)}"
         ) from error

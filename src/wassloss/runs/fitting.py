@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,18 @@ from typing import Any
 import numpy as np
 
 from wassloss._files import remove_leftovers
+from wassloss.data import Dataset
 from wassloss.estimators import WassersteinClassifier
 from wassloss.estimators.base import Kept
+from wassloss.estimators.model_file import pack
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
-from wassloss.runs.task import Examples, Task
-from wassloss.runs.trained import TrainedRun
+from wassloss.runs.task import Task, fingerprints
 from wassloss.training.checkpoints import has_checkpoints
 from wassloss.training.directory_lock import check_not_in_use, owned
 from wassloss.training.run import versions
 
-
-@dataclass(frozen=True)
-class RunResult:
-    """What came of a run: the classifier, and its scores on what was held out, if anything was."""
-
-    model: WassersteinClassifier
-    seconds: float
-    part: str | None = None
-    scores: ExampleScores | None = None
+Fitted = tuple[files.TrainedRun, float, dict[str, ExampleScores]]
 
 
 def fit(
@@ -44,7 +36,7 @@ def fit(
     device: str = "cpu",
     checkpoint_every: int = 1000,
     progress: bool | None = None,
-) -> RunResult:
+) -> Fitted:
     """Fit `WassersteinClassifier(**params)` to the data of a task, and keep it in a directory.
 
     Nothing is written before the data, the parameters and the directory have been checked.
@@ -59,6 +51,9 @@ def fit(
         checkpoint_every: steps between checkpoints.
         progress: show a bar; None for only on a terminal.
 
+    Returns:
+        The run, the seconds that it took, and its scores on the parts that were held out, if any.
+
     Raises:
         ValueError: task, parameters and data do not fit together, or not the run that is there.
         DirectoryInUseError: another process is training there.
@@ -66,11 +61,19 @@ def fit(
     """
     _check_free(out, resume)
     old = files.read_config(out) if resume and (out / files.CONFIG).exists() else None
-    asked = _plain({"task": task.config(), "params": dict(params)})
+    # With lists for tuples, as JSON has them.
+    asked = json.loads(json.dumps({"task": task.config(), "params": dict(params)}))
     if old is not None:
         _check_settings(old, asked, out)
-    examples = task.examples()
-    new = asked | _made_of(examples)
+    data, metric, classes = task.examples()
+    new = {
+        **asked,
+        "metric": repr(metric),
+        "fingerprints": fingerprints(data, metric),
+        "versions": versions() | {"numpy": np.__version__},
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "files": {},
+    }
     if old is not None:
         for what, found in new["fingerprints"].items():
             if old["fingerprints"].get(what) != found:
@@ -81,13 +84,9 @@ def fit(
         if files.LOG in old["files"] and (out / files.LOG).exists():
             files.read_checked(out, files.LOG, old)  # the run's lines follow those that are there
     model = WassersteinClassifier(
-        examples.metric,
-        classes=examples.classes,
-        random_state=task.seed,
-        device=device,
-        **params,
+        metric, classes=classes, random_state=task.seed, device=device, **params
     )
-    data, began = examples.to_train_on(), time.monotonic()
+    own, began = data.part("train") if data.parts else data, time.monotonic()
     with ExitStack() as stack:
 
         def lock() -> None:
@@ -101,34 +100,34 @@ def fit(
             files.write_run(out, new if old is None else {**old, "files": {}}, {})
 
         kept = Kept(out, resume, checkpoint_every, progress, lock, begin)
-        model._fit_kept(data.features.numpy(), data.y, kept)
+        x, y, weight = model._examples(own.features.numpy(), own.y, None)
+        model._fit(x, y, weight, kept=kept)
         model.table_ = task.columns_of(data)
         model.device = "cpu"
         model.model_.cpu()
-        return _finish(TrainedRun(model, out, files.read_config(out)), examples, began)
+        return _finish(files.TrainedRun(model, out, files.read_config(out)), data, began)
 
 
-def _finish(run: TrainedRun, examples: Examples, began: float) -> RunResult:
+def _finish(run: files.TrainedRun, data: Dataset, began: float) -> Fitted:
     """Write the fitted classifier, and its scores on what was held out."""
     seconds = time.monotonic() - began
-    every = [name for name in ("validation", "test") if name in examples.data.parts]
-    # Read by the order of the metric, not by that of the file.
-    judged = {part: run.in_order(examples.data.part(part)) for part in every}
-    found = {part: evaluate(run, data) for part, data in judged.items()}
+    found = {  # with labels in the order of the metric, not that of the file
+        part: evaluate(run, data.part(part).with_labels(run.labels))
+        for part in ("validation", "test")
+        if part in data.parts
+    }
     summary = {
         "training": {"n_iter": run.model.n_iter_, "seconds": seconds},
         "parts": {part: own.to_json() for part, own in found.items()},
     }
     written = {
-        files.MODEL: run.model._packed(),
+        files.MODEL: pack(run.model),
         files.SCORES: (json.dumps(summary, indent=1) + "\n").encode(),
     }
     if (run.path / files.LOG).exists():
         written[files.LOG] = (run.path / files.LOG).read_bytes()
     files.write_run(run.path, run.config, written)
-    if not every:
-        return RunResult(run.model, seconds)
-    return RunResult(run.model, seconds, every[-1], found[every[-1]])
+    return run, seconds, found
 
 
 def _check_free(path: Path, resume: bool) -> None:
@@ -150,17 +149,6 @@ def _check_free(path: Path, resume: bool) -> None:
         )
 
 
-def _made_of(examples: Examples) -> dict[str, Any]:
-    """What else the outcome depends on."""
-    return {
-        "metric": repr(examples.metric),
-        "fingerprints": examples.fingerprints(),
-        "versions": versions() | {"numpy": np.__version__},
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "files": {},
-    }
-
-
 def _check_settings(old: dict[str, Any], asked: dict[str, Any], path: Path) -> None:
     """Refuse to continue a run with other settings."""
     for kind, values in asked.items():
@@ -170,9 +158,3 @@ def _check_settings(old: dict[str, Any], asked: dict[str, Any], path: Path) -> N
                     f"{path} was trained with {name} {old[kind].get(name)!r}, and cannot be "
                     f"continued with {value!r}"
                 )
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """With lists for tuples, as JSON has them."""
-    found: dict[str, Any] = json.loads(json.dumps(values))
-    return found

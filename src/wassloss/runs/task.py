@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,8 +62,8 @@ class Task:
         if not 0 <= check_number("test", self.test) < 1:
             raise ValueError(f"test must be at least 0 and less than 1, got {self.test}")
 
-    def examples(self) -> Examples:
-        """Read the data and the metric."""
+    def examples(self) -> tuple[Dataset, GroundMetric | str | None, NDArray[Any] | None]:
+        """Data with a part to train on, if not all; metric and classes as estimators take them."""
         ground = None
         if self.metric is not None and self.metric not in _MADE:
             ground = load(self.metric)
@@ -93,7 +93,7 @@ class Task:
         metric = _MADE[self.metric or ""] if ground is None else ground
         narrowed("features", data.features, torch.float32)  # which most models are in
         _warn_of_unused(data)
-        return Examples(self.divided(data), metric, classes)
+        return self.divided(data), metric, classes
 
     def columns_of(self, data: Dataset) -> RawTable:
         """What becomes of the columns of a table like the one that was read."""
@@ -141,23 +141,12 @@ class Task:
         return replace(data, parts={**data.parts, "train": train, "test": held})
 
 
-class Examples(NamedTuple):
-    """Data with a part to train on, if not all; metric and classes as estimators take them."""
-
-    data: Dataset
-    metric: GroundMetric | str | None
-    classes: NDArray[Any] | None
-
-    def fingerprints(self) -> dict[str, str]:
-        """What changes with the examples to train on, and with the metric."""
-        found = {"training data": fingerprint(self.data)}
-        if isinstance(self.metric, GroundMetric):
-            found["ground metric"] = _digest(*to_arrays(self.metric).values())
-        return found
-
-    def to_train_on(self) -> Dataset:
-        """The part ``"train"``, or all."""
-        return self.data.part("train") if self.data.parts else self.data
+def fingerprints(data: Dataset, metric: GroundMetric | str | None) -> dict[str, str]:
+    """What changes with the examples to train on, and with the metric."""
+    found = {"training data": fingerprint(data)}
+    if isinstance(metric, GroundMetric):
+        found["ground metric"] = _digest(*to_arrays(metric).values())
+    return found
 
 
 def fingerprint(data: Dataset) -> str:
