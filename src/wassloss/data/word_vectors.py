@@ -191,8 +191,11 @@ def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
                 with np.errstate(over="ignore"):  # the table checks that vectors are finite
                     data += np.array(numbers.split(), dtype="<f4").tobytes()
             except ValueError as error:
+                wrong = next(
+                    x for x in numbers.decode(errors="replace").split() if number(x) is None
+                )
                 raise ValueError(
-                    f"line {place} must hold numbers after the word: {error}"
+                    f"line {place} must hold numbers after the word, got {wrong!r}"
                 ) from error
     if count is not None and found != count:
         raise ValueError(f"line 1 says {count} words, but it has {found}")
