@@ -45,6 +45,8 @@ EDGE = 30.0  # per cent; what is worse is drawn there
 LONG = {"tiny-imagenet-450": "tiny-imagenet-50"}  # a minute a run on an H200; tuned on the other
 # The best of few images; the debiased loss, which takes three times as long a step, is left out.
 CARRIED = ("ce", "expected", "w-soft")
+# Not tuned on tasks of few trials: losses that take several times as long, and special cases.
+NOT_IN_BRIEF = ("w-debiased", "w-debiased-soft", "w-product", "w-plain")
 
 
 def setting(epsilon: float, alpha: float, power: float) -> Trial:
@@ -76,6 +78,7 @@ class Settings:
         tasks: that losses are tuned on.
         images: likewise, with 3 trials and 3 seeds; they need a GPU.
         untouched: further tasks, on which only the default is compared with cross-entropy.
+        brief: tasks that losses are tuned on with 4 trials and 3 seeds, all but `NOT_IN_BRIEF`.
         carried: those of them that losses are trained on as tuned on a smaller task.
         trials: of each family.
         seeds: of what was chosen.
@@ -85,13 +88,14 @@ class Settings:
         *("definitions-3000", "definitions-3000-paths", "definitions-10000"),
         *("abalone", "boston", "california", "cement", "machine", "stock", "digits", "grades"),
         *("s-jaffe", "s-bu-3dfe", "emotion6", "fg-net", "yeast-alpha", "yeast-cdc", "yeast-spo"),
-        "clipart",
+        *("clipart", "digits-linear", "grades-linear"),
     )
     images: tuple[str, ...] = ("tiny-imagenet-50",)
     untouched: tuple[str, ...] = (
-        *("tiny-imagenet-450", "definitions-10000-paths", "definitions-40000"),
-        *("definitions-40000-paths", "definitions-transformer"),
-        *("digits-linear", "grades-linear", "clipart-linear"),
+        *("tiny-imagenet-450", "definitions-10000-paths", "definitions-40000-paths"),
+    )
+    brief: tuple[str, ...] = (
+        *("definitions-40000", "definitions-transformer", "clipart-linear"),
         *("flickr8k", "flickr8k-linear", "delicious", "delicious-linear"),
     )
     carried: tuple[str, ...] = tuple(LONG)
@@ -105,8 +109,8 @@ Go = Callable[[Sequence[Job]], list[Run]]
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
     """Of each task, the default against cross-entropy, and every loss tuned."""
     cache = cache or Cache()
-    everywhere = (*settings.images, *settings.tasks, *settings.untouched)
-    both = (*settings.images, *settings.tasks)
+    both = (*settings.images, *settings.tasks, *settings.brief)
+    everywhere = (*both, *settings.untouched)
     untouched = each_set(everywhere, cache, partial(_untouched, settings), "untouched ")
     tuned = each_set(both, cache, partial(tune, settings), "tuned ")
     there = [name for name in settings.carried if LONG[name] in tuned]
@@ -117,7 +121,7 @@ def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
 
 def seeds_of(settings: Settings, name: str) -> range:
     """The seeds of what is scored on test data: three of those that take long."""
-    few = name in settings.images or name in LONG
+    few = name in (*settings.images, *settings.brief) or name in LONG
     return range(1, 1 + (min(settings.seeds, 3) if few else settings.seeds))
 
 
@@ -139,9 +143,12 @@ def drawn(
     settings: Settings, name: str, kind: Kind, families: Sequence[str] = ()
 ) -> dict[str, list[Trial]]:
     """The trials of each family of a task, of all that suit it unless some are named."""
-    suit = families_for(kind)
-    named = [k for k in suit if k != "default" and (not families or k in families)]
-    count = 3 if name in settings.images else settings.trials
+    brief = name in settings.brief
+    left_out = ("default", *(NOT_IN_BRIEF if brief else ()))
+    suit = {k: v for k, v in families_for(kind).items() if k not in left_out}
+    named = [k for k in suit if not families or k in families]
+    few = 3 if name in settings.images else 4 if brief else settings.trials
+    count = min(few, settings.trials)
     return {key: draw_trials(key, suit[key], count) for key in named}
 
 
@@ -437,6 +444,7 @@ EXPERIMENT = Experiment(
         ("definitions-3000", "cement"),
         images=(),
         untouched=("digits",),
+        brief=(),
         carried=(),
         trials=3,
         seeds=2,

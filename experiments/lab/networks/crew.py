@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,10 +42,12 @@ class Crew:
 
     Attributes:
         gpu: whether they see a GPU.
+        beside: how many of them work while another queue is worked on, by its name.
     """
 
     workers: int
     gpu: bool = False
+    beside: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -101,7 +104,8 @@ class Foreman:
         try:
             while True:
                 for worker in workers:
-                    self._give(worker, end - time.monotonic())
+                    if self._may_begin(worker, workers):
+                        self._give(worker, end - time.monotonic())
                 busy = [worker for worker in workers if worker.job is not None]
                 left = end - time.monotonic()
                 if not busy or left <= 0:
@@ -153,6 +157,12 @@ class Foreman:
             process.start()
         theirs.close()
         return _Worker(queue, process, ours)
+
+    def _may_begin(self, worker: _Worker, workers: Sequence[_Worker]) -> bool:
+        """Whether as few others of its crew are busy as there have to be."""
+        busy = Counter(other.queue for other in workers if other.job is not None)
+        limits = [n for queue, n in self.crews[worker.queue].beside.items() if busy[queue]]
+        return worker.job is None and all(busy[worker.queue] < limit for limit in limits)
 
     def _give(self, worker: _Worker, left: float) -> None:
         """The first job that would end in time, unless the worker has one."""
