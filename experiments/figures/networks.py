@@ -78,7 +78,7 @@ class Settings:
         tasks: that losses are tuned on.
         images: likewise, with 3 trials and 3 seeds; they need a GPU.
         untouched: further tasks, on which only the default is compared with cross-entropy.
-        brief: tasks that losses are tuned on with 4 trials and 3 seeds, all but `NOT_IN_BRIEF`.
+        brief: tasks that losses are tuned on with 6 trials and 3 seeds, all but `NOT_IN_BRIEF`.
         carried: those of them that losses are trained on as tuned on a smaller task.
         trials: of each family.
         seeds: of what was chosen.
@@ -147,7 +147,7 @@ def drawn(
     left_out = ("default", *(NOT_IN_BRIEF if brief else ()))
     suit = {k: v for k, v in families_for(kind).items() if k not in left_out}
     named = [k for k in suit if not families or k in families]
-    few = 3 if name in settings.images else 4 if brief else settings.trials
+    few = 3 if name in settings.images else 6 if brief else settings.trials
     count = min(few, settings.trials)
     return {key: draw_trials(key, suit[key], count) for key in named}
 

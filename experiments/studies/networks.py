@@ -48,8 +48,8 @@ SETTINGS = Settings()
 # Processes share a GPU by turns: a network of images takes it all, small networks a part of it.
 CREWS = {
     "long": Crew(1, gpu=True),
-    "gpu": Crew(12, gpu=True, beside={"long": 4}),
-    "cpu": Crew(10),
+    "gpu": Crew(12, gpu=True, beside={"long": 4}, also=("cpu",)),
+    "cpu": Crew(11),
     "later": Crew(1, gpu=True, beside={"long": 0, "gpu": 0}),
 }
 ALL, TRANSFORMER = "tiny-imagenet-450", "definitions-transformer"
@@ -194,11 +194,11 @@ def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
         if tried is not None:
             found.setdefault("candidates", {})[name] = tried
             added.append(f"candidates {name}: {', '.join(tried['scores'])}")
-        families = _tuned_in(name, pieces)
+        families, settings = _tuned_in(name, pieces)
         if families:
             every = len(families) == len(figure.drawn(SETTINGS, name, kind_of(name)))
             asked = () if every else families
-            new = figure.tune(SETTINGS, name, lambda jobs: [pieces[job] for job in jobs], asked)
+            new = figure.tune(settings, name, lambda jobs: [pieces[job] for job in jobs], asked)
             old = found["tuned"].get(name)
             found["tuned"][name] = new if old is None else _joined(old, new)
             added.append(f"tuned {name}: {', '.join(families)}")
@@ -250,8 +250,11 @@ def _as_untouched(of: Mapping[str, Any]) -> dict[str, Any]:
     return {**of, **parts, "differences": {"default − ce": of["differences"][f"{DEFAULT} − ce"]}}
 
 
-def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> list[str]:
-    """The families of which validation and test runs are all there; cross-entropy has to be."""
+def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> tuple[list[str], Settings]:
+    """The families of which all runs are there; cross-entropy has to be.
+
+    A set of few trials has two seeds if more families are whole with them than with three.
+    """
     trials = figure.drawn(SETTINGS, name, kind_of(name))
     there = {
         key: each
@@ -259,13 +262,17 @@ def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> list[str]:
         if all(job in pieces for job in figure.validations(name, {key: each}))
     }
     if "ce" not in there:
-        return []
-    whole = []
-    for key in there:
-        both = {"ce": there["ce"], key: there[key]}
-        if all(job in pieces for job in scored(SETTINGS, name, both, pieces)):
-            whole.append(key)
-    return whole if set(whole) > {"ce"} else []
+        return [], SETTINGS
+
+    def whole(settings: Settings) -> list[str]:
+        pairs = {key: {"ce": there["ce"], key: each} for key, each in there.items()}
+        needed = {key: scored(settings, name, both, pieces) for key, both in pairs.items()}
+        return [key for key, jobs in needed.items() if all(job in pieces for job in jobs)]
+
+    fewer = [replace(SETTINGS, seeds=2)] if name in SETTINGS.brief else []
+    found = [(whole(settings), settings) for settings in (SETTINGS, *fewer)]
+    families, settings = max(found, key=lambda pair: len(pair[0]))
+    return (families if set(families) > {"ce"} else []), settings
 
 
 def _joined(

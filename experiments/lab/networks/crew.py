@@ -42,12 +42,14 @@ class Crew:
 
     Attributes:
         gpu: whether they see a GPU.
-        beside: how many of them work while another queue is worked on, by its name.
+        beside: how many of them work while another crew does, by its queue.
+        also: other queues, whose jobs they take when their own is empty.
     """
 
     workers: int
     gpu: bool = False
     beside: Mapping[str, int] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
 
 @dataclass
@@ -166,16 +168,18 @@ class Foreman:
 
     def _give(self, worker: _Worker, left: float) -> None:
         """The first job that would end in time, unless the worker has one."""
-        waiting = self._waiting[worker.queue]
         if worker.job is not None or left <= 0:
             return
-        fitting = (entry for entry in sorted(waiting) if self._took.get(entry[2].task, 0) < left)
-        entry = next(fitting, None)
-        if entry is not None:
-            waiting.remove(entry)
-            heapq.heapify(waiting)
-            worker.job, worker.began = entry[2], time.monotonic()
-            worker.connection.send(worker.job)
+        for queue in (worker.queue, *self.crews[worker.queue].also):
+            waiting = self._waiting.get(queue, [])
+            fitting = (e for e in sorted(waiting) if self._took.get(e[2].task, 0) < left)
+            entry = next(fitting, None)
+            if entry is not None:
+                waiting.remove(entry)
+                heapq.heapify(waiting)
+                worker.job, worker.began = entry[2], time.monotonic()
+                worker.connection.send(worker.job)
+                return
 
     def _take(self, worker: _Worker) -> None:
         job, worker.job = worker.job, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,10 +109,10 @@ def test_a_crew_holds_back_while_another_works() -> None:
 
 def test_tasks_of_few_trials_have_as_many_for_every_loss() -> None:
     drawn = figure.drawn(figure.Settings(), "flickr8k", "tags")
-    assert {len(trials) for trials in drawn.values()} == {4}
+    assert {len(trials) for trials in drawn.values()} == {6}
     assert set(figure.families_for("tags")) - set(drawn) == {"default", *figure.NOT_IN_BRIEF}
     assert list(figure.seeds_of(figure.Settings(), "flickr8k")) == [1, 2, 3]
-    assert drawn["w"] == figure.drawn(figure.Settings(), "clipart", "tags")["w"][:4]
+    assert drawn["w"] == figure.drawn(figure.Settings(), "clipart", "tags")["w"][:6]
 
 
 @pytest.mark.parametrize("name", ["grades", "digits-linear", "definitions-3000", "clipart"])
@@ -177,3 +178,27 @@ def test_pieces_are_added_to_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(tuned["differences"]["w-soft − soft"]["distance"]) == {"mean", "low", "high"}
     outcome = figure.verdict({"found": {**result["found"], "untouched": {}}})
     assert "of 1 sets" in outcome[-1].effect
+
+
+def test_a_set_of_few_trials_may_have_two_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(SETTINGS, brief=(TASK,), seeds=3)
+    monkeypatch.setattr(study, "SETTINGS", settings)
+    trials = figure.drawn(settings, TASK, "ordered", ("ce", "soft", "w"))
+    pieces = {job: found(0.01 * i) for i, job in enumerate(figure.validations(TASK, trials))}
+    jobs = study.scored(settings, TASK, trials, pieces)
+    pieces |= {job: found(0.02 * i) for i, job in enumerate(jobs)}
+    result = {"found": {"untouched": {}, "tuned": {}, "carried": {}}}
+    study.merge(pieces, result)
+    assert len(result["found"]["tuned"][TASK]["scores"]["w"]["distance"]) == 3
+    result["found"]["tuned"].clear()
+    study.merge({job: run for job, run in pieces.items() if job.seed < 3}, result)
+    assert len(result["found"]["tuned"][TASK]["scores"]["w"]["distance"]) == 2
+
+
+@pytest.mark.slow
+def test_an_idle_crew_takes_the_jobs_of_another(tmp_path: Path) -> None:
+    job = Job(TASK, Trial("ce"), 1)
+    crews = {"gpu": Crew(1, also=("cpu",)), "cpu": Crew(0)}
+    foreman = Foreman(Pieces(tmp_path), crews, print)
+    assert foreman.work([Plan("one", "cpu", [job])], 120) == 0
+    assert set(Pieces(tmp_path).all()) == {job}
