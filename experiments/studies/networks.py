@@ -174,15 +174,15 @@ def check(name: str, batches: int = 30) -> None:
     loaded = time.perf_counter() - began
     rows = torch.arange(min(len(task.train), batches * task.recipe.batch))
     task = replace(task, train=task.train.rows(rows), recipe=replace(task.recipe, epochs=1))
-    scoring = 0.0
+    start, scoring = time.perf_counter(), 0.0
     for key, trials in figure.drawn(SETTINGS, name, task.kind).items():
         fitted = fit(task, FAMILIES[key].build(task, dict(trials[0].strengths)), 1)
         began = time.perf_counter()
         score(task, task.test, FAMILIES[key].probabilities(fitted.test))
         scoring = time.perf_counter() - began
         said.append(f"{key} {fitted.milliseconds:.1f}")
-    print(f"{name}: data {loaded:.1f} s, scores {scoring:.1f} s; ms a step: {', '.join(said)}")
-    sys.stdout.flush()
+    took = f"data {loaded:.1f} s, scores {scoring:.1f} s, all {time.perf_counter() - start:.1f} s"
+    print(f"{name}: {took}; milliseconds per step: {', '.join(said)}", flush=True)
 
 
 def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
