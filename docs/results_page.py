@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from experiments.figures.networks import CANDIDATES
+from experiments.figures.networks import CANDIDATES, DECISIONS, RIDGE, by_kind, standings
 from experiments.figures.published import PUBLISHED
 from experiments.figures.words import BY_MEAN, CE, CRITERIA, UNTOUCHED
 from experiments.lab.experiment import Result
@@ -169,6 +169,7 @@ def table(name: str, results: Mapping[str, Result]) -> str:
             "tuned": tuned,
             "carried": carried,
             "candidates": candidates,
+            "standings": networks_standings,
         }
         return of_networks[name.removeprefix("networks-")](results["networks"])
     special = {
@@ -367,7 +368,7 @@ def untouched(result: Result, chosen: Mapping[str, str] | None = None) -> str:
     `chosen` has the sets to show, with words for each; by default all are shown.
     """
     rows = []
-    found = result["found"]["untouched"]
+    found = by_kind(result["found"]["untouched"])
     for name, words in (chosen or {name: name for name in found}).items():
         of = found[name]
         gaps, scores = of["differences"]["default − ce"], of["scores"]
@@ -391,7 +392,7 @@ def untouched(result: Result, chosen: Mapping[str, str] | None = None) -> str:
 def mistakes(result: Result) -> str:
     """How bad the default's mistakes are against cross-entropy's, where examples have one label."""
     rows = []
-    for name, of in result["found"]["untouched"].items():
+    for name, of in by_kind(result["found"]["untouched"]).items():
         gaps, scores = of["differences"]["default − ce"], of["scores"]
         if "right" not in gaps:
             continue
@@ -428,7 +429,7 @@ def _change(gap: Mapping[str, float] | None, base: float) -> str:
 
 def tuned(result: Result) -> str:
     """The distance of every loss relative to cross-entropy's, the most probable label predicted."""
-    found = result["found"]["tuned"]
+    found = by_kind(result["found"]["tuned"])
     keys = list(dict.fromkeys(k for of in found.values() for k in of["scores"] if ":" not in k))
     titles = {k: "ridge" if k == "ridge" else FAMILIES[k].title for k in keys if k != "ce"}
     rows = []
@@ -446,9 +447,43 @@ def tuned(result: Result) -> str:
     return markdown(["%", *titles.values()], rows)
 
 
+def networks_standings(result: Result) -> str:
+    """The Wasserstein loss that validation data chose, and the rivals that are ahead of it."""
+    by_decision = {
+        decision: standings(result["found"]["tuned"], decision) for decision in DECISIONS
+    }
+    rows = []
+    for name in by_kind(result["found"]["tuned"]):
+        cells = []
+        for decision, standing in by_decision.items():
+            own = standing.get(name)
+            if own is None:
+                cells += [""] * 4
+                continue
+            distance, accuracy = (
+                next((f"{decision}{s}" for s in scores if f"{decision}{s}" in own["gaps"]), None)
+                for scores in (("distance",), ("right", "auc"))
+            )
+            changes = [
+                _change(own["gaps"].get(score), fmean(own["reference"].get(score, [0.0])))
+                for score in (distance, accuracy)
+            ]
+            ahead = (RIDGE if k == RIDGE else FAMILIES[k].title for k in own["ahead"])
+            loss = FAMILIES[own["ours"].removeprefix(decision)].title
+            cells += [loss, *changes, ", ".join(ahead) or "none"]
+        rows.append([name, *cells])
+    counts = [
+        ["", "", "", f"{sum(not own['ahead'] for own in standing.values())} of {len(standing)}"]
+        for standing in by_decision.values()
+    ]
+    rows.append(["none ahead", *counts[0], *counts[1]])
+    columns = ["loss", "distance", "accuracy or AUC", "rivals ahead"]
+    return markdown(["data", *columns, *(f"least cost: {column}" for column in columns)], rows)
+
+
 def candidates(result: Result) -> str:
     """Changes of distance, accuracy or AUC, and NLL with every candidate, then counts of sets."""
-    found = result["found"]["candidates"]
+    found = by_kind(result["found"]["candidates"])
     keys = [k for k in CANDIDATES if any(k in of["scores"] for of in found.values())]
     rows = []
     for name, of in found.items():

@@ -111,7 +111,24 @@ def all_images(names: Iterable[str], queue: str, also: Sequence[Trial] = ()) -> 
     return Plan("candidates of all images", queue, figure.scorings(ALL, trials, (1, 2, 3)))
 
 
-def plans() -> list[Plan]:
+def validated(name: str, queue: str, chosen: Mapping[str, Any]) -> Plan:
+    """What was chosen on a task, scored on validation data again: which of our losses is best?"""
+    trials = dict.fromkeys(map(Trial.from_json, chosen.values()))
+    jobs = [Job(name, trial, 0, "validation") for trial in trials]
+    return Plan(f"validated {name}", queue, jobs)
+
+
+def _validated(tuned: Mapping[str, Any]) -> list[Plan]:
+    """The tasks whose result does not say yet how their choices did on validation data."""
+    return [
+        validated(name, "gpu" if name in SETTINGS.images else "cpu", of["chosen"])
+        for name, of in tuned.items()
+        if "validated" not in of and name not in SETTINGS.brief
+        if EXACT or of["kind"] != "distribution"
+    ]
+
+
+def plans(result: Mapping[str, Any] | None = None) -> list[Plan]:
     """All that is left, the most valuable first in each queue."""
     return [
         all_images(FIRST, "long"),
@@ -119,6 +136,7 @@ def plans() -> list[Plan]:
         *(tuned(name, "gpu") for name in ("delicious", "flickr8k", TRANSFORMER, *TAGS)),
         *(candidates(name, "gpu") for name in ("delicious", "delicious-linear")),
         tuned("definitions-40000", "cpu"),
+        *_validated(result["found"]["tuned"] if result else {}),
         *(candidates(name, "cpu") for name in DISTRIBUTIONS if EXACT),
         *(all_images([name], "later") for name in SECOND),
         all_images((), "later", [Trial("ce"), RATED]),
@@ -133,13 +151,13 @@ def run(
     crews: Mapping[str, Crew],
     tasks: Sequence[str] = (),
     known: Path | None = None,
-    chosen: Sequence[Plan] | None = None,
+    result: Mapping[str, Any] | None = None,
 ) -> int:
     """Work off plans, of all tasks unless some are named; returns how many jobs are left."""
     began, pieces = time.monotonic(), Pieces(folder)
     asked = [
         plan
-        for plan in (plans() if chosen is None else chosen)
+        for plan in plans(result)
         if plan.queue in crews and (not tasks or plan.jobs[0].task in tasks)
     ]
     before: dict[Job, Run] = {}
@@ -202,6 +220,12 @@ def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
             old = found["tuned"].get(name)
             found["tuned"][name] = new if old is None else _joined(old, new)
             added.append(f"tuned {name}: {', '.join(families)}")
+    for name, of in found["tuned"].items():
+        trials = {entry: Trial.from_json(each) for entry, each in of["chosen"].items()}
+        jobs = {entry: Job(name, trial, 0, "validation") for entry, trial in trials.items()}
+        if "validated" not in of and all(job in pieces for job in jobs.values()):
+            of["validated"] = figure.validated({entry: pieces[job] for entry, job in jobs.items()})
+            added.append(f"validated {name}")
     for name, of in found.get("candidates", {}).items():
         if name not in found["untouched"] and {"ce", DEFAULT} <= set(of["scores"]):
             found["untouched"][name] = _as_untouched(of)
@@ -286,7 +310,7 @@ def _joined(
     reference = {entry for entry in old["scores"] if entry.endswith("ce")}
     joined = {
         part: old.get(part, {}) | {k: v for k, v in new.get(part, {}).items() if k not in reference}
-        for part in ("chosen", "validation", "scores", "milliseconds")
+        for part in ("chosen", "validation", "validated", "scores", "milliseconds")
     }
     other = {e for e in reference if new["chosen"].get(e) != old["chosen"].get(e)}
     paired = {
@@ -330,6 +354,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     running.add_argument("--seconds", type=float, default=500.0)
     running.add_argument("--out", type=Path, help="folder for archives of all pieces")
     running.add_argument("--known", type=Path, help="about.json of an earlier run")
+    running.add_argument("--result", type=Path, help="networks.json, to validate what it chose")
     running.add_argument("--tasks", nargs="*", default=[], help="only these")
     for queue, crew in CREWS.items():
         running.add_argument(f"--{queue}", type=int, default=crew.workers, metavar="WORKERS")
@@ -355,15 +380,16 @@ def main(given: Sequence[str] | None = None) -> None:
             print(line)
         write_json(arguments.result, result)
         return
-    if arguments.verb == "run" and arguments.list:
-        for plan in plans():
-            print(f"{plan.queue:5} {len(plan.jobs):4} {plan.name}")
-        return
     if arguments.verb == "check":
         with ProcessPoolExecutor(
             len(arguments.tasks), multiprocessing.get_context("spawn")
         ) as pool:
             list(pool.map(check, arguments.tasks))
+        return
+    result = arguments.result and json.loads(arguments.result.read_text(encoding="utf-8"))
+    if arguments.list:
+        for plan in plans(result):
+            print(f"{plan.queue:5} {len(plan.jobs):4} {plan.name}")
         return
     crews = {
         queue: replace(crew, workers=getattr(arguments, queue))
@@ -377,6 +403,7 @@ def main(given: Sequence[str] | None = None) -> None:
         crews=crews,
         tasks=arguments.tasks,
         known=arguments.known,
+        result=result,
     )
     print(f"{left} jobs are left")
 

@@ -180,6 +180,21 @@ def test_pieces_are_added_to_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of 1 sets" in outcome[-1].effect
 
 
+def test_choices_are_validated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "SETTINGS", SETTINGS)
+    result = {"found": {"untouched": {}, "tuned": {}, "carried": {}}}
+    pieces = made_pieces(("ce", "soft", "w"))
+    study.merge(pieces, result)
+    of = result["found"]["tuned"][TASK]
+    made = of.pop("validated")
+    assert set(made) == set(of["chosen"])
+    assert made["ce"]["behind"] == 0
+    plan = next(p for p in study.plans(result) if p.name == f"validated {TASK}")
+    study.merge({job: pieces[job] for job in plan.jobs}, result)
+    assert of["validated"] == made
+    assert not any(p.name == f"validated {TASK}" for p in study.plans(result))
+
+
 def test_a_set_of_few_trials_may_have_two_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(SETTINGS, brief=(TASK,), seeds=3)
     monkeypatch.setattr(study, "SETTINGS", settings)
