@@ -431,7 +431,7 @@ def tuned(result: Result) -> str:
     """The distance of every loss relative to cross-entropy's, the most probable label predicted."""
     found = by_kind(result["found"]["tuned"])
     keys = list(dict.fromkeys(k for of in found.values() for k in of["scores"] if ":" not in k))
-    titles = {k: "ridge" if k == "ridge" else FAMILIES[k].title for k in keys if k != "ce"}
+    titles = {k: _title(k) for k in keys if k != "ce"}
     rows = []
     for name, of in found.items():
         means = {k: fmean(scores["distance"]) for k, scores in of["scores"].items() if ":" not in k}
@@ -468,17 +468,21 @@ def networks_standings(result: Result) -> str:
                 _change(own["gaps"].get(score), fmean(own["reference"].get(score, [0.0])))
                 for score in (distance, accuracy)
             ]
-            ahead = (RIDGE if k == RIDGE else FAMILIES[k].title for k in own["ahead"])
+            rivals = [_title(k) for k in own["ahead"]] + [f"({_title(k)})" for k in own["below"]]
             loss = FAMILIES[own["ours"].removeprefix(decision)].title
-            cells += [loss, *changes, ", ".join(ahead) or "none"]
+            cells += [loss, *changes, ", ".join(rivals) or "none"]
         rows.append([name, *cells])
     counts = [
-        ["", "", "", f"{sum(not own['ahead'] for own in standing.values())} of {len(standing)}"]
+        ["", "", "", f"{sum(own['held'] for own in standing.values())} of {len(standing)}"]
         for standing in by_decision.values()
     ]
-    rows.append(["none ahead", *counts[0], *counts[1]])
+    rows.append(["as accurate, and none ahead", *counts[0], *counts[1]])
     columns = ["loss", "distance", "accuracy or AUC", "rivals ahead"]
     return markdown(["data", *columns, *(f"least cost: {column}" for column in columns)], rows)
+
+
+def _title(family: str) -> str:
+    return family if family == RIDGE else FAMILIES[family].title
 
 
 def candidates(result: Result) -> str:

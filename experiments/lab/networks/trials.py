@@ -177,7 +177,7 @@ def choose(trials: Sequence[Trial], runs: Sequence[Run], decision: str, least: R
 
 def behind(found: Run, least: Run) -> float:
     """How much more than it may a run is behind in accuracy, AUC or, without them, likelihood."""
-    guards = [name for name in ("right", "auc") if name in least.names] or ["nll"]
+    guards: list[str] = [name for name in ("right", "auc") if name in least.names] or ["nll"]
     return max(0.0, *(_loss_in(name, found, least) - SLACK[name] for name in guards))
 
 
