@@ -472,11 +472,11 @@ def networks_standings(result: Result) -> str:
             loss = FAMILIES[own["ours"].removeprefix(decision)].title
             cells += [loss, *changes, ", ".join(rivals) or "none"]
         rows.append([name, *cells])
-    counts = [
-        ["", "", "", f"{sum(own['held'] for own in standing.values())} of {len(standing)}"]
-        for standing in by_decision.values()
-    ]
-    rows.append(["as accurate, and none ahead", *counts[0], *counts[1]])
+    standing = by_decision[""]
+    level = [f"{sum(not o['ahead'] for o in s.values())} of {len(s)}" for s in by_decision.values()]
+    held = f"{sum(own['held'] for own in standing.values())} of {len(standing)}"
+    rows.append(["none ahead", "", "", "", level[0], "", "", "", level[1]])
+    rows.append(["none ahead, and as accurate", "", "", "", held, "", "", "", ""])
     columns = ["loss", "distance", "accuracy or AUC", "rivals ahead"]
     return markdown(["data", *columns, *(f"least cost: {column}" for column in columns)], rows)
 
