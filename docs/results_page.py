@@ -20,6 +20,7 @@ from experiments.figures.networks import CANDIDATES, DECISIONS, RIDGE, by_kind, 
 from experiments.figures.published import PUBLISHED
 from experiments.figures.words import BY_MEAN, CE, CRITERIA, UNTOUCHED
 from experiments.lab.experiment import Result
+from experiments.lab.intervals import mean_interval
 from experiments.lab.networks.losses import FAMILIES
 from experiments.lab.verdict_text import interval, mean_of
 from experiments.registry import EXPERIMENTS
@@ -168,6 +169,7 @@ def table(name: str, results: Mapping[str, Result]) -> str:
             "mistakes": mistakes,
             "tuned": tuned,
             "carried": carried,
+            "all-images": all_images,
             "candidates": candidates,
             "standings": networks_standings,
         }
@@ -556,6 +558,29 @@ def carried(result: Result) -> str:
             cells = [f"{fmean(scores[k]):.3f}" for k in ("distance", "distance@5", "nll", "ece")]
             rows.append([title, f"{100 * fmean(scores['right']):.1f} %", *cells])
     return markdown(["loss", "accuracy", "distance", "distance@5", "NLL", "ECE"], rows)
+
+
+def all_images(result: Result) -> str:
+    """With all images: changes against cross-entropy, untouched and tuned, seed by seed."""
+    found, name = result["found"], "tiny-imagenet-450"
+    tried, tuned = (found[part][name]["scores"] for part in ("candidates", "carried"))
+    losses = {f"`{_setting(key)}`": tried[key] for key in CANDIDATES if key in tried}
+    losses["expected cost + KL, as tuned"] = tuned["expected"]
+    scores = ("distance", "distance@5", "right", "nll", "least cost: distance")
+    rows = []
+    for words, reference in (("untouched", tried["ce"]), ("tuned", tuned["ce"])):
+        for title, own in losses.items():
+            gaps = [
+                mean_interval([a - b for a, b in zip(own[s], reference[s], strict=True)])
+                for s in scores
+            ]
+            changes = [
+                _change(gap._asdict(), fmean(reference[s]))
+                for gap, s in zip(gaps, scores, strict=True)
+            ]
+            rows.append([words, title, *changes])
+    head = ["cross-entropy", "loss", "distance", "distance@5", "accuracy", "NLL"]
+    return markdown([*head, "distance, least-cost decisions"], rows)
 
 
 def published(name: str, results: Mapping[str, Result]) -> str:
