@@ -16,10 +16,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from experiments.figures.networks import CANDIDATES
+from experiments.figures.networks import CANDIDATES, DECISIONS, RIDGE, by_kind, standings
 from experiments.figures.published import PUBLISHED
 from experiments.figures.words import BY_MEAN, CE, CRITERIA, UNTOUCHED
 from experiments.lab.experiment import Result
+from experiments.lab.intervals import mean_interval
 from experiments.lab.networks.losses import FAMILIES
 from experiments.lab.verdict_text import interval, mean_of
 from experiments.registry import EXPERIMENTS
@@ -168,7 +169,9 @@ def table(name: str, results: Mapping[str, Result]) -> str:
             "mistakes": mistakes,
             "tuned": tuned,
             "carried": carried,
+            "all-images": all_images,
             "candidates": candidates,
+            "standings": networks_standings,
         }
         return of_networks[name.removeprefix("networks-")](results["networks"])
     special = {
@@ -367,7 +370,7 @@ def untouched(result: Result, chosen: Mapping[str, str] | None = None) -> str:
     `chosen` has the sets to show, with words for each; by default all are shown.
     """
     rows = []
-    found = result["found"]["untouched"]
+    found = by_kind(result["found"]["untouched"])
     for name, words in (chosen or {name: name for name in found}).items():
         of = found[name]
         gaps, scores = of["differences"]["default − ce"], of["scores"]
@@ -391,7 +394,7 @@ def untouched(result: Result, chosen: Mapping[str, str] | None = None) -> str:
 def mistakes(result: Result) -> str:
     """How bad the default's mistakes are against cross-entropy's, where examples have one label."""
     rows = []
-    for name, of in result["found"]["untouched"].items():
+    for name, of in by_kind(result["found"]["untouched"]).items():
         gaps, scores = of["differences"]["default − ce"], of["scores"]
         if "right" not in gaps:
             continue
@@ -428,9 +431,9 @@ def _change(gap: Mapping[str, float] | None, base: float) -> str:
 
 def tuned(result: Result) -> str:
     """The distance of every loss relative to cross-entropy's, the most probable label predicted."""
-    found = result["found"]["tuned"]
+    found = by_kind(result["found"]["tuned"])
     keys = list(dict.fromkeys(k for of in found.values() for k in of["scores"] if ":" not in k))
-    titles = {k: "ridge" if k == "ridge" else FAMILIES[k].title for k in keys if k != "ce"}
+    titles = {k: _title(k) for k in keys if k != "ce"}
     rows = []
     for name, of in found.items():
         means = {k: fmean(scores["distance"]) for k, scores in of["scores"].items() if ":" not in k}
@@ -446,9 +449,47 @@ def tuned(result: Result) -> str:
     return markdown(["%", *titles.values()], rows)
 
 
+def networks_standings(result: Result) -> str:
+    """The Wasserstein loss that validation data chose, and the rivals that are ahead of it."""
+    by_decision = {
+        decision: standings(result["found"]["tuned"], decision) for decision in DECISIONS
+    }
+    rows = []
+    for name in by_kind(result["found"]["tuned"]):
+        cells = []
+        for decision, standing in by_decision.items():
+            own = standing.get(name)
+            if own is None:
+                cells += [""] * 4
+                continue
+            distance, accuracy = (
+                next((f"{decision}{s}" for s in scores if f"{decision}{s}" in own["gaps"]), None)
+                for scores in (("distance",), ("right", "auc"))
+            )
+            changes = [
+                _change(own["gaps"].get(score), fmean(own["reference"].get(score, [0.0])))
+                for score in (distance, accuracy)
+            ]
+            rivals = [_title(k) for k in own["ahead"]] + [f"({_title(k)})" for k in own["below"]]
+            loss = FAMILIES[own["ours"].removeprefix(decision)].title
+            cells += [loss, *changes, ", ".join(rivals) or "none"]
+        rows.append([name, *cells])
+    standing = by_decision[""]
+    level = [f"{sum(not o['ahead'] for o in s.values())} of {len(s)}" for s in by_decision.values()]
+    held = f"{sum(own['held'] for own in standing.values())} of {len(standing)}"
+    rows.append(["none ahead", "", "", "", level[0], "", "", "", level[1]])
+    rows.append(["none ahead, and as accurate", "", "", "", held, "", "", "", ""])
+    columns = ["loss", "distance", "accuracy or AUC", "rivals ahead"]
+    return markdown(["data", *columns, *(f"least cost: {column}" for column in columns)], rows)
+
+
+def _title(family: str) -> str:
+    return family if family == RIDGE else FAMILIES[family].title
+
+
 def candidates(result: Result) -> str:
     """Changes of distance, accuracy or AUC, and NLL with every candidate, then counts of sets."""
-    found = result["found"]["candidates"]
+    found = by_kind(result["found"]["candidates"])
     keys = [k for k in CANDIDATES if any(k in of["scores"] for of in found.values())]
     rows = []
     for name, of in found.items():
@@ -517,6 +558,29 @@ def carried(result: Result) -> str:
             cells = [f"{fmean(scores[k]):.3f}" for k in ("distance", "distance@5", "nll", "ece")]
             rows.append([title, f"{100 * fmean(scores['right']):.1f} %", *cells])
     return markdown(["loss", "accuracy", "distance", "distance@5", "NLL", "ECE"], rows)
+
+
+def all_images(result: Result) -> str:
+    """With all images: changes against cross-entropy, untouched and tuned, seed by seed."""
+    found, name = result["found"], "tiny-imagenet-450"
+    tried, tuned = (found[part][name]["scores"] for part in ("candidates", "carried"))
+    losses = {f"`{_setting(key)}`": tried[key] for key in CANDIDATES if key in tried}
+    losses["expected cost + KL, as tuned"] = tuned["expected"]
+    scores = ("distance", "distance@5", "right", "nll", "least cost: distance")
+    rows = []
+    for words, reference in (("untouched", tried["ce"]), ("tuned", tuned["ce"])):
+        for title, own in losses.items():
+            gaps = [
+                mean_interval([a - b for a, b in zip(own[s], reference[s], strict=True)])
+                for s in scores
+            ]
+            changes = [
+                _change(gap._asdict(), fmean(reference[s]))
+                for gap, s in zip(gaps, scores, strict=True)
+            ]
+            rows.append([words, title, *changes])
+    head = ["cross-entropy", "loss", "distance", "distance@5", "accuracy", "NLL"]
+    return markdown([*head, "distance, least-cost decisions"], rows)
 
 
 def published(name: str, results: Mapping[str, Result]) -> str:

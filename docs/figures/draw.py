@@ -83,7 +83,9 @@ EFFECT = {
         "definitions-3000": "3000 definitions, bag of words",
         "definitions-3000-paths": "the same, lengths of paths",
         "definitions-10000": "10 000 definitions, bag of words",
+        "definitions-10000-paths": "the same, lengths of paths",
         "definitions-40000": "40 000 definitions, bag of words",
+        "definitions-40000-paths": "the same, lengths of paths",
     }),
     "Ordered labels, all tuned alike": ("tuned", {
         "abalone": "abalone", "boston": "Boston housing", "california": "California housing",

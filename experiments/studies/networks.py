@@ -4,6 +4,7 @@ Every training is kept as a file of its own. The same command again continues wh
 stopped; the order below decides what is done first. On another machine, `--known` takes the
 `about.json` of the last one.
 
+    python -m experiments.studies.networks check flickr8k delicious
     python -m experiments.studies.networks run PIECES --seconds 500 --out ARCHIVES
     python -m experiments.studies.networks merge PIECES docs/results/networks.json ARCHIVE ...
 
@@ -17,38 +18,42 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from experiments.figures import networks as figure
 from experiments.figures.networks import CANDIDATES, LONG, Settings
 from experiments.lab.cache import write_json
 from experiments.lab.intervals import mean_interval
 from experiments.lab.networks.crew import Crew, Foreman, Plan
+from experiments.lab.networks.fitting import fit
+from experiments.lab.networks.losses import FAMILIES
 from experiments.lab.networks.pieces import PAIRED, Pieces, described, understood
-from experiments.lab.networks.tasks import kind_of
+from experiments.lab.networks.scoring import score
+from experiments.lab.networks.tasks import kind_of, load_task
 from experiments.lab.networks.trials import Job, Run, Trial
 from experiments.lab.provenance import machine, versions
 
 SETTINGS = Settings()
-CREWS = {"long": Crew(2, gpu=True), "gpu": Crew(4, gpu=True), "cpu": Crew(10)}
-# Without a GPU, which is right for what it is not worth.
-TABLES = ("abalone", "boston", "california", "cement", "machine", "stock", "digits", "grades")
-LINEAR = ("digits-linear", "grades-linear")
-BAGS = (
-    *("definitions-3000", "definitions-3000-paths", "definitions-10000", "definitions-40000"),
-    *("definitions-10000-paths", "definitions-40000-paths"),
-)
-TAGS = (
-    *("clipart", "clipart-linear", "flickr8k", "flickr8k-linear"),
-    *("delicious", "delicious-linear"),
-)
-FEW, ALL, TRANSFORMER = "tiny-imagenet-50", "tiny-imagenet-450", "definitions-transformer"
+# Processes share a GPU by turns: a network of images takes it all, small networks a part of it.
+CREWS = {
+    "long": Crew(1, gpu=True),
+    "gpu": Crew(12, gpu=True, beside={"long": 4}, also=("cpu",)),
+    "cpu": Crew(11),
+    "later": Crew(1, gpu=True, beside={"long": 0, "gpu": 0}),
+}
+ALL, TRANSFORMER = "tiny-imagenet-450", "definitions-transformer"
+TAGS = ("delicious-linear", "flickr8k-linear", "clipart-linear")
 # The exact distances of most of their scores need POT; those on a line do not.
 EXACT = importlib.util.find_spec("ot") is not None
 DISTRIBUTIONS = (
@@ -56,13 +61,11 @@ DISTRIBUTIONS = (
     *("yeast-alpha", "yeast-cdc", "yeast-spo", "fg-net"),
 )
 # With all images the most promising first, seed after seed.
-FIRST = ("0.2 0.35 2", "0.2 0.25 1")
-SECOND = ("0.1 0.5 2", "0.1 0.3 1")
+FIRST = ("0.2 0.35 2",)
+SECOND = ("0.1 0.3 1", "0.2 0.25 1")
+DEFAULT = "0.2 0.5 1"  # of the candidates
 # What was chosen for cross-entropy with few images.
 RATED = Trial("w", CANDIDATES["0.2 0.5 1"].strengths, 0.4834, 4.026)
-# Cross-entropy is there to choose by and to compare with.
-HXE = ("ce", "hxe")
-SOFT = ("ce", "w-product-soft", "w-debiased-soft")
 
 
 def candidates(name: str, queue: str) -> Plan:
@@ -96,31 +99,47 @@ def scored(
     return figure.scorings(name, chosen.values(), figure.seeds_of(settings, name))
 
 
-def all_images(names: Iterable[str], also: Sequence[Trial] = ()) -> Plan:
+def untouched(name: str, queue: str) -> Plan:
+    """The default and cross-entropy."""
+    trials = [Trial("ce"), CANDIDATES[DEFAULT]]
+    return Plan(f"untouched {name}", queue, figure.scorings(name, trials, range(1, 6)))
+
+
+def all_images(names: Iterable[str], queue: str, also: Sequence[Trial] = ()) -> Plan:
     """Candidates with 450 images of each class, seed after seed."""
     trials = [*(CANDIDATES[name] for name in names), *also]
-    return Plan("candidates of all images", "long", figure.scorings(ALL, trials, (1, 2, 3)))
+    return Plan("candidates of all images", queue, figure.scorings(ALL, trials, (1, 2, 3)))
 
 
-def plans() -> list[Plan]:
+def validated(name: str, queue: str, chosen: Mapping[str, Any]) -> Plan:
+    """What was chosen on a task, scored on validation data again: which of our losses is best?"""
+    trials = dict.fromkeys(map(Trial.from_json, chosen.values()))
+    jobs = [Job(name, trial, 0, "validation") for trial in trials]
+    return Plan(f"validated {name}", queue, jobs)
+
+
+def _validated(tuned: Mapping[str, Any]) -> list[Plan]:
+    """The tasks whose result does not say yet how their choices did on validation data."""
+    return [
+        validated(name, "gpu" if name in SETTINGS.images else "cpu", of["chosen"])
+        for name, of in tuned.items()
+        if "validated" not in of and name not in SETTINGS.brief
+        if EXACT or of["kind"] != "distribution"
+    ]
+
+
+def plans(result: Mapping[str, Any] | None = None) -> list[Plan]:
     """All that is left, the most valuable first in each queue."""
     return [
-        all_images(FIRST, [Trial("ce"), RATED]),
-        all_images(SECOND),
-        candidates(FEW, "gpu"),
-        tuned(FEW, "gpu", HXE),
-        candidates(TRANSFORMER, "gpu"),
-        *(candidates(name, "gpu") for name in TAGS),
-        *([] if EXACT else [candidates("fg-net", "gpu")]),
-        tuned(FEW, "gpu", SOFT),
-        tuned(TRANSFORMER, "gpu"),
-        *(tuned(name, "gpu") for name in TAGS if name != "clipart"),
-        *(candidates(name, "cpu") for name in (*BAGS[:3], *TABLES, *LINEAR, *BAGS[3:])),
-        *(tuned(name, "cpu", HXE) for name in BAGS[:3]),
-        *(tuned(name, "cpu") for name in LINEAR),
-        *(tuned(name, "cpu", SOFT) for name in (*TABLES, *BAGS[:3])),
+        all_images(FIRST, "long"),
+        untouched("delicious-linear", "gpu"),
+        *(tuned(name, "gpu") for name in ("delicious", "flickr8k", TRANSFORMER, *TAGS)),
         tuned("definitions-40000", "cpu"),
+        *_validated(result["found"]["tuned"] if result else {}),
+        *(candidates(name, "gpu") for name in ("delicious", "delicious-linear")),
         *(candidates(name, "cpu") for name in DISTRIBUTIONS if EXACT),
+        *(all_images([name], "later") for name in SECOND),
+        all_images((), "later", [Trial("ce"), RATED]),
     ]
 
 
@@ -132,13 +151,13 @@ def run(
     crews: Mapping[str, Crew],
     tasks: Sequence[str] = (),
     known: Path | None = None,
-    chosen: Sequence[Plan] | None = None,
+    result: Mapping[str, Any] | None = None,
 ) -> int:
     """Work off plans, of all tasks unless some are named; returns how many jobs are left."""
     began, pieces = time.monotonic(), Pieces(folder)
     asked = [
         plan
-        for plan in (plans() if chosen is None else chosen)
+        for plan in plans(result)
         if plan.queue in crews and (not tasks or plan.jobs[0].task in tasks)
     ]
     before: dict[Job, Run] = {}
@@ -165,6 +184,25 @@ def run(
     return left
 
 
+def check(name: str, batches: int = 30) -> None:
+    """Say what a few steps with each loss of a task take, and its data and scores."""
+    began = time.perf_counter()
+    torch.set_num_threads(1)
+    task, said = load_task(name, 1), []
+    loaded = time.perf_counter() - began
+    rows = torch.arange(min(len(task.train), batches * task.recipe.batch))
+    task = replace(task, train=task.train.rows(rows), recipe=replace(task.recipe, epochs=1))
+    start, scoring = time.perf_counter(), 0.0
+    for key, trials in figure.drawn(SETTINGS, name, task.kind).items():
+        fitted = fit(task, FAMILIES[key].build(task, dict(trials[0].strengths)), 1)
+        began = time.perf_counter()
+        score(task, task.test, FAMILIES[key].probabilities(fitted.test))
+        scoring = time.perf_counter() - began
+        said.append(f"{key} {fitted.milliseconds:.1f}")
+    took = f"data {loaded:.1f} s, scores {scoring:.1f} s, all {time.perf_counter() - start:.1f} s"
+    print(f"{name}: {took}; milliseconds per step: {', '.join(said)}", flush=True)
+
+
 def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
     """Add what pieces say to a result; returns what was added."""
     found, added = result["found"], []
@@ -174,14 +212,24 @@ def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
         if tried is not None:
             found.setdefault("candidates", {})[name] = tried
             added.append(f"candidates {name}: {', '.join(tried['scores'])}")
-        families = _tuned_in(name, pieces)
+        families, settings = _tuned_in(name, pieces)
         if families:
             every = len(families) == len(figure.drawn(SETTINGS, name, kind_of(name)))
             asked = () if every else families
-            new = figure.tune(SETTINGS, name, lambda jobs: [pieces[job] for job in jobs], asked)
+            new = figure.tune(settings, name, lambda jobs: [pieces[job] for job in jobs], asked)
             old = found["tuned"].get(name)
             found["tuned"][name] = new if old is None else _joined(old, new)
             added.append(f"tuned {name}: {', '.join(families)}")
+    for name, of in found["tuned"].items():
+        trials = {entry: Trial.from_json(each) for entry, each in of["chosen"].items()}
+        jobs = {entry: Job(name, trial, 0, "validation") for entry, trial in trials.items()}
+        if "validated" not in of and all(job in pieces for job in jobs.values()):
+            of["validated"] = figure.validated({entry: pieces[job] for entry, job in jobs.items()})
+            added.append(f"validated {name}")
+    for name, of in found.get("candidates", {}).items():
+        if name not in found["untouched"] and {"ce", DEFAULT} <= set(of["scores"]):
+            found["untouched"][name] = _as_untouched(of)
+            added.append(f"untouched {name}")
     rated = {seed: pieces.get(Job(ALL, RATED, seed)) for seed in (1, 2, 3)}
     if ALL in found["carried"] and all(rated.values()):
         of = found["carried"][ALL]
@@ -216,8 +264,21 @@ def _candidates_of(
     return own
 
 
-def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> list[str]:
-    """The families of which validation and test runs are all there; cross-entropy has to be."""
+def _as_untouched(of: Mapping[str, Any]) -> dict[str, Any]:
+    """Of candidates, cross-entropy and the default, which is one of them."""
+    names = {"ce": "ce", DEFAULT: "default"}
+    parts = {
+        part: {new: of[part][old] for old, new in names.items()}
+        for part in ("scores", "milliseconds")
+    }
+    return {**of, **parts, "differences": {"default − ce": of["differences"][f"{DEFAULT} − ce"]}}
+
+
+def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> tuple[list[str], Settings]:
+    """The families of which all runs are there; cross-entropy has to be.
+
+    A set of few trials has two seeds if more families are whole with them than with three.
+    """
     trials = figure.drawn(SETTINGS, name, kind_of(name))
     there = {
         key: each
@@ -225,13 +286,17 @@ def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> list[str]:
         if all(job in pieces for job in figure.validations(name, {key: each}))
     }
     if "ce" not in there:
-        return []
-    whole = []
-    for key in there:
-        both = {"ce": there["ce"], key: there[key]}
-        if all(job in pieces for job in scored(SETTINGS, name, both, pieces)):
-            whole.append(key)
-    return whole if set(whole) > {"ce"} else []
+        return [], SETTINGS
+
+    def whole(settings: Settings) -> list[str]:
+        pairs = {key: {"ce": there["ce"], key: each} for key, each in there.items()}
+        needed = {key: scored(settings, name, both, pieces) for key, both in pairs.items()}
+        return [key for key, jobs in needed.items() if all(job in pieces for job in jobs)]
+
+    fewer = [replace(SETTINGS, seeds=2)] if name in SETTINGS.brief else []
+    found = [(whole(settings), settings) for settings in (SETTINGS, *fewer)]
+    families, settings = max(found, key=lambda pair: len(pair[0]))
+    return (families if set(families) > {"ce"} else []), settings
 
 
 def _joined(
@@ -245,7 +310,7 @@ def _joined(
     reference = {entry for entry in old["scores"] if entry.endswith("ce")}
     joined = {
         part: old.get(part, {}) | {k: v for k, v in new.get(part, {}).items() if k not in reference}
-        for part in ("chosen", "validation", "scores", "milliseconds")
+        for part in ("chosen", "validation", "validated", "scores", "milliseconds")
     }
     other = {e for e in reference if new["chosen"].get(e) != old["chosen"].get(e)}
     paired = {
@@ -289,10 +354,13 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     running.add_argument("--seconds", type=float, default=500.0)
     running.add_argument("--out", type=Path, help="folder for archives of all pieces")
     running.add_argument("--known", type=Path, help="about.json of an earlier run")
+    running.add_argument("--result", type=Path, help="networks.json, to validate what it chose")
     running.add_argument("--tasks", nargs="*", default=[], help="only these")
     for queue, crew in CREWS.items():
         running.add_argument(f"--{queue}", type=int, default=crew.workers, metavar="WORKERS")
     running.add_argument("--list", action="store_true", help="only say what would be done")
+    checking = parts.add_parser("check", help="train each loss for a few steps, and time it")
+    checking.add_argument("tasks", nargs="+")
     merging = parts.add_parser("merge", help="add pieces to a result")
     merging.add_argument("pieces", type=Path)
     merging.add_argument("result", type=Path)
@@ -307,16 +375,24 @@ def main(given: Sequence[str] | None = None) -> None:
         pieces = Pieces(arguments.pieces)
         pieces.unpack(arguments.archives)
         result = json.loads(arguments.result.read_text(encoding="utf-8"))
+        result["settings"] = asdict(SETTINGS)
         for line in merge(pieces.all(), result):
             print(line)
         write_json(arguments.result, result)
         return
+    if arguments.verb == "check":
+        with ProcessPoolExecutor(
+            len(arguments.tasks), multiprocessing.get_context("spawn")
+        ) as pool:
+            list(pool.map(check, arguments.tasks))
+        return
+    result = arguments.result and json.loads(arguments.result.read_text(encoding="utf-8"))
     if arguments.list:
-        for plan in plans():
+        for plan in plans(result):
             print(f"{plan.queue:5} {len(plan.jobs):4} {plan.name}")
         return
     crews = {
-        queue: Crew(getattr(arguments, queue), crew.gpu)
+        queue: replace(crew, workers=getattr(arguments, queue))
         for queue, crew in CREWS.items()
         if getattr(arguments, queue)
     }
@@ -327,6 +403,7 @@ def main(given: Sequence[str] | None = None) -> None:
         crews=crews,
         tasks=arguments.tasks,
         known=arguments.known,
+        result=result,
     )
     print(f"{left} jobs are left")
 

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,10 +42,14 @@ class Crew:
 
     Attributes:
         gpu: whether they see a GPU.
+        beside: how many of them work while another crew does, by its queue.
+        also: other queues, whose jobs they take when their own is empty.
     """
 
     workers: int
     gpu: bool = False
+    beside: Mapping[str, int] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
 
 @dataclass
@@ -101,7 +106,8 @@ class Foreman:
         try:
             while True:
                 for worker in workers:
-                    self._give(worker, end - time.monotonic())
+                    if self._may_begin(worker, workers):
+                        self._give(worker, end - time.monotonic())
                 busy = [worker for worker in workers if worker.job is not None]
                 left = end - time.monotonic()
                 if not busy or left <= 0:
@@ -154,18 +160,26 @@ class Foreman:
         theirs.close()
         return _Worker(queue, process, ours)
 
+    def _may_begin(self, worker: _Worker, workers: Sequence[_Worker]) -> bool:
+        """Whether as few others of its crew are busy as there have to be."""
+        busy = Counter(other.queue for other in workers if other.job is not None)
+        limits = [n for queue, n in self.crews[worker.queue].beside.items() if busy[queue]]
+        return worker.job is None and all(busy[worker.queue] < limit for limit in limits)
+
     def _give(self, worker: _Worker, left: float) -> None:
         """The first job that would end in time, unless the worker has one."""
-        waiting = self._waiting[worker.queue]
         if worker.job is not None or left <= 0:
             return
-        fitting = (entry for entry in sorted(waiting) if self._took.get(entry[2].task, 0) < left)
-        entry = next(fitting, None)
-        if entry is not None:
-            waiting.remove(entry)
-            heapq.heapify(waiting)
-            worker.job, worker.began = entry[2], time.monotonic()
-            worker.connection.send(worker.job)
+        for queue in (worker.queue, *self.crews[worker.queue].also):
+            waiting = self._waiting.get(queue, [])
+            fitting = (e for e in sorted(waiting) if self._took.get(e[2].task, 0) < left)
+            entry = next(fitting, None)
+            if entry is not None:
+                waiting.remove(entry)
+                heapq.heapify(waiting)
+                worker.job, worker.began = entry[2], time.monotonic()
+                worker.connection.send(worker.job)
+                return
 
     def _take(self, worker: _Worker) -> None:
         job, worker.job = worker.job, None

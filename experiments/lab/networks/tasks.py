@@ -18,7 +18,7 @@ import wassloss as wl
 from experiments.corpora.distributions import ORDERED, label_distributions
 from experiments.corpora.ordered import ordered_table
 from experiments.corpora.tiny_imagenet import TinyImageNet, tiny_imagenet
-from experiments.lab.labelled import load_labelled
+from experiments.lab.labelled import LabelledSet, load_labelled
 from experiments.lab.networks.images import ResNet18
 from experiments.lab.sparse import take
 from wassloss import SparseTarget
@@ -273,7 +273,7 @@ def _table(
 
 def tags(seed: int, *, name: str, hidden: tuple[int, ...] = (512,)) -> Task:
     """Flickr8k, Delicious or clip art, with the parts that these sets have."""
-    data = load_labelled(name, torch.device("cpu"))
+    data = _tagged(name)
     features = data.train.features.shape[1]
     return Task(
         name if hidden else f"{name}, linear",
@@ -286,6 +286,11 @@ def tags(seed: int, *, name: str, hidden: tuple[int, ...] = (512,)) -> Task:
         recipe=Recipe(12, 0.002 if hidden else 0.01, 0.01),
         grave=float(data.metric.max_cost()),
     )
+
+
+@lru_cache(2)
+def _tagged(name: str) -> LabelledSet:
+    return load_labelled(name, torch.device("cpu"))
 
 
 def images(seed: int, *, per_class: int, epochs: int, width: int = 64) -> Task:

@@ -167,14 +167,18 @@ def choose(trials: Sequence[Trial], runs: Sequence[Run], decision: str, least: R
 
     The one that is nearest to that, if none is.
     """
-    guards: list[str] = [name for name in ("right", "auc") if name in least.names] or ["nll"]
-
-    def behind(found: Run) -> float:
-        gaps = [_loss_in(name, found, least) - SLACK[name] for name in guards]
-        return max(0.0, *gaps)
-
     pairs = zip(trials, runs, strict=True)
-    return min(pairs, key=lambda pair: (behind(pair[1]), pair[1].mean(f"{decision}distance")))[0]
+
+    def rank(pair: tuple[Trial, Run]) -> tuple[float, float]:
+        return behind(pair[1], least), pair[1].mean(f"{decision}distance")
+
+    return min(pairs, key=rank)[0]
+
+
+def behind(found: Run, least: Run) -> float:
+    """How much more than it may a run is behind in accuracy, AUC or, without them, likelihood."""
+    guards: list[str] = [name for name in ("right", "auc") if name in least.names] or ["nll"]
+    return max(0.0, *(_loss_in(name, found, least) - SLACK[name] for name in guards))
 
 
 def _loss_in(name: str, found: Run, reference: Run) -> float:

@@ -129,7 +129,7 @@ def test_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure, "run_all", lambda jobs: [run(job) for job in jobs])
     monkeypatch.setattr(figure, "LONG", {"two": "one"})
     trials._task.cache_clear()
-    settings = figure.Settings(("one",), (), ("two",), carried=("two",), trials=2, seeds=2)
+    settings = figure.Settings(("one",), (), ("two",), (), ("two",), trials=2, seeds=2)
     found = figure.compute(settings)
     trials._task.cache_clear()
     result = {"found": found, "mode": "own", "settings": {"seeds": 2, "trials": 2}}

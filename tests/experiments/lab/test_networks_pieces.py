@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments.figures import networks as figure
-from experiments.lab.networks.crew import Crew, Foreman, Plan
+from experiments.lab.networks.crew import Crew, Foreman, Plan, _Worker
 from experiments.lab.networks.pieces import Pieces, described, understood
 from experiments.lab.networks.tasks import TASKS, kind_of, load_task
 from experiments.lab.networks.trials import Job, Run, Trial
 from experiments.studies import networks as study
 
-SETTINGS = figure.Settings((), (), (), carried=(), trials=2, seeds=2)
+SETTINGS = figure.Settings((), (), (), (), carried=(), trials=2, seeds=2)
 TASK = "grades-linear"
 
 
@@ -90,6 +91,30 @@ def test_nothing_is_begun_when_the_time_is_up(tmp_path: Path) -> None:
     assert foreman.work([Plan("one", "cpu", [Job(TASK, Trial("ce"), 1)])], 0.0) == 1
 
 
+def test_a_crew_holds_back_while_another_works() -> None:
+    crews = {"long": Crew(1), "short": Crew(3, beside={"long": 1})}
+    foreman = Foreman(Pieces(Path()), crews, print)
+    job = Job(TASK, Trial("ce"), 1)
+    long = _Worker("long", None, None, job)
+    short = [_Worker("short", None, None) for _ in range(3)]
+    workers = [long, *short]
+    assert foreman._may_begin(short[0], workers)
+    short[0].job = job
+    assert not foreman._may_begin(short[0], workers)
+    assert not foreman._may_begin(short[1], workers)
+    long.job = None
+    assert foreman._may_begin(short[1], workers)
+    assert foreman._may_begin(long, workers)
+
+
+def test_tasks_of_few_trials_have_as_many_for_every_loss() -> None:
+    drawn = figure.drawn(figure.Settings(), "flickr8k", "tags")
+    assert {len(trials) for trials in drawn.values()} == {6}
+    assert set(figure.families_for("tags")) - set(drawn) == {"default", *figure.NOT_IN_BRIEF}
+    assert list(figure.seeds_of(figure.Settings(), "flickr8k")) == [1, 2, 3]
+    assert drawn["w"] == figure.drawn(figure.Settings(), "clipart", "tags")["w"][:6]
+
+
 @pytest.mark.parametrize("name", ["grades", "digits-linear", "definitions-3000", "clipart"])
 def test_the_kind_of_a_task(name: str) -> None:
     assert kind_of(name) == load_task(name, 0).kind
@@ -129,7 +154,14 @@ def test_pieces_are_added_to_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     for i, trial in enumerate((Trial("ce"), *figure.CANDIDATES.values())):
         pieces |= {Job(TASK, trial, seed): found(0.01 * i * seed) for seed in (1, 2)}
     added = study.merge(pieces, result)
-    assert [line.partition(":")[0] for line in added] == [f"candidates {TASK}", f"tuned {TASK}"]
+    assert [line.partition(":")[0] for line in added] == [
+        f"candidates {TASK}",
+        f"tuned {TASK}",
+        f"untouched {TASK}",
+    ]
+    untouched = result["found"]["untouched"][TASK]
+    assert list(untouched["scores"]) == ["ce", "default"]
+    assert list(untouched["differences"]) == ["default − ce"]
     candidates = result["found"]["candidates"][TASK]
     assert list(candidates["scores"]) == ["ce", *figure.CANDIDATES]
     gap = candidates["differences"]["0.2 0.5 1 − ce"]["distance"]
@@ -146,3 +178,42 @@ def test_pieces_are_added_to_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(tuned["differences"]["w-soft − soft"]["distance"]) == {"mean", "low", "high"}
     outcome = figure.verdict({"found": {**result["found"], "untouched": {}}})
     assert "of 1 sets" in outcome[-1].effect
+
+
+def test_choices_are_validated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "SETTINGS", SETTINGS)
+    result = {"found": {"untouched": {}, "tuned": {}, "carried": {}}}
+    pieces = made_pieces(("ce", "soft", "w"))
+    study.merge(pieces, result)
+    of = result["found"]["tuned"][TASK]
+    made = of.pop("validated")
+    assert set(made) == set(of["chosen"])
+    assert made["ce"]["behind"] == 0
+    plan = next(p for p in study.plans(result) if p.name == f"validated {TASK}")
+    study.merge({job: pieces[job] for job in plan.jobs}, result)
+    assert of["validated"] == made
+    assert not any(p.name == f"validated {TASK}" for p in study.plans(result))
+
+
+def test_a_set_of_few_trials_may_have_two_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(SETTINGS, brief=(TASK,), seeds=3)
+    monkeypatch.setattr(study, "SETTINGS", settings)
+    trials = figure.drawn(settings, TASK, "ordered", ("ce", "soft", "w"))
+    pieces = {job: found(0.01 * i) for i, job in enumerate(figure.validations(TASK, trials))}
+    jobs = study.scored(settings, TASK, trials, pieces)
+    pieces |= {job: found(0.02 * i) for i, job in enumerate(jobs)}
+    result = {"found": {"untouched": {}, "tuned": {}, "carried": {}}}
+    study.merge(pieces, result)
+    assert len(result["found"]["tuned"][TASK]["scores"]["w"]["distance"]) == 3
+    result["found"]["tuned"].clear()
+    study.merge({job: run for job, run in pieces.items() if job.seed < 3}, result)
+    assert len(result["found"]["tuned"][TASK]["scores"]["w"]["distance"]) == 2
+
+
+@pytest.mark.slow
+def test_an_idle_crew_takes_the_jobs_of_another(tmp_path: Path) -> None:
+    job = Job(TASK, Trial("ce"), 1)
+    crews = {"gpu": Crew(1, also=("cpu",)), "cpu": Crew(0)}
+    foreman = Foreman(Pieces(tmp_path), crews, print)
+    assert foreman.work([Plan("one", "cpu", [job])], 120) == 0
+    assert set(Pieces(tmp_path).all()) == {job}
