@@ -161,7 +161,9 @@ def run_tiny(load, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("suite", ["goals", "points", "support"])
+@pytest.mark.parametrize(
+    "suite", ["goals", *(pytest.param(x, marks=pytest.mark.slow) for x in ("points", "support"))]
+)
 def test_a_suite_has_its_table_and_pictures(load, run_tiny, suite):
     results, path = run_tiny(suite, only=["wassloss", "Loss", "GEMM"])
     rows = [row for group in results["groups"] for row in group["measurements"]]

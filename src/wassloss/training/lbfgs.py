@@ -76,7 +76,9 @@ def train_full_batch(
     >>> report.converged
     True
     """
-    from scipy.optimize import minimize  # a tenth of the time that importing wassloss takes
+    # Here, because they take a tenth of the time that importing wassloss takes.
+    from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
     check_strength("weight_decay", weight_decay)
     check_strength("tol", tol)
@@ -105,7 +107,9 @@ def train_full_batch(
     rounding = 4 * torch.finfo(parameters[0].dtype).eps  # of the loss
     limits = {"maxiter": max_iterations, "maxfun": 20 * max_iterations}
     options = {**limits, "gtol": tol, "ftol": rounding}
-    with counting_unconverged():
+    # Vectors as short as these gain nothing from SciPy's threads, which would keep torch's waiting:
+    # on two cores a fit of 300 rows took 0.4 s instead of 0.03 s.
+    with counting_unconverged(), threadpool_limits(limits=1, user_api="blas"):
         start = _flatten(parameters)
         found: Any = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     _unflatten(found.x, parameters)
