@@ -24,6 +24,7 @@ from wassloss.training import TrainingPlan, train
 CE, W = "cross-entropy", "Wasserstein"
 _TEST, _TRAIN, _WORDS = 10_000, 3000, 40  # definitions, definitions, words of each
 _SHORT = 60  # letters of a definition that is shown
+_WORD = "[a-z]+"
 _TITLES = {
     "accuracy": "accuracy",
     "top1_cost": "mean distance",
@@ -81,7 +82,7 @@ def _logits(
     quick: bool,
 ) -> Tensor:
     """Logits of the classes of `test`, `(n, classes)`, after training on `rows`."""
-    words = CountVectorizer(lowercase=False, token_pattern=r"[a-z]+", min_df=2)  # of two texts
+    words = CountVectorizer(lowercase=False, token_pattern=_WORD, min_df=2)  # of two texts
     words.fit([data.texts[i] for i in rows])
     torch.manual_seed(seed)
     model = BagOfWords(len(words.vocabulary_) + 2, data.metric.size)
