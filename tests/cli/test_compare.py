@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok, wine_table
+from wassloss.training.directory_lock import owned
 
 pytestmark = pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
 
@@ -99,6 +102,28 @@ def test_runs_and_comparisons_do_not_overwrite_each_other(wine: Path, tmp_path: 
     assert f"{cmp} holds a trained model already" in failed("train", wine, *WORDS, "--out", cmp)
     said = failed("train", wine, *WORDS, "--resume", "--out", cmp)
     assert f"{cmp} holds a model or checkpoints, but no config.json" in said
+
+
+def test_a_directory_in_use_is_refused_and_left_alone(wine: Path, tmp_path: Path) -> None:
+    out, holds, may_end = tmp_path / "cmp", threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with owned(out):
+            holds.set()
+            may_end.wait(60)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    try:
+        assert holds.wait(60)
+        before = sorted(out.iterdir())
+        assert f"is in use by process {os.getpid()} on" in failed(
+            "compare", wine, *WORDS, "--drop", "id", "--out", out
+        )
+        assert sorted(out.iterdir()) == before
+    finally:
+        may_end.set()
+        other.join()
 
 
 def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:

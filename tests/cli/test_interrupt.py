@@ -81,7 +81,7 @@ def test_while_it_compares(tmp_path: Path) -> None:
     assert (code, said) == (130, "Interrupted.\n")
     ok(*words)
     left = {path.name for path in (tmp_path / "cmp").iterdir()}
-    assert left == {"comparison.json", "model.safetensors", "report.html"}
+    assert left == {".lock", "comparison.json", "model.safetensors", "report.html"}
 
 
 @pytest.mark.parametrize(

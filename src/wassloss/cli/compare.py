@@ -19,6 +19,7 @@ from wassloss.report import comparison_report, write_report
 from wassloss.runs.directory import CONFIG, MODEL
 from wassloss.runs.task import Task
 from wassloss.targets import is_class_ids
+from wassloss.training.directory_lock import owned
 
 EXAMPLE = (
     "Example: wassloss compare wine.csv --label-column grade --metric ordinal "
@@ -46,8 +47,7 @@ def compare_table(
     **options: Any,
 ) -> None:
     """Tune losses and decisions alike, score them on rows held out, and keep the best model."""
-    if (out / CONFIG).exists():
-        raise ValueError(f"{out} holds a run: choose another directory with --out")
+    _refuse_a_run(out)
     torch.set_num_threads(1)  # processes share the cores
     task = Task(data=str(data), metric=metric, **parsed(options))
     given, ground, classes = task.examples()
@@ -59,36 +59,42 @@ def compare_table(
     say(f"{len(given)} rows, {X.shape[1]} features, {len(set(y.tolist()))} labels")
     if held is not None:
         say(f"the {len(held)} rows of the part test are held out, and all others learned from")
-    say("tuning cross-entropy, W + KL and softened labels, eight settings each")
-    with warnings.catch_warnings(), progress_bar("part") as progress:
-        warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
-        found = compare(
-            X,
-            y,
-            ground,
-            classes=classes,
-            model=model,
-            test=test if held is None else held.numpy(),
-            groups=given.groups,
-            n_jobs=jobs,
-            random_state=task.seed,
-            device=device,
-            progress=progress,
-        )
-    found.best.table_ = task.columns_of(given)
-    header, rows = found.table()
-    _keep(found, header, rows, out)
-    say(f"\n{found.answer}\n")
-    say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
-    say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
-    say(f"\n{_saved(found)}")
-    write_report(comparison_report(found, found.best.table_, X), out / REPORT)
-    say(f"Use it: wassloss predict {out} NEW.csv")
-    say(f"Report: {(out / REPORT).resolve()}")
+    with owned(out):
+        _refuse_a_run(out)  # which may have ended since
+        say("tuning cross-entropy, W + KL and softened labels, eight settings each")
+        with warnings.catch_warnings(), progress_bar("part") as progress:
+            warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
+            found = compare(
+                X,
+                y,
+                ground,
+                classes=classes,
+                model=model,
+                test=test if held is None else held.numpy(),
+                groups=given.groups,
+                n_jobs=jobs,
+                random_state=task.seed,
+                device=device,
+                progress=progress,
+            )
+        found.best.table_ = task.columns_of(given)
+        header, rows = found.table()
+        _keep(found, header, rows, out)
+        say(f"\n{found.answer}\n")
+        say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
+        say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
+        say(f"\n{_saved(found)}")
+        write_report(comparison_report(found, found.best.table_, X), out / REPORT)
+        say(f"Use it: wassloss predict {out} NEW.csv")
+        say(f"Report: {(out / REPORT).resolve()}")
+
+
+def _refuse_a_run(out: Path) -> None:
+    if (out / CONFIG).exists():
+        raise ValueError(f"{out} holds a run: choose another directory with --out")
 
 
 def _keep(found: Comparison, header: list[str], rows: list[list[str]], out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
     found.best.save(out / MODEL)
     kept = found.kept
     saved = {"loss": kept.loss, "decision": kept.decision, "settings": kept.settings}
