@@ -45,11 +45,6 @@ def test_derivatives_are_those_of_finite_differences(name: str, own_units: bool)
         assert (curvature[:, j] >= np.abs(second) - 1e-5).all()
 
 
-def test_the_values_are_those_of_the_loss() -> None:
-    found = wl.boosting.objective(METRICS["line"]).values(IDS, RAW)
-    np.testing.assert_allclose(found, loss(RAW, metric=METRICS["line"]), atol=1e-9)
-
-
 def test_weights_and_data_sets() -> None:
     class Data:
         def get_label(self) -> NDArray[np.float32]:

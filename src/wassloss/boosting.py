@@ -94,14 +94,6 @@ class Objective:
             return gradient[:, 1], curvature[:, 1]
         return gradient, curvature
 
-    def values(self, ids: Any, raw: Any) -> Array:
-        """The loss of each example, `(n,)`, for class ids and raw scores."""
-        ids, raw = self._checked(ids, raw)
-        log_h = log_softmax(raw, axis=1)
-        transport = (np.exp(log_h) * (self.costs[ids] + self.epsilon * log_h)).sum(1)
-        found: Array = transport - self.kl_weight * log_h[np.arange(len(ids)), ids]
-        return found
-
     def derivatives(self, ids: NDArray[np.int64], raw: Array) -> tuple[Array, Array]:
         """Gradient and second derivatives `(n, labels)` for class ids and raw scores."""
         log_h = log_softmax(raw, axis=1)
