@@ -120,6 +120,7 @@ def test_no_examples(score: Callable[..., Any]) -> None:
         (X, -TAGS, {}, ValueError, "target must be non-negative"),
         (X, np.where(TAGS > 0, INF, 0), {}, ValueError, "target must be finite"),
         (X, ["a", "b", "c", "d"], {}, TypeError, "target must hold real numbers, got list"),
+        (X, torch.tensor(TAGS).cfloat(), {}, TypeError, "target must hold real .* torch.complex64"),
         (X, None, {}, TypeError, "target must hold real numbers, got NoneType"),
         (X, sparse.csr_array(TAGS[:3]), {}, ValueError, r"sparse matrix of shape \(4, 6\)"),
         (X, TAGS, {"reduction": "sum"}, ValueError, "reduction must be 'mean' or 'none'"),

@@ -74,6 +74,8 @@ def true_shares(target: AnyTarget, scores: Tensor) -> Tensor:
 def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
     """A tensor detached, or an array or nested list on the device, in a type that torch has."""
     if isinstance(value, Tensor):
+        if value.is_complex():
+            raise TypeError(f"{name} must hold real numbers, got Tensor of dtype {value.dtype}")
         return value.detach()
     array = real_array(name, value)
     wide = "f8" if array.dtype.itemsize > 4 else "f4"
