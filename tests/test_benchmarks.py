@@ -183,6 +183,7 @@ def test_what_time_does_not_allow_is_said(load, run_tiny, monkeypatch):
     assert results["groups"][0]["measurements"][0]["not_run"] == "out of time"
 
 
+@pytest.mark.slow
 def test_a_process_that_breaks_is_started_again(load):
     worker = load("processes").Worker()
     job = {"suite": "support", "group": 0, "contender": "wassloss, loss and gradient"}

@@ -30,9 +30,9 @@ def answers() -> str:
     """A number for everything that is shared out among threads."""
     generator = torch.Generator().manual_seed(0)
     metric = wl.ground.Grid((8, 8), scale="median")
-    logits = torch.randn(20_000, 64, generator=generator, requires_grad=True)
-    ids = torch.randint(64, (20_000,), generator=generator)
-    few = wl.SparseTarget(torch.stack([ids, (ids + 7) % 64], 1), torch.full((20_000, 2), 0.5))
+    logits = torch.randn(10_000, 64, generator=generator, requires_grad=True)
+    ids = torch.randint(64, (10_000,), generator=generator)
+    few = wl.SparseTarget(torch.stack([ids, (ids + 7) % 64], 1), torch.full((10_000, 2), 0.5))
     values = []
     for loss_fn in (
         wl.WassersteinLoss(metric, kl_weight=0.0, own_units=True),
