@@ -102,8 +102,11 @@ def milliseconds(results: Results, *asked: tuple[str, Case, str], passes: int = 
 
 def ratio(results: Results, kind: str, case: Case, over: str, under: str) -> str | None:
     """How many times as long one contender takes as another."""
-    times = [seconds(results, kind, case, name) for name in (over, under)]
-    return None if None in times else f"{times[0] / times[1]:.3g} ×"  # type: ignore[operator]
+    above, below = (seconds(results, kind, case, name) for name in (over, under))
+    if above is None or below is None:
+        return None
+    times = above / below
+    return f"{times:.3g} ×" if times < 1000 else f"{times:.0f} ×"
 
 
 def _sparse(results: Results, support: int) -> str | None:
