@@ -296,6 +296,19 @@ def test_parquet_as_others_write_it(tmp_path: Path) -> None:
     assert parquet_of(tmp_path, {"x0": [1.0, 2.0], "label": categories}).label_names == ("a", "b")
 
 
+def test_lists_of_a_fixed_length_are_lists(tmp_path: Path) -> None:
+    labels, weights = [["a", "b"], ["b", "c"]], [[0.5, 0.5], [0.25, 0.75]]
+    plain = parquet_of(tmp_path, {"x": [1.0, 2.0], "labels": labels, "weights": weights})
+    columns = {
+        "x": [1.0, 2.0],
+        "labels": pa.array(labels, pa.list_(pa.string(), 2)),
+        "weights": pa.array(weights, pa.list_(pa.float64(), 2)),
+    }
+    fixed = parquet_of(tmp_path, columns)
+    assert fixed.label_names == plain.label_names == ("a", "b", "c")
+    assert dense(fixed).tolist() == dense(plain).tolist()
+
+
 def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, 2], "label": ["b", "a"]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"label": ["c"], "x": [0.5]}), tmp_path / "2.parquet")
