@@ -71,6 +71,13 @@ def test_what_triton_compiles_for_is_looked_up_anew(other: dict[str, Any]) -> No
     assert len(kernel.found) == 2
 
 
+def test_ever_new_sizes_do_not_fill_the_memory(monkeypatch) -> None:
+    monkeypatch.setattr(launch, "_MOST_COMPILED", 3)
+    for size in range(10):
+        start(Kernel(), size=size)
+        assert len(launch._compiled) <= 3
+
+
 def test_releases_that_launch_in_another_way_are_left_to_it(monkeypatch) -> None:
     monkeypatch.setattr(launch, "_relaunches", lambda: False)
     kernel = Kernel()

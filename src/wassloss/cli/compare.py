@@ -60,7 +60,7 @@ def compare_table(
     if held is not None:
         say(f"the {len(held)} rows of the part test are held out, and all others learned from")
     with owned(out):
-        _refuse_a_run(out)  # which may have ended since
+        _refuse_a_run(out)  # one may have ended there since
         say("tuning cross-entropy, W + KL and softened labels, eight settings each")
         with warnings.catch_warnings(), progress_bar("part") as progress:
             warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit

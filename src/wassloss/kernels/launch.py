@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -48,6 +48,7 @@ def triton_available(device: torch.device) -> bool:
 
 
 _compiled: dict[tuple[object, ...], tuple[Any, tuple[object, ...]]] = {}
+_MOST_COMPILED = 4096  # batches may have ever new sizes
 
 
 def start_kernel(
@@ -80,6 +81,8 @@ def start_kernel(
     arguments = (*tensors, *sizes, *strengths)
     compiled = kernel[(programs,)](*arguments, **constants)
     if compiled is not None and _relaunches():  # None where it is interpreted
+        if len(_compiled) >= _MOST_COMPILED:
+            _compiled.clear()
         rest = tuple(constants[name] for name in kernel.arg_names[len(arguments) :])
         _compiled[key] = compiled, rest
 
@@ -121,7 +124,7 @@ def solver_constants(
     return _solver_constants(cost.element_size(), strides, support, batch, dtype)
 
 
-@cache
+@lru_cache(_MOST_COMPILED)
 def _solver_constants(
     bytes_per_cost: int, strides: tuple[int, ...], support: int, batch: int, dtype: torch.dtype
 ) -> dict[str, Any]:

@@ -67,8 +67,8 @@ class _Envelope(torch.autograd.Function):
 
 
 class _FusedEnvelope(torch.autograd.Function):
-    # Without a setup_context of its own: torch inspects the signature of one at every call. And
-    # with all but `x` in a tuple: what is no input of a function needs no copy to be its output.
+    # Without a setup_context of its own: torch inspects the signature of one at every call. All but
+    # `x` is in a tuple, because outputs that are not inputs need no copy.
     @staticmethod
     def forward(ctx: Any, x: Tensor, found: tuple[Tensor, Tensor, Tensor | float | None]) -> Tensor:
         value, gradient, ctx.share = found

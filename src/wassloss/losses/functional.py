@@ -124,7 +124,9 @@ class PerExample(NamedTuple):
 
     values: Tensor  # (batch,); 0 where an example does not count
     shape: torch.Size  # what they are returned as: the logits' shape without labels
-    counts: Tensor | None = None  # (batch,), which examples count; None where all do, or `status`
+    counts: Tensor | None = (
+        None  # (batch,), which examples count; None if all do, or `status` tells
+    )
     # Where autograd does not know the gradient yet: `x`, and that of each value in its row of `x`.
     slope: tuple[Tensor, Tensor] | None = None
     target: SparseTarget | ReadTarget | None = None  # for class weights

@@ -212,7 +212,7 @@ class _Kernels(ABC):
         return None
 
     def summarized(self, found: FusedResult) -> FusedResult:
-        """With what is asked of a whole batch, where the host would have to wait for it twice."""
+        """Add the summary of the batch, on devices where that saves the host a wait."""
         return found
 
     def budget(self) -> int:

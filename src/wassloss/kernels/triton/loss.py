@@ -288,8 +288,8 @@ def sparse_kernel(
 def summary_kernel(value, status, mean, share, worst, examples, TILE: tl.constexpr):
     """What is asked of a whole batch: one program adds up its losses.
 
-    The mean of those that count, what it multiplies each of them by, and the worst status. Nothing
-    that counts has a mean of NaN, as in `CrossEntropyLoss`, but a share of 0.
+    The mean of those that count, what it multiplies each of them by, and the worst status. If none
+    counts, the mean is NaN, as in `CrossEntropyLoss`, and the share 0.
     """
     sums = tl.zeros((TILE,), value.dtype.element_ty)
     counts = tl.zeros((TILE,), tl.int32)

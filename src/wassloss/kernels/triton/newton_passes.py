@@ -229,7 +229,7 @@ def newton_step(coupling, excess, right, N: tl.constexpr, S: tl.constexpr, UNROL
     As the shares of a row sum to one, the Hessian is the Laplacian of a graph whose weights are
     the couplings `W = Pᵀ diag(r) P`, plus a positive diagonal. Eliminated as such (Grassmann,
     Taksar, Heyman 1985) nothing is ever subtracted: single precision keeps all its digits, and no
-    pivot can fail. Of many targets it is the limit of a random walk, which has fewer steps.
+    pivot can fail. With many targets it is solved as a random walk, in fewer steps.
     """
     if UNROLLED:
         x = eliminate_unrolled(coupling, entries(excess, N, S), entries(right, N, S), N)
@@ -309,8 +309,8 @@ def random_walk(coupling, excess, right, S: tl.constexpr):
     Divided by its diagonal the system is `(I − Q) x = b`: `Q` moves a walker along the graph, and
     what its rows lack of 1 ends the walk. Hence `x = (I + Q)(I + Q²)(I + Q⁴)… b`, until nearly all
     walks have ended: some seven products of matrices on the tensor cores, where elimination has N
-    steps that wait for each other. Ends are summed apart, and the rows of each product scaled to
-    what they leave, so that errors of its ten bits do not add up.
+    steps that wait for each other. The share of ended walks is summed separately, and the rows of
+    each product are scaled to the rest, so that errors of its ten bits do not add up.
     """
     slot = tl.arange(0, S)
     moves = tl.where(slot[:, None] == slot[None, :], 0.0, coupling)
