@@ -18,6 +18,7 @@ if not CUDA:
         environment.setenv("TRITON_INTERPRET", "1")  # read where functions are defined, and run
         import wassloss.kernels.triton.cross_entropy
         import wassloss.kernels.triton.euclidean
+        import wassloss.kernels.triton.gibbs
         import wassloss.kernels.triton.linear_head
         import wassloss.kernels.triton.loss  # noqa: F401
 

@@ -51,7 +51,7 @@ def test_a_second_launch_has_all_arguments_in_the_order_of_the_kernel() -> None:
     start(kernel, x)
     start(kernel, x, strength=0.25)  # no kernel is compiled for a strength
     assert len(kernel.found) == 1
-    assert kernel.found[0].launches == [((7, 1, 1), x, 3, 0.25, 1, True)]
+    assert kernel.found[0].launches == [((7, 1, 1), x.data_ptr(), 3, 0.25, 1, True)]
 
 
 @pytest.mark.parametrize(

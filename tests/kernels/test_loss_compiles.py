@@ -26,7 +26,6 @@ KERNELS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"TILE": 1024, "TABLE": False, "SOFT": True},
     ),
     "class ids": ("class_id_kernel", "fp32", {"TILE": 1024}),
-    "summary": ("summary_kernel", "fp64", {"TILE": 1024}),
 }
 COMPILE = f"""
 import triton
@@ -38,13 +37,14 @@ for kind, (kernel, real, chosen) in {KERNELS!r}.items():
     kernel = getattr(loss, kernel)
     names = kernel.arg_names
     constants = dict(N=5, S=8, TILE=128, UNROLLED=True, ALIGNED=1, TABLE=True, NORMALIZE=False)
-    constants |= dict(TALLY=True, PRODUCT=False, FIXED=False, SOFT=False) | chosen
+    constants |= dict(SUM=True, TALLY=True, PRODUCT=False, FIXED=False, SOFT=False) | chosen
     constants = {{name: x for name, x in constants.items() if name in names}}
     types = dict.fromkeys(names, "fp64")
     types |= dict.fromkeys(["labels", "cost_row", "cost_example", "max_iterations"], "i32")
     types |= dict.fromkeys(["cost", "weights", "logits", "value", "gradient"], "*" + real)
     types |= dict(indices="*i64", ids="*i64", ignore_index="i32", status="*u8", unsolved="*i64")
-    types |= dict.fromkeys(["mean", "share"], "*" + real) | dict(worst="*i32", examples="i32")
+    types |= dict.fromkeys(["mean_value", "share"], "*" + real)
+    types |= dict.fromkeys(["worst", "finished"], "*i32")
     types |= dict.fromkeys(constants, "constexpr")
     types = {{name: types[name] for name in names}}
     source = ASTSource(kernel, types, {{(names.index(name),): x for name, x in constants.items()}})

@@ -6,26 +6,40 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
 from wassloss.kernels.launch import start_kernel
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
-from wassloss.kernels.triton.loss import summary_kernel
+from wassloss.kernels.triton.loss import SUMMED, summarize
 
 pytestmark = quiet
 
 
+def _summary(value, status, mean, share, worst, finished):  # type: ignore[no-untyped-def]
+    summarize(value, status, mean, share, worst, finished)
+
+
+with pytest.MonkeyPatch.context() as environment:
+    import triton  # after it was imported for the interpreter, if need be
+
+    if not CUDA:
+        environment.setenv("TRITON_INTERPRET", "1")
+    summary_kernel = triton.jit(_summary)
+
+
 def summary(value: Tensor, status: Tensor) -> tuple[float, float, int]:
-    """Mean, share and the worst status, by tiles of eight examples."""
+    """Mean, share and the worst status, after one program per example."""
     value, status = value.to(DEVICE), status.to(DEVICE)
     mean, share = value.new_empty(()), value.new_empty(())
-    worst = torch.empty((), dtype=torch.int32, device=DEVICE)
-    tensors = value, status, mean, share, worst
-    start_kernel(summary_kernel, 1, tensors, (len(value),), (), {"TILE": 8})
+    worst, finished = torch.zeros((2, 1), dtype=torch.int32, device=DEVICE)
+    tensors = value, status, mean, share, worst, finished
+    for _ in range(2):  # the second one must find what it shares as the first one did
+        start_kernel(summary_kernel, len(value), tensors, (), (), {})
+        assert int(finished) == 0
     return mean.item(), share.item(), int(worst)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("examples", [1, 8, 21])
+@pytest.mark.parametrize("examples", [1, 21, SUMMED.value + 1])
 def test_all_count(examples: int, dtype: torch.dtype) -> None:
     value = torch.randn(examples, dtype=dtype)
     mean, share, worst = summary(value, torch.full((examples,), FINE, dtype=torch.uint8))

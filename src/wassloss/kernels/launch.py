@@ -71,12 +71,13 @@ def start_kernel(
             start_kernel(kernel, programs, tensors, sizes, strengths, constants)
         return
     dtypes = tuple([x.dtype for x in tensors])
-    aligned = tuple([x.data_ptr() % 16 == 0 for x in tensors])
+    pointers = [x.data_ptr() for x in tensors]
+    aligned = tuple([pointer % 16 == 0 for pointer in pointers])
     key = (id(kernel), device, dtypes, aligned, sizes, *constants.values())
     found = _compiled.get(key)
     if found is not None:
         compiled, rest = found
-        compiled[(programs, 1, 1)](*tensors, *sizes, *strengths, *rest)
+        compiled[(programs, 1, 1)](*pointers, *sizes, *strengths, *rest)
         return
     arguments = (*tensors, *sizes, *strengths)
     compiled = kernel[(programs,)](*arguments, **constants)
@@ -91,6 +92,28 @@ def start_kernel(
 def _relaunches() -> bool:
     release = importlib.metadata.version("triton").split(".")
     return tuple(int(part) for part in release[:2]) >= RELAUNCHES_FROM
+
+
+_counters: dict[tuple[int, int], Tensor] = {}  # by device and stream
+
+
+def finished_programs(x: Tensor) -> Tensor:
+    """Where a kernel counts its programs as they finish, `(1,)` on the device of `x`; 0 in between.
+
+    One for each stream, whose kernels take turns. A CUDA graph has its own: it may be replayed
+    while other kernels of the stream it was captured on run elsewhere.
+    """
+    device, stream = x.get_device(), 0
+    if device >= 0:
+        if torch.cuda.is_current_stream_capturing():
+            return x.new_zeros(1, dtype=torch.int32)
+        from triton.runtime import driver
+
+        stream = driver.active.get_current_stream(device)
+    counter = _counters.get((device, stream))
+    if counter is None:
+        counter = _counters[device, stream] = x.new_zeros(1, dtype=torch.int32)
+    return counter
 
 
 def as_array(x: Tensor) -> Any:

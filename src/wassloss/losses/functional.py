@@ -170,7 +170,7 @@ class PerExample(NamedTuple):
         if not mean:
             reduced, share = self.values.sum(), None
         elif self.summary is not None:
-            reduced, share = self.summary
+            reduced, share = self.summary.mean, self.summary.share
         else:
             reduced, share = self.values.mean(), 1 / max(1, len(self.values))
         if self.slope is None:

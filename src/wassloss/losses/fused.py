@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _mass_tolerance = cache(mass_tolerance)
 _APART = 64  # numbers between arrays
-MOST_SUMMARIZED = 2**15  # examples that one program adds up sooner than several operations do
+MOST_SUMMARIZED = 2**15  # losses that one program adds up sooner than several operations do
 COLUMNS_ON_CPU = 2**21  # costs computed at once, beside a gradient as large as the logits
 
 
@@ -61,6 +61,7 @@ class Summary(NamedTuple):
 
     mean: Tensor  # of those that count
     share: Tensor  # what the mean multiplies each of them by
+    worst: Tensor  # status; where the host may look, in its own memory
 
 
 class FusedResult(NamedTuple):
@@ -74,7 +75,20 @@ class FusedResult(NamedTuple):
 
     def worst(self) -> int:
         """The worst status of the batch; on a GPU, the host waits for it."""
-        return int(self.status.max()) if self.known_worst is None else self.known_worst
+        if self.known_worst is not None:
+            return self.known_worst
+        if self.summary is None:
+            return int(self.status.max())
+        if self.status.is_cuda:
+            torch.cuda.current_stream(self.status.device).synchronize()
+        return int(self.summary.worst)
+
+    def to(self, dtype: torch.dtype) -> FusedResult:
+        summary = self.summary
+        if summary is not None:
+            summary = Summary(summary.mean.to(dtype), summary.share.to(dtype), summary.worst)
+        value, gradient = self.value.to(dtype), self.gradient.to(dtype)
+        return self._replace(value=value, gradient=gradient, summary=summary)
 
 
 class Batch(NamedTuple):
@@ -103,8 +117,7 @@ def fused_loss(
         if spec.options.scaling_iterations is not None:
             return None
         batch = Batch(logits.detach().contiguous(), indices.contiguous())
-        run = kernels(spec, unsolved)
-        return run.summarized(_with_costs(run.class_ids, batch, spec.metric))
+        return _with_costs(kernels(spec, unsolved).class_ids, batch, spec.metric)
     if weights.requires_grad or not kernels.solves(spec):
         return None
     run = kernels(spec, unsolved)
@@ -115,8 +128,8 @@ def fused_loss(
     batch = _sparse_batch(logits.detach().contiguous(), indices.contiguous(), weights, spec)
     found = _with_costs(run.sparse, batch, spec.metric)
     if batch.logits.dtype != dtype:
-        found = found._replace(value=found.value.to(dtype), gradient=found.gradient.to(dtype))
-    return run.summarized(found)
+        found = found.to(dtype)
+    return found
 
 
 def _kernels(logits: Tensor, spec: LossSpec) -> type[_Kernels] | None:
@@ -211,10 +224,6 @@ class _Kernels(ABC):
         """The loss of all labels, or of more than `most_labels`; None if it is not compiled."""
         return None
 
-    def summarized(self, found: FusedResult) -> FusedResult:
-        """Add the summary of the batch, on devices where that saves the host a wait."""
-        return found
-
     def budget(self) -> int:
         """How many iterations to run: just so many of Algorithm 1, or at most so many."""
         options = self.spec.options
@@ -301,11 +310,11 @@ class TritonKernels(_Kernels):
 
         x, spec, (count, labels) = batch.logits, self.spec, batch.logits.shape
         tile = min(launch.LARGEST_TILE, max(32, 1 << (labels - 1).bit_length()))
-        found, tally = self._room(x)
+        found, written, what = self._room(x)
         launch.start_kernel(
             class_id_kernel,
             count,
-            (cost, batch.indices, x, *found[:3], tally),
+            (cost, batch.indices, x, *written),
             (labels, cost.stride(0), spec.ignore_index),
             (
                 *(spec.entropy_of_one_label, spec.kl_weight, spec.per_softening),
@@ -314,7 +323,7 @@ class TritonKernels(_Kernels):
             {
                 "TILE": tile,
                 "TABLE": tabulated,
-                "TALLY": tally is not found.status,
+                **what,
                 "SOFT": spec.per_softening > 0,
                 "num_warps": 4 if tile <= 1024 else 8,
             },
@@ -327,11 +336,11 @@ class TritonKernels(_Kernels):
         x, spec, (count, labels) = batch.logits, self.spec, batch.logits.shape
         support, row = batch.indices.shape[1], cost.stride(0)
         strides = labels, row, 0 if tabulated else support * row
-        found, tally = self._room(x)
+        found, written, what = self._room(x)
         launch.start_kernel(
             sparse_kernel,
             count,
-            (cost, batch.indices, cast(Tensor, batch.weights), x, *found[:3], tally),
+            (cost, batch.indices, cast(Tensor, batch.weights), x, *written),
             (*strides, self.budget()),
             (
                 *(spec.objective.epsilon, batch.tol, spec.kl_weight, spec.per_softening),
@@ -340,8 +349,8 @@ class TritonKernels(_Kernels):
             {
                 "TABLE": tabulated,
                 "PRODUCT": spec.objective.regularizer is Regularizer.PRODUCT,
-                "TALLY": tally is not found.status,
                 "NORMALIZE": spec.normalize_target,
+                **what,
                 "FIXED": spec.options.scaling_iterations is not None,
                 "SOFT": spec.per_softening > 0,
                 **launch.solver_constants(cost, strides, support, count, x.dtype),
@@ -360,29 +369,20 @@ class TritonKernels(_Kernels):
             self.unsolved += (status > IGNORED).sum()
         return FusedResult(value.to(logits.dtype), gradient.to(logits.dtype), status, worst)
 
-    def summarized(self, found: FusedResult) -> FusedResult:
-        from wassloss.kernels.triton.loss import summary_kernel
-
-        value, _, status = found[:3]
-        if len(value) > MOST_SUMMARIZED:
-            return found
-        summary = Summary(value.new_empty(()), value.new_empty(()))
-        looks = _checks.can_read_values()
-        worst = _host_word() if looks else status.new_empty((), dtype=torch.int32)
-        tensors = value, status, *summary, worst
-        launch.start_kernel(summary_kernel, 1, tensors, (len(value),), (), {"TILE": 1024})
-        if not looks:
-            return found._replace(summary=summary)
-        if value.is_cuda:
-            torch.cuda.current_stream(value.device).synchronize()
-        return found._replace(summary=summary, known_worst=int(worst))
-
-    def _room(self, x: Tensor) -> tuple[FusedResult, Tensor]:
-        """Room for the results, and the count to add to: the status stands for one not used."""
-        status = x.new_empty(len(x), dtype=torch.uint8)
-        found = FusedResult(x.new_empty(len(x)), torch.empty_like(x), status)
-        unused = self.unsolved is None or _checks.can_read_values()
-        return found, status if unused else cast(Tensor, self.unsolved)
+    def _room(self, x: Tensor) -> tuple[FusedResult, tuple[Tensor, ...], dict[str, bool]]:
+        """Room for the results, as a kernel takes it, and which of them it is to write."""
+        count, looks = len(x), _checks.can_read_values()
+        status = x.new_empty(count, dtype=torch.uint8)
+        summary, given = None, (status,) * 4  # in place of what is not written
+        if count <= MOST_SUMMARIZED:
+            worst = _host_word() if looks else status.new_empty((), dtype=torch.int32)
+            summary = Summary(x.new_empty(()), x.new_empty(()), worst)
+            given = *summary, launch.finished_programs(x)
+        found = FusedResult(x.new_empty(count), torch.empty_like(x), status, None, summary)
+        tallies = self.unsolved is not None and not looks
+        tally = cast(Tensor, self.unsolved) if tallies else status
+        what = {"SUM": summary is not None, "TALLY": tallies}
+        return found, (*found[:3], *given, tally), what
 
 
 _of_thread = threading.local()

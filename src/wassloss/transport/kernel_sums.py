@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss.kernels import launch
 from wassloss.transport.precision import (
     LARGEST_EXPONENT,
     LARGEST_PLAIN_EXPONENT,
@@ -209,14 +210,23 @@ def kernel_sums_of(
         tables, support = (costs.of_labels(labels),), costs.support
     exponent = costs.largest / epsilon
     if cut or exponent <= LARGEST_EXPONENT[dtype]:
-        exponents = (x.double() / -epsilon for x in tables)
-        lowest = -LARGEST_EXPONENT[torch.float64]
-        kernels = tuple(x.exp().masked_fill_(x < lowest, 0).to(dtype) for x in exponents)
+        kernels = tuple(_kernel(table, epsilon, dtype) for table in tables)
         plain = exponent + problem.largest_shift() / epsilon <= LARGEST_PLAIN_EXPONENT[dtype]
         return Products(support, kernels, plain, cut)
     if costs.axes is not None:
         return AxisLogSums(support, tuple(x.to(problem.dtype) / -epsilon for x in costs.axes))
     return BlockLogSums(costs.block(), epsilon)
+
+
+def _kernel(cost: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
+    """`exp(−M/ε)`, cut off at the end of the range of double precision, in which it is computed."""
+    lowest = -LARGEST_EXPONENT[torch.float64]
+    if launch.triton_available(cost.device):
+        from wassloss.kernels.triton.gibbs import gibbs_kernel
+
+        return cast(Tensor, gibbs_kernel(cost, epsilon, lowest, dtype))
+    exponent = cost.double() / -epsilon
+    return exponent.exp().masked_fill_(exponent < lowest, 0).to(dtype)
 
 
 def shares_kernel(problem: Problem) -> bool:

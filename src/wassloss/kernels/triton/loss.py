@@ -22,6 +22,7 @@ IGNORED = tl.constexpr(codes.IGNORED)
 UNCONVERGED = tl.constexpr(codes.UNCONVERGED)
 INVALID = tl.constexpr(codes.INVALID)
 INF = tl.constexpr(math.inf)
+SUMMED = tl.constexpr(1024)  # losses that are added up at a time
 
 
 @triton.jit
@@ -88,12 +89,43 @@ def softened_kl(
 
 
 @triton.jit
+def summarize(value, status, mean, share, worst, finished):
+    """What is asked of a whole batch: the last of its programs to finish adds up their losses.
+
+    The mean of those that count, what it multiplies each of them by, and the worst status. If none
+    counts, the mean is NaN, as in `CrossEntropyLoss`, and the share 0. `finished` counts programs
+    and is 0 before and after.
+    """
+    tl.debug_barrier()  # this program's loss is written before it counts as finished
+    examples = tl.num_programs(0)
+    if tl.atomic_add(finished, 1) == examples - 1:
+        sums = tl.zeros((SUMMED,), value.dtype.element_ty)
+        counts = tl.zeros((SUMMED,), tl.int32)
+        codes = tl.full((SUMMED,), FINE, tl.int32)
+        for first in range(0, examples, SUMMED):
+            example = first + tl.arange(0, SUMMED)
+            valid = example < examples
+            # Other multiprocessors wrote these: a copy in this one's own cache may be stale.
+            sums += tl.load(value + example, mask=valid, other=0.0, cache_modifier=".cg")
+            code = tl.load(status + example, mask=valid, other=FINE, cache_modifier=".cg")
+            counts += (valid & (code != IGNORED)).to(tl.int32)
+            codes = tl.maximum(codes, code.to(tl.int32))
+        sum_ = tl.sum(sums, 0)
+        count = tl.sum(counts, 0).to(sum_.dtype)
+        tl.store(mean, sum_ / count)
+        tl.store(share, tl.where(count > 0, 1.0 / tl.maximum(count, 1.0), 0.0))
+        tl.store(worst, tl.max(codes, 0))
+        tl.store(finished, 0)
+
+
+@triton.jit
 def class_id_kernel(
-    cost, ids, logits, value, gradient, status, unsolved,
+    cost, ids, logits, value, gradient, status, mean_value, share, worst, finished, unsolved,
     labels, cost_row, ignore_index,
     epsilon: tl.float64, kl_weight: tl.float64, per_softening: tl.float64, lowest: tl.float64,
     least_mass: tl.float64,
-    TILE: tl.constexpr, TABLE: tl.constexpr, TALLY: tl.constexpr, SOFT: tl.constexpr,
+    TILE: tl.constexpr, TABLE: tl.constexpr, SUM: tl.constexpr, TALLY: tl.constexpr,
+    SOFT: tl.constexpr,
 ):  # fmt: skip
     """All of `h` goes to the one label of the target; `epsilon` charges that plan's entropy.
 
@@ -135,7 +167,9 @@ def class_id_kernel(
         divergence = log_total - tl.load(logits + place)  # not raised to `low`: it may be large
     loss = mean + tl.where(kl > 0, kl * divergence, 0.0)
 
-    code = tl.where(known & (tl.abs(loss) < INF) & (tl.abs(log_total) < INF), FINE, INVALID)
+    # Where the target's logit is −inf, the loss is +inf, as in `CrossEntropyLoss`.
+    finite = (tl.abs(mean) < INF) & (loss > -INF) & (tl.abs(log_total) < INF)
+    code = tl.where(known & finite, FINE, INVALID)
     code = tl.where(target == ignore_index, IGNORED, code)
     for first in range(0, labels, TILE):
         label = first + tl.arange(0, TILE)
@@ -152,19 +186,22 @@ def class_id_kernel(
     loss = tl.where(code == FINE, loss, tl.where(code == IGNORED, 0.0, float("nan")))
     tl.store(value + example, loss)
     tl.store(status + example, code)
+    if SUM:
+        summarize(value, status, mean_value, share, worst, finished)
     if TALLY:
         tl.atomic_add(unsolved, (code > IGNORED).to(tl.int64))
 
 
 @triton.jit
 def sparse_kernel(
-    cost, indices, weights, logits, value, gradient, status, unsolved,
+    cost, indices, weights, logits, value, gradient, status, mean_value, share, worst, finished,
+    unsolved,
     labels, cost_row, cost_example, max_iterations,
     epsilon: tl.float64, tol: tl.float64, kl_weight: tl.float64, per_softening: tl.float64,
     lowest: tl.float64, least: tl.float64, mass_tolerance: tl.float64,
     N: tl.constexpr, S: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr,
     UNROLLED: tl.constexpr, TABLE: tl.constexpr, PRODUCT: tl.constexpr, NORMALIZE: tl.constexpr,
-    TALLY: tl.constexpr, FIXED: tl.constexpr, SOFT: tl.constexpr,
+    SUM: tl.constexpr, TALLY: tl.constexpr, FIXED: tl.constexpr, SOFT: tl.constexpr,
 ):  # fmt: skip
     """A transport problem, solved as in `newton_kernel`, and its gradient in the logits.
 
@@ -280,29 +317,7 @@ def sparse_kernel(
     code = tl.where(fine, code, INVALID)
     tl.store(value + example, tl.where(fine, loss, float("nan")))
     tl.store(status + example, code)
+    if SUM:
+        summarize(value, status, mean_value, share, worst, finished)
     if TALLY:
         tl.atomic_add(unsolved, (code > IGNORED).to(tl.int64))
-
-
-@triton.jit
-def summary_kernel(value, status, mean, share, worst, examples, TILE: tl.constexpr):
-    """What is asked of a whole batch: one program adds up its losses.
-
-    The mean of those that count, what it multiplies each of them by, and the worst status. If none
-    counts, the mean is NaN, as in `CrossEntropyLoss`, and the share 0.
-    """
-    sums = tl.zeros((TILE,), value.dtype.element_ty)
-    counts = tl.zeros((TILE,), tl.int32)
-    codes = tl.full((TILE,), FINE, tl.int32)
-    for first in range(0, examples, TILE):
-        example = first + tl.arange(0, TILE)
-        valid = example < examples
-        sums += tl.load(value + example, mask=valid, other=0.0)
-        code = tl.load(status + example, mask=valid, other=FINE).to(tl.int32)
-        counts += (valid & (code != IGNORED)).to(tl.int32)
-        codes = tl.maximum(codes, code)
-    sum_ = tl.sum(sums, 0)
-    count = tl.sum(counts, 0).to(sum_.dtype)
-    tl.store(mean, sum_ / count)
-    tl.store(share, tl.where(count > 0, 1.0 / tl.maximum(count, 1.0), 0.0))
-    tl.store(worst, tl.max(codes, 0))

@@ -52,6 +52,8 @@ PACE = {
     "cpu": Pace(first_stride=5, stride_from=40, opening=25, worth_leaving=0.1),
     "cuda": Pace(first_stride=10, stride_from=60, opening=60, worth_leaving=0.5),
 }
+# Numbers in a kernel from which a step of a GPU takes longer than a look at the error.
+LARGE_KERNEL = 2**26
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class Sinkhorn(ProductSolver):
         self, conditions: Conditions, start: Tensor | None, tol: float, budget: int
     ) -> tuple[Tensor, Tensor]:
         g = conditions.initial_potential(start)
-        pace, found = PACE.get(g.device.type, PACE["cpu"]), ConvergedExamples(g)
+        pace, found = _pace(conditions), ConvergedExamples(g)
         iteration, replay = 0, None
         steps = first_steps(conditions, g)
         stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
@@ -149,6 +151,13 @@ class Sinkhorn(ProductSolver):
                 if iteration in LOOKS and steps.neglects_too_much(tol):
                     raise CutTooShortError
             stride = pace.first_stride if iteration < pace.stride_from else STRIDE
+
+
+def _pace(conditions: Conditions) -> Pace:
+    pace, sums = PACE.get(conditions.log_y.device.type, PACE["cpu"]), conditions.sums
+    if isinstance(sums, Products) and sums.kernels[-1].numel() >= LARGE_KERNEL:
+        return pace._replace(first_stride=PACE["cpu"].first_stride)
+    return pace
 
 
 class ConvergedExamples:
