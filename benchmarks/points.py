@@ -58,9 +58,18 @@ def pot_proximal(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 
     return Attempt(
         run,
-        lambda result: marginal_error(work, *_potentials(work, result.plan, cost, y)),
+        lambda result: _error_of_plan(work, result.plan, cost, y),
         lambda result: int(result.log["n_iter"]) + 1,
     )
+
+
+def _error_of_plan(work: Work, plan: Tensor, cost: Tensor, y: Tensor) -> float:
+    """The error of its potentials; or, where entries were rounded to 0, of its own marginals."""
+    if (plan > 0).all():
+        return marginal_error(work, *_potentials(work, plan, cost, y))
+    rows, columns = (plan.sum(dim, dtype=torch.float64) for dim in (2, 1))
+    wrong = (rows - work.h.double()).abs().sum(1) + (columns - y.double()).abs().sum(1)
+    return float(wrong.max())  # NaN if any is: a failed solve must not look like a good one
 
 
 def _potentials(work: Work, plan: Tensor, cost: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,7 +230,6 @@ def curegot(work: Work, iterations: int, *, method: str) -> Attempt:
 
     def error(plans: list[Tensor]) -> float:
         plan = torch.stack(plans)
-        every = work.cost.expand_as(plan)
-        return marginal_error(work, *_potentials(work, plan, every, work.dense_target))
+        return _error_of_plan(work, plan, work.cost.expand_as(plan), work.dense_target)
 
     return Attempt(run, error)
