@@ -37,7 +37,6 @@ CE = "cross-entropy"
 FAMILIES: dict[str, tuple[float, ...]] = {
     CE: (0.0, 0.05, 0.1),
     "W": (0.3, 1.0, 3.0),
-    "W, relative places": (0.3, 1.0, 3.0),
     "squared error": (0.1, 0.3, 1.0),
 }
 SCORES = {
@@ -163,8 +162,7 @@ def _loss_of(data: Texts, family: str, value: float) -> nn.Module:
     if family == CE:
         return nn.CrossEntropyLoss(label_smoothing=value)
     term = "squared_error" if family == "squared error" else "wasserstein"
-    places = "relative" if family == "W, relative places" else None
-    return wl.NumberTokenLoss(data.vocabulary, number_weight=value, term=term, places=places)
+    return wl.NumberTokenLoss(data.vocabulary, number_weight=value, term=term)
 
 
 def _scores(said: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
