@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from wassloss.models import describe
-from wassloss.training.batches import Batches
-from wassloss.training.checkpoints import Checkpoint, weights_that_fit
+from wassloss.training.batches import IterableBatches, MemoryBatches
+from wassloss.training.checkpoints import Checkpoint, CheckpointError
 from wassloss.training.plan import TrainingPlan
 
 if TYPE_CHECKING:
@@ -82,47 +81,31 @@ class Run:
     fabric: Fabric
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    batches: Batches
+    batches: MemoryBatches | IterableBatches
     meter: LossMeter
     step: int = 0
     seconds: float = 0.0
-    score: float | None = None
-    best_score: float | None = None
-    best_step: int | None = None
-    waited: int = 0  # scores since the best
-    best_weights: dict[str, Tensor] = field(default_factory=dict)  # if they may be needed
-
-    @property
-    def stopped_early(self) -> bool:
-        return self.plan.patience is not None and self.waited >= self.plan.patience
-
-    @property
-    def finished(self) -> bool:
-        return self.step >= self.plan.steps or self.stopped_early
 
     def due(self, every: int) -> bool:
         """Whether something that happens every few steps, and at the end, happens now."""
-        return self.step % every == 0 or self.finished
+        return self.step % every == 0 or self.step >= self.plan.steps
 
     def checkpoint(self) -> Checkpoint:
         """The run as it is; every process has to ask, though one is enough to write it."""
-        random = {"cpu": torch.get_rng_state()}
+        own = {name: tensor.cpu() for name, tensor in self.meter.state_dict().items()}
+        own["cpu_random"] = torch.get_rng_state()
         if self.fabric.device.type == "cuda":
-            random["cuda"] = torch.cuda.get_rng_state(self.fabric.device)
-        meter = {name: tensor.cpu() for name, tensor in self.meter.state_dict().items()}
-        processes: list[Any] = [(self.batches.state_dict(), random, meter)]
+            own["cuda_random"] = torch.cuda.get_rng_state(self.fabric.device)
+        processes: list[Any] = [own] * self.fabric.world_size
         if self.fabric.world_size > 1:
-            own, processes = processes[0], [None] * self.fabric.world_size
             torch.distributed.all_gather_object(processes, own)
         parts: dict[str, dict[str, Any]] = {"model": self.model.state_dict()}
         others = [name for name, t in parts["model"].items() if not isinstance(t, Tensor)]
         if others:
             raise TypeError(f"model must hold its state in tensors to be saved, got {others}")
-        parts["best"] = self.best_weights
         for index, values in self.optimizer.state_dict()["state"].items():
             parts[f"optimizer.{index}"] = values
-        for rank, (_, random, meter) in enumerate(processes):
-            parts |= {f"random.{rank}": random, f"meter.{rank}": meter}
+        parts |= {f"process.{rank}": of_rank for rank, of_rank in enumerate(processes)}
         tensors = {
             f"{part}.{name}": value
             for part, values in parts.items()
@@ -131,41 +114,44 @@ class Run:
         }
         state = {
             "plan": self.plan.config(),
-            "model": describe(self.model),
-            "data": [data for data, _, _ in processes],
+            "examples": self.batches.size,
+            "processes": self.fabric.world_size,
             "precision": self.fabric.strategy.precision.state_dict(),
             "seconds": self.seconds,
-            "score": self.score,
-            "best": {"score": self.best_score, "step": self.best_step, "waited": self.waited},
             "versions": versions(),
         }
         return Checkpoint(self.step, tensors, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, if plan, model, data and processes are the run's own."""
-        state, rank = checkpoint.state, self.fabric.global_rank
+        state = checkpoint.state
         self.plan.check_continues(state["plan"])
-        if len(state["data"]) != self.fabric.world_size:
+        if state["processes"] != self.fabric.world_size:
             raise ValueError(
-                f"a run of {len(state['data'])} processes must be resumed with as many, got "
+                f"a run of {state['processes']} processes must be resumed with as many, got "
                 f"{self.fabric.world_size}"
             )
-        with weights_that_fit():
+        if state["examples"] != self.batches.size:
+            raise ValueError(
+                f"data must be the run's own {state['examples']} examples to resume it, got "
+                f"{self.batches.size}"
+            )
+        try:
             self.model.load_state_dict(checkpoint.part("model"))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"the checkpoint is of another model: {reason}") from error
         groups = self.optimizer.state_dict()["param_groups"]
         parts = {i: checkpoint.part(f"optimizer.{i}") for group in groups for i in group["params"]}
         values = {index: tensors for index, tensors in parts.items() if tensors}
         self.optimizer.load_state_dict({"state": values, "param_groups": groups})
         self.fabric.strategy.precision.load_state_dict(state["precision"])
-        self.batches.load_state_dict(state["data"][rank])
-        self.meter.load_state_dict(checkpoint.part(f"meter.{rank}"))
-        self.step, self.seconds, self.score = checkpoint.step, state["seconds"], state["score"]
-        best, self.best_weights = state["best"], checkpoint.part("best")
-        self.best_score, self.best_step, self.waited = best["score"], best["step"], best["waited"]
-        random = checkpoint.part(f"random.{rank}")
-        torch.set_rng_state(random["cpu"])
-        if self.fabric.device.type == "cuda" and "cuda" in random:  # it may have been on a CPU
-            torch.cuda.set_rng_state(random["cuda"], self.fabric.device)
+        self.step, self.seconds = checkpoint.step, state["seconds"]
+        own = checkpoint.part(f"process.{self.fabric.global_rank}")
+        self.meter.load_state_dict(own)
+        torch.set_rng_state(own["cpu_random"])
+        if self.fabric.device.type == "cuda" and "cuda_random" in own:  # it may have been on a CPU
+            torch.cuda.set_rng_state(own["cuda_random"], self.fabric.device)
 
 
 def versions() -> dict[str, str]:

@@ -36,7 +36,7 @@ class EagerSteps:
         plan, meter = self.run.plan, self.run.meter
         for step in range(start, stop):
             set_learning_rate(self.optimizer, plan.learning_rate_at(step))
-            features, *rest = self.run.batches.next()
+            features, *rest = self.run.batches.at(step)
             self.optimizer.zero_grad()
             loss = compute_loss(self.model, self.loss_fn, features, rest, step + 1, plan)
             meter.add(loss)
@@ -86,7 +86,7 @@ class GraphSteps:
         lr, plan = None, self.run.plan
         for first in range(start, stop, BATCHES_AT_ONCE):
             count = min(BATCHES_AT_ONCE, stop - first)
-            self.rows[:count].copy_(self.batches.sampler.next_few(count))
+            self.rows[:count].copy_(self.batches.sampler.rows(first, count))
             self.place.zero_()
             for step in range(first, first + count):
                 if lr != plan.learning_rate_at(step):
