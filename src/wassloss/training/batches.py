@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ Batch: TypeAlias = tuple[Any, ...]  # features, target, and further arguments of
 Data: TypeAlias = tuple[Target, ...] | list[Target] | Iterable[Batch]
 
 
-def is_in_memory(data: Data) -> bool:
+def _is_in_memory(data: Data) -> TypeGuard[tuple[Target, ...]]:
     """Whether data are columns of examples rather than an iterable of batches."""
     return isinstance(data, tuple | list) and any(
         isinstance(column, Tensor | SparseTarget) for column in data
@@ -40,7 +40,7 @@ class Examples:
     """
 
     def __init__(self, data: Data) -> None:
-        if not isinstance(data, tuple | list) or not is_in_memory(data):
+        if not _is_in_memory(data):
             raise TypeError(f"data must be (features, target), got {type(data).__name__}")
         if len(data) < 2:
             raise ValueError(f"data must be (features, target), got {len(data)} of them")
@@ -196,3 +196,13 @@ class IterableBatches:
                     "data must be iterable again and again, got no batch from it; a generator "
                     "can be iterated only once, a class with __iter__ any number of times"
                 )
+
+
+Batches: TypeAlias = MemoryBatches | IterableBatches
+
+
+def batches_of(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
+    """The batches of this process."""
+    if _is_in_memory(data):
+        return MemoryBatches(Examples(data), plan, fabric)
+    return IterableBatches(data, fabric.device)

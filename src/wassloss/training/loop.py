@@ -15,19 +15,13 @@ import torch
 from torch import nn
 
 from wassloss.training import checkpoints
-from wassloss.training.batches import (
-    Data,
-    Examples,
-    IterableBatches,
-    MemoryBatches,
-    is_in_memory,
-)
+from wassloss.training.batches import Data, IterableBatches, batches_of
 from wassloss.training.directory_lock import owned
+from wassloss.training.graph import GraphRun
 from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.run import DivergedError, LossMeter, Run
+from wassloss.training.run import DivergedError, Loss, Run
 from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
-from wassloss.training.steps import EagerSteps, GraphSteps, Loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -90,11 +84,6 @@ def train(
     folder = None if directory is None else Path(directory)
     if resume and folder is None:
         raise ValueError("directory must be given where resume=True, got None")
-    if folder is not None and not is_in_memory(data):
-        raise TypeError(
-            "data must be (features, target), in memory, for a run with checkpoints, got "
-            f"{type(data).__name__}; or leave out directory"
-        )
     fabric = default_fabric(model) if fabric is None else fabric
     device = fabric.device
     # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
@@ -110,14 +99,13 @@ def train(
     generators = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=generators), ExitStack() as stack:
         torch.manual_seed(plan.seed + fabric.global_rank)
-        batches: MemoryBatches | IterableBatches
-        if is_in_memory(data):
-            batches = MemoryBatches(Examples(data), plan, fabric)
-        else:
-            batches = IterableBatches(data, device)
-        optimizer = plan.build_optimizer(model.parameters(), cuda_graph)
-        run = Run(plan, fabric, model, optimizer, batches, LossMeter(device))
-        steps = GraphSteps(run, loss_fn) if cuda_graph else EagerSteps(run, loss_fn)
+        batches = batches_of(data, plan, fabric)
+        if folder is not None and isinstance(batches, IterableBatches):
+            raise TypeError(
+                "data must be (features, target), in memory, for a run with checkpoints, got "
+                f"{type(data).__name__}; or leave out directory"
+            )
+        run = (GraphRun if cuda_graph else Run)(plan, fabric, model, loss_fn, batches)
         if folder is not None:
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
@@ -134,12 +122,11 @@ def train(
                 if begin is not None:
                     begin()
                 checkpoints.discard_after(folder, run.step)
-        return _follow(run, steps, evaluate, folder, progress)
+        return _follow(run, evaluate, folder, progress)
 
 
 def _follow(
     run: Run,
-    steps: GraphSteps | EagerSteps,
     evaluate: Callable[[nn.Module], Any] | None,
     folder: Path | None,
     progress: bool | None,
@@ -157,7 +144,7 @@ def _follow(
     with (
         # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
-        counting_unconverged(steps.loss_fn) as unconverged,
+        counting_unconverged(run.loss_fn) as unconverged,
         tqdm(
             total=plan.steps, initial=run.step, unit="step", dynamic_ncols=True, disable=not shown
         ) as bar,
@@ -165,7 +152,7 @@ def _follow(
         while run.step < plan.steps:
             began = time.perf_counter()
             stop = min(plan.steps, *((run.step // every + 1) * every for every in intervals))
-            for taken in steps.advance(run.step, stop):
+            for taken in run.advance(stop):
                 run.step += taken
                 bar.update(taken)
                 if interrupt.is_set():
@@ -173,7 +160,7 @@ def _follow(
             run.meter.check(plan)
             score = None
             if evaluate is not None and run.due(plan.evaluate_every):
-                score = _score(run, steps.model, evaluate)
+                score = _score(run, evaluate)
             run.seconds += time.perf_counter() - began
 
             if score is not None or run.due(plan.log_every):
@@ -195,11 +182,11 @@ def _follow(
 
 
 @torch.no_grad()
-def _score(run: Run, model: nn.Module, evaluate: Callable[[nn.Module], Any]) -> float:
-    """The score of a model in evaluation mode: that of the first process."""
-    model.eval()
-    score = float(run.fabric.broadcast(float(evaluate(model))))
-    model.train()
+def _score(run: Run, evaluate: Callable[[nn.Module], Any]) -> float:
+    """The score of the model in evaluation mode: that of the first process."""
+    run.called_model.eval()
+    score = float(run.fabric.broadcast(float(evaluate(run.called_model))))
+    run.called_model.train()
     if not math.isfinite(score):
         raise DivergedError.at(run.step, "the score", run.plan)
     return score

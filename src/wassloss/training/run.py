@@ -1,20 +1,22 @@
-"""A run in progress: where it is, and how that goes into a checkpoint and comes back."""
+"""A run in progress: its steps, and how it goes into a checkpoint and comes back."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from wassloss.training.batches import IterableBatches, MemoryBatches
+from wassloss.training.batches import Batch, Batches
 from wassloss.training.checkpoints import Checkpoint, CheckpointError
-from wassloss.training.plan import TrainingPlan
+from wassloss.training.plan import TrainingPlan, set_learning_rate
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+Loss: TypeAlias = Callable[..., Tensor]
 
 
 class DivergedError(ArithmeticError):
@@ -73,18 +75,58 @@ class LossMeter:
             tensor.copy_(state[name])
 
 
-@dataclass
 class Run:
-    """Everything about a run that changes from one step to the next."""
+    """A run in progress; it takes steps as torch runs them, on any device, in any precision.
 
-    plan: TrainingPlan
-    fabric: Fabric
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    batches: MemoryBatches | IterableBatches
-    meter: LossMeter
-    step: int = 0
-    seconds: float = 0.0
+    With several processes, gradients are averaged over them by Fabric.
+    """
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        fabric: Fabric,
+        model: nn.Module,
+        loss_fn: Loss,
+        batches: Batches,
+    ) -> None:
+        self.plan, self.fabric, self.model, self.loss_fn = plan, fabric, model, loss_fn
+        self.batches, self.meter = batches, LossMeter(fabric.device)
+        self.step, self.seconds = 0, 0.0
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.optimizer = self.plan.build_optimizer(self.model.parameters())
+        wrapped: Any = self.fabric.setup(self.model, self.optimizer)
+        self.called_model, self._stepped_optimizer = wrapped
+
+    def advance(self, stop: int) -> Iterator[int]:
+        """Take the steps up to `stop`; yields how many it has taken since it last did."""
+        optimizer = self._stepped_optimizer
+        for step in range(self.step, stop):
+            set_learning_rate(optimizer, self.plan.learning_rate_at(step))
+            optimizer.zero_grad()
+            loss = self._loss(self.batches.at(step), step + 1)
+            self.meter.add(loss)
+            if loss.device.type == "cpu":  # on a GPU, looking would mean waiting
+                self.meter.check(self.plan)  # before the weights are spoilt
+            self.fabric.backward(loss)
+            optimizer.step()
+            yield 1
+
+    def _loss(self, batch: Batch, step: int) -> Tensor:
+        """The loss of a batch, a scalar; outputs that are not finite have an error of their own."""
+        outputs = self.called_model(batch[0])
+        try:
+            loss = self.loss_fn(outputs, *batch[1:])
+        except ValueError as error:
+            # The losses of wassloss refuse such outputs themselves, but cannot say when it was.
+            if isinstance(outputs, Tensor) and not outputs.isfinite().all():
+                raise DivergedError.at(step, "the model's output", self.plan) from error
+            raise
+        if not isinstance(loss, Tensor) or loss.dim():
+            shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f'loss_fn must return one number (reduction="mean"), got {shape}')
+        return loss
 
     def due(self, every: int) -> bool:
         """Whether something that happens every few steps, and at the end, happens now."""
