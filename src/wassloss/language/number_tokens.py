@@ -18,7 +18,6 @@ from wassloss.losses.spec import check_ignore_index
 from wassloss.targets import read_target
 from wassloss.transport.dispatch import largest_block
 
-TERMS = ("wasserstein", "squared_error")
 LARGEST_COST = 10.0  # in medians: a trace of mass on a rare 10000000 must not outweigh the rest
 IN_CACHE = 2**18  # logits that a CPU turns into their gradient before it reads on
 
@@ -41,8 +40,6 @@ class NumberTokenLoss(MetricModule):
             `(vocabulary,)`, NaN for words. Digits, longer numbers, signs and decimals count, also
             after a space as GPT-2 (`Ġ`) and SentencePiece (`▁`) write it, and as byte fallbacks.
         number_weight: of the second term.
-        term: ``"wasserstein"``, or ``"squared_error"`` of the mean value,
-            :math:`(\sum_j q_j v_j - v)^2`.
         ignore_index: the label of tokens that do not count.
         reduction: ``"mean"`` over all labels that count, ``"sum"`` or ``"none"``.
 
@@ -73,29 +70,24 @@ class NumberTokenLoss(MetricModule):
         tokenizer: Tokenizer | Tensor,
         *,
         number_weight: float = 1.0,
-        term: str = "wasserstein",
         ignore_index: int = -100,
         reduction: str = "mean",
     ) -> None:
         super().__init__()
         ids, self.values = number_tokens(tokenizer)
         self.number_weight = _checks.check_strength("number_weight", number_weight)
-        _checks.check_choice("term", term, TERMS)
         _checks.check_choice("reduction", reduction, REDUCTIONS)
         costs = Ordinal(self.values).in_medians()
         self.metric = costs.tabulated() if costs.size <= LARGEST_TABLE else costs
-        self.term, self.reduction = term, reduction
-        self.ignore_index = check_ignore_index(ignore_index)
+        self.reduction, self.ignore_index = reduction, check_ignore_index(ignore_index)
         number = ids.new_full((int(ids[-1]) + 2,), -1)  # which one each token is
         number[ids] = torch.arange(len(ids), device=ids.device)
         self.register_buffer("ids", ids, persistent=False)
         self.register_buffer("_number", number, persistent=False)
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.metric!r}, number_weight={self.number_weight:g}, term={self.term!r}, "
-            f"reduction={self.reduction!r}"
-        )
+        weight = f"number_weight={self.number_weight:g}"
+        return f"{self.metric!r}, {weight}, reduction={self.reduction!r}"
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         rows, shape = self._shaped(logits, target)
@@ -133,13 +125,8 @@ class NumberTokenLoss(MetricModule):
     def _term(self, log_h: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """The second term, `(labels,)`, and its slope in log-probabilities `(labels, numbers)`."""
         share = log_h.softmax(1)
-        if self.term == "squared_error":
-            values = self.values.to(log_h.dtype) / self.metric.scale
-            mean = (share * values).sum(1)  # no product, which autocast would round
-            off = mean - values[number]
-            return off.square(), share * (values - mean[:, None]) * (2 * off[:, None])
         costs = self.metric.unchecked_cost_columns(number).to(log_h.dtype).clamp(max=LARGEST_COST)
-        value = (share * costs).sum(1)
+        value = (share * costs).sum(1)  # no product, which autocast would round
         return value, share * (costs - value[:, None])
 
 
