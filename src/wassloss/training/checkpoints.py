@@ -65,6 +65,8 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint: a file, or the newest intact one in the directory of a run.
 
+    Its weights are `checkpoint.part("model")`, for the `load_state_dict` of the run's model.
+
     Raises:
         CheckpointError: it is cut short, was changed, or is something else; or there is none.
     """
