@@ -29,7 +29,7 @@ NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # b
         ("docs/guides/language-models.md", 2, None),
         ("docs/guides/learned-metric.md", 1, None),
         ("docs/guides/noise.md", 2, None),
-        ("docs/guides/numbers.md", 2, None),
+        ("docs/guides/numbers.md", 3, None),
         ("docs/guides/ordered.md", 2, None),
         ("docs/guides/segmentation.md", 2, None),
         ("docs/guides/tags.md", 5, None),

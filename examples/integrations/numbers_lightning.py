@@ -17,7 +17,7 @@ class Sums(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         self.model = Decoder()
-        self.loss_fn = wl.NumberTokenLoss(VOCABULARY, places="relative")
+        self.loss_fn = wl.NumberTokenLoss(VOCABULARY)
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
         ids, labels = batch

@@ -15,7 +15,7 @@ def main(epochs: int = 150) -> tuple[float, float]:
     labels = labels_of(ids)
     model = Decoder()
     # A tokenizer of Hugging Face will do as well; was: nn.CrossEntropyLoss()
-    loss_fn = wl.NumberTokenLoss(VOCABULARY, places="relative")
+    loss_fn = wl.NumberTokenLoss(VOCABULARY)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     before = answers_off(model(ids), ids)
     for _ in range(epochs):

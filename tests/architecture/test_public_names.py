@@ -48,7 +48,7 @@ NAMES = {
     "wassloss.scores.accumulators": "Accumulator",
     "wassloss.training": """
         CheckpointError CheckpointWarning DirectoryInUseError DivergedError TrainingPlan
-        load_checkpoint load_model read_log train train_full_batch
+        load_checkpoint read_log train train_full_batch
     """,
     "wassloss.transport": """
         ConvergenceWarning Newton Problem Sinkhorn Solution SolveOptions Solver Status

@@ -28,10 +28,10 @@ def main(directory: str) -> None:
         return loss_fn(outputs, target)
 
     plan = TrainingPlan(steps=30, batch_size=15, learning_rate=0.1, log_every=5, checkpoint_every=5)
-    result = train(
+    log = train(
         perceptron_without_dropout(), deadly, tags(), plan, directory=directory, resume=True
     )
-    if first_life or result.iterations != 30:
+    if first_life or log[-1].step != 30:
         raise SystemExit("nobody was lost, or not all steps were taken")
     Path(directory, f"steps-of-{os.environ['RANK']}").write_text(str(calls))
 

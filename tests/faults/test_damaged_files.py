@@ -18,8 +18,7 @@ import torch
 import wassloss as wl
 from tests.data.tables import saved
 from wassloss.data import Dataset, read
-from wassloss.training import TrainingPlan, load_model, read_log, train
-from wassloss.training.checkpoints import load_checkpoint
+from wassloss.training import TrainingPlan, load_checkpoint, read_log, train
 
 EXECUTED: list[str] = []
 
@@ -187,15 +186,3 @@ def test_a_damaged_log_says_so(tmp_path: Path) -> None:
             read_log(tmp_path)
         except ValueError as error:
             assert "\n" not in str(error)  # noqa: PT017
-
-
-def test_a_checkpoint_cannot_name_any_model(tmp_path: Path) -> None:
-    """Its sum is made to fit."""
-    from wassloss._sealed import sealed_tensors, unsealed_tensors
-
-    checkpoint, _ = checkpoint_file(tmp_path)
-    tensors, state = unsealed_tensors(checkpoint.read_bytes())
-    for model in ({"kind": "os.system"}, None):
-        checkpoint.write_bytes(sealed_tensors(tensors, state | {"model": model}))
-        with pytest.raises(ValueError, match=r"kind out of|not of wassloss\.models"):
-            load_model(tmp_path)

@@ -49,27 +49,6 @@ def wasserstein(**keywords: Any) -> wl.WassersteinLoss:
     return wl.WassersteinLoss(wl.ground.Ordinal(LABELS, power=2), kl_weight=0.2, **keywords)
 
 
-class Stream:
-    """Batches of one pass over the data in order, that can be resumed."""
-
-    def __init__(self, data: tuple[Tensor, Tensor], batch_size: int) -> None:
-        self.data, self.batch_size, self.position = data, batch_size, 0
-
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        features, target = self.data
-        while self.position < len(features):
-            rows = slice(self.position, self.position + self.batch_size)
-            self.position += self.batch_size
-            yield features[rows], target[rows]
-        self.position = 0
-
-    def state_dict(self) -> dict[str, int]:
-        return {"position": self.position}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.position = state["position"]
-
-
 def same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     """Whether two models have the same weights, bit for bit."""
     return all(

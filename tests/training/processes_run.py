@@ -9,6 +9,11 @@ from tests.training.problems import perceptron_without_dropout, tags, wasserstei
 from wassloss.training import TrainingPlan, train
 
 
+def evaluate(model: torch.nn.Module) -> torch.Tensor:
+    x, target = tags(seed=1)
+    return wasserstein()(model(x), target)
+
+
 def main(directory: str) -> None:
     torch.set_num_threads(1)
     folder = Path(directory)
@@ -19,13 +24,12 @@ def main(directory: str) -> None:
     )
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else None
     model = perceptron_without_dropout(seed=rank or 0)
-    validation = tags(seed=1)
-    train(model, wasserstein(), tags(), half, validation=validation, directory=folder)
+    train(model, wasserstein(), tags(), half, evaluate=evaluate, directory=folder)
     model = perceptron_without_dropout(seed=5)
-    result = train(
-        model, wasserstein(), tags(), whole, validation=validation, directory=folder, resume=True
+    log = train(
+        model, wasserstein(), tags(), whole, evaluate=evaluate, directory=folder, resume=True
     )
-    if torch.distributed.get_world_size() != 2 or result.steps != 30:
+    if torch.distributed.get_world_size() != 2 or log[-1].step != 30:
         raise SystemExit("not two processes, or not all steps")
 
 

@@ -1,5 +1,6 @@
-"""Examples in memory and streams of batches."""
+"""Examples in memory and iterables of batches."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import nn
 
 import wassloss as wl
-from tests.training.problems import LABELS, Stream, grades, linear, tags, wasserstein
+from tests.training.problems import LABELS, grades, linear, tags, wasserstein
 from wassloss.training import TrainingPlan, train
 from wassloss.training.batches import Examples, IterableBatches
 
@@ -61,27 +62,25 @@ def test_further_columns_reach_the_loss() -> None:
     torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_stream_begins_again_where_it_ends() -> None:
-    x, y = grades(50)
-    batches = IterableBatches(Stream((x, y), 20), CPU)
-    sizes = [len(batches.next()[0]) for _ in range(7)]
+def test_a_loader_begins_again_where_it_ends() -> None:
+    dataset = torch.utils.data.TensorDataset(*grades(50))
+    batches = IterableBatches(torch.utils.data.DataLoader(dataset, batch_size=20), CPU)
+    sizes = [len(batches.at(step)[0]) for step in range(7)]
     assert sizes == [20, 20, 10, 20, 20, 10, 20]
 
 
-def test_a_stream_without_a_state_trains_without_a_directory(tmp_path: Any) -> None:
+def test_batches_of_an_iterable_train_without_a_directory(tmp_path: Path) -> None:
     x, y = grades()
     batches = [(x[:100], y[:100]), (x[100:], y[100:])]
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=100)
     one, other = linear(), linear()
     train(one, nn.CrossEntropyLoss(), batches, PLAN)
-    train(other, nn.CrossEntropyLoss(), Stream((x, y), 100), PLAN)
+    train(other, nn.CrossEntropyLoss(), loader, PLAN)
     torch.testing.assert_close(one.state_dict(), other.state_dict())
-    with pytest.raises(TypeError, match=r"data must have state_dict and load_state_dict .* list"):
-        train(linear(), nn.CrossEntropyLoss(), batches, PLAN, directory=tmp_path)
-
-
-class Unstorable(Stream):
-    def state_dict(self) -> Any:
-        return {"position": object()}
+    for data in (batches, loader):
+        with pytest.raises(TypeError, match=f"in memory, .* got {type(data).__name__}; or leave"):
+            train(linear(), nn.CrossEntropyLoss(), data, PLAN, directory=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -104,13 +103,3 @@ class Unstorable(Stream):
 def test_wrong_data(data: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         train(linear(), nn.CrossEntropyLoss(), data, PLAN)
-
-
-def test_wrong_validation_and_state(tmp_path: Any) -> None:
-    x, y = grades()
-    with pytest.raises(TypeError, match=r"validation must be \(features, target\), got Stream"):
-        train(linear(), nn.CrossEntropyLoss(), (x, y), PLAN, validation=Stream((x, y), 10))
-    with pytest.raises(ValueError, match="validation must have as many features as targets"):
-        train(linear(), nn.CrossEntropyLoss(), (x, y), PLAN, validation=(x, y[:5]))
-    with pytest.raises(TypeError, match=r"data.state_dict\(\) must be what JSON can hold"):
-        train(linear(), nn.CrossEntropyLoss(), Unstorable((x, y), 9), PLAN, directory=tmp_path)

@@ -9,7 +9,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from tests.training.problems import Stream, grades, linear, same, tags, wasserstein
+from tests.training.problems import grades, linear, same, tags, wasserstein
 from wassloss.training import DivergedError, TrainingPlan, train, train_full_batch
 
 
@@ -60,8 +60,8 @@ def test_giving_up_is_said_with_advice() -> None:
 
 def test_bad_input() -> None:
     x, y = grades()
-    with pytest.raises(TypeError, match=r"data must be \(features, target\), got Stream"):
-        train_full_batch(linear(), nn.CrossEntropyLoss(), Stream((x, y), 10))
+    with pytest.raises(TypeError, match=r"data must be \(features, target\), got list"):
+        train_full_batch(linear(), nn.CrossEntropyLoss(), [(x, y)])
     with pytest.raises(ValueError, match="max_iterations must be at least 1, got 0"):
         train_full_batch(linear(), nn.CrossEntropyLoss(), (x, y), max_iterations=0)
     with pytest.raises(ValueError, match="model must have parameters to train"):

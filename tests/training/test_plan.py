@@ -30,8 +30,7 @@ def test_training_is_algorithm_two_with_its_penalty(momentum: float) -> None:
 
     sampler = Sampler(len(x), 16, seed=3)
     velocity = [torch.zeros_like(p) for p in by_hand.parameters()]
-    for _ in range(30):
-        rows = sampler.next()
+    for rows in sampler.rows(0, 30):
         loss = nn.functional.cross_entropy(by_hand(x[rows].double()), y[rows])
         loss = loss + 0.05 * by_hand.linear.weight.square().sum()
         gradients = torch.autograd.grad(loss, list(by_hand.parameters()))
@@ -82,7 +81,7 @@ def test_the_learning_rate_is_the_schedules() -> None:
         steps=12, batch_size=200, log_every=1, learning_rate=0.5, schedule="cosine", warmup_steps=3
     )
     model, by_hand = linear().double(), linear().double()
-    result = train(model, nn.CrossEntropyLoss(), (x.double(), y), plan)
+    log = train(model, nn.CrossEntropyLoss(), (x.double(), y), plan)
     optimizer = plan.build_optimizer(by_hand.parameters())
     scheduler = torch.optim.lr_scheduler.SequentialLR(
         optimizer,
@@ -99,7 +98,7 @@ def test_the_learning_rate_is_the_schedules() -> None:
         rates.append(scheduler.get_last_lr()[0])
         optimizer.step()
         scheduler.step()
-    assert [record.learning_rate for record in result.log] == pytest.approx(rates)
+    assert [record.learning_rate for record in log] == pytest.approx(rates)
     torch.testing.assert_close(model.state_dict(), by_hand.state_dict())
 
 
@@ -113,7 +112,7 @@ def test_a_plan_is_json() -> None:
 
 def test_what_may_change_on_resume() -> None:
     config = TrainingPlan().config()
-    TrainingPlan(steps=7, log_every=3, patience=4).check_continues(config)
+    TrainingPlan(steps=7, log_every=3).check_continues(config)
     with pytest.raises(ValueError, match=r"plan must have the run's own batch_size, 100, .* got 7"):
         TrainingPlan(batch_size=7).check_continues(config)
     with pytest.raises(ValueError, match="run's own learning_rate"):
@@ -124,7 +123,6 @@ def test_what_may_change_on_resume() -> None:
     ("keywords", "message"),
     [
         ({"steps": 0}, "steps must be at least 1, got 0"),
-        ({"patience": 0}, "patience must be at least 1, got 0"),
         ({"warmup_steps": -1}, "warmup_steps must be at least 1, got -1"),
         ({"weight_decay": -1}, "weight_decay must be a finite number"),
         ({"seed": -1}, r"seed must be in 0..2\*\*63 - 1, got -1"),

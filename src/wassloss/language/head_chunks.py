@@ -15,18 +15,15 @@ With one true label κ the loss, and its gradient in a logit, are closed forms:
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from wassloss import _checks
 from wassloss._checks import wide_dtype
 from wassloss.ground import GroundMetric
 from wassloss.kernels import launch
@@ -59,25 +56,13 @@ class Head:
         return self.softcap * torch.tanh(x / self.softcap) if self.softcap else x
 
 
-# Compiled graphs hold numbers, not objects.
-_HEADS: WeakValueDictionary[int, Head] = WeakValueDictionary()
-_NUMBERS = itertools.count()
-
-
-def numbered(head: Head) -> int:
-    """A number by which `LinearHead` knows a head, as long as it exists."""
-    number = next(_NUMBERS)
-    _HEADS[number] = head
-    return number
-
-
 class LinearHead(torch.autograd.Function):
     """Each token's loss, or their sum weighted by `scale`, whose gradient is known at once."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        number: int,
+        head: Head,
         needs: list[bool],
         hidden: Tensor,
         weight: Tensor,
@@ -85,60 +70,55 @@ class LinearHead(torch.autograd.Function):
         ids: Tensor,
         scale: Tensor | None,
     ) -> Tensor:
-        losses, *gradients = _pass(number, hidden, weight, bias, ids, scale, needs)
+        losses, gradients = _in_chunks(head, hidden, weight, bias, ids, scale, needs)
         ctx.save_for_backward(hidden, weight, bias, ids, scale, *gradients)
-        ctx.number, ctx.needs, ctx.handed_over = number, needs, False
-        if not _checks.is_traced():
-            ctx.head = _HEADS[number]  # which the backward pass may need after the loss is gone
+        ctx.head, ctx.needs, ctx.handed_over = head, needs, False
         return losses if scale is None else torch.where(scale == 0, 0.0, scale * losses).sum()
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, ids, scale, *gradients = ctx.saved_tensors
         inputs = (hidden, weight, bias)
-        if gradients and _checks.is_traced():
-            gradients = [grad_output * gradient for gradient in gradients]
-        elif gradients and not ctx.handed_over:
+        if scale is not None and not ctx.handed_over:
             # In place, for the weight's may be a gigabyte. Whoever gets them may change them, so
             # that a second backward pass through a retained graph starts anew.
-            gradients = [gradient.data.mul_(grad_output.detach()) for gradient in gradients]
+            factor = grad_output.detach()
+            gradients = [None if x is None else x.data.mul_(factor) for x in gradients]
             ctx.handed_over = True
         else:
             scale = (grad_output if scale is None else scale * grad_output).detach()
-            gradients = _pass(ctx.number, *inputs, ids, scale, ctx.needs)[1:]
-        found = iter(gradients)
+            _, gradients = _in_chunks(ctx.head, *inputs, ids, scale, ctx.needs)
         of_inputs = [
-            first_order_only(next(found), x) if needed else None
-            for needed, x in zip(ctx.needs, inputs, strict=True)
+            None if gradient is None else first_order_only(gradient, x)
+            for gradient, x in zip(gradients, inputs, strict=True)
         ]
         return None, None, *of_inputs, None, None
 
 
-def _pass(*given: Any) -> list[Tensor]:
-    """`_in_chunks`, as an operation of its own that compilers do not look into."""
-    run = torch.ops.wassloss.linear_head if _checks.is_traced() else _in_chunks
-    found: list[Tensor] = run(*given)
-    return found
-
-
 @torch.no_grad()
 def _in_chunks(
-    number: int,
+    head: Head,
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     ids: Tensor,
     scale: Tensor | None,
     needs: list[bool],
-) -> list[Tensor]:
+) -> tuple[Tensor, list[Tensor | None]]:
     """The loss of each token, and gradients of their sum weighted by `scale (tokens,)`.
 
-    There are those of the three inputs that `needs` names; without a `scale`, none.
+    They are those of the three inputs, None where `needs` says so or there is no `scale`.
     """
-    head, (tokens, words) = _HEADS[number], (len(hidden), len(weight))
-    found = _room(number, hidden, weight, bias, ids, scale, needs)
-    losses, room = found[0], iter(found[1:])
-    of_hidden, of_weight, of_bias = (next(room, None) if needed else None for needed in needs)
+    tokens, words = len(hidden), len(weight)
+    # Every chunk but the first adds to a gradient: without any, it is 0.
+    new = torch.empty_like if tokens else torch.zeros_like
+    of_hidden, of_weight, of_bias = gradients = [
+        None
+        if x is None or scale is None or not needed
+        else new(x, memory_format=torch.contiguous_format)
+        for x, needed in zip((hidden, weight, bias), needs, strict=True)
+    ]
+    losses = hidden.new_empty(tokens, dtype=wide_dtype(hidden.dtype))
     bias_sum = losses.new_zeros(words)
     passes = (_TritonPasses if _triton_fits(hidden) else _Passes)(head, hidden)
     allowed = head.chunk_bytes or CHUNK_BYTES
@@ -155,7 +135,7 @@ def _in_chunks(
             else:
                 torch.addmm(bias, x, weight.T, out=logits)
             losses[rows], *terms = _closed_form(head, passes, logits, ids[rows])
-            if len(found) == 1 or scale is None:
+            if scale is None or not any(needs):
                 continue
             passes.to_gradient(logits, ids[rows], torch.stack([*terms, scale[rows]]))
             if of_hidden is not None:
@@ -168,26 +148,7 @@ def _in_chunks(
         of_bias.copy_(bias_sum)
     if of_hidden is not None and head.group is not None:
         dist.all_reduce(of_hidden, group=head.group)
-    return found
-
-
-def _room(*given: Any) -> list[Tensor]:
-    """Room for the results; arguments as in `_in_chunks`."""
-    _, hidden, weight, bias, _, scale, needs = given
-    # Every chunk but the first adds to a gradient: without any, it is 0.
-    new = torch.empty if hidden.shape[0] else torch.zeros
-    wanted = [] if scale is None else itertools.compress((hidden, weight, bias), needs)
-    losses = hidden.new_empty(hidden.shape[0], dtype=wide_dtype(hidden.dtype))
-    return [losses, *[new(x.shape, dtype=x.dtype, device=x.device) for x in wanted]]
-
-
-torch.library.custom_op(
-    "wassloss::linear_head",
-    _in_chunks,
-    mutates_args=(),
-    schema="(int number, Tensor hidden, Tensor weight, Tensor? bias, Tensor ids, Tensor? scale, "
-    "bool[] needs) -> Tensor[]",
-).register_fake(_room)
+    return losses, gradients
 
 
 def _closed_form(

@@ -10,13 +10,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from wassloss._checks import check_count, check_device, check_number, wide_dtype
+from wassloss._checks import check_count, check_device, check_number, is_traced, wide_dtype
 from wassloss.ground.matrix import AnyMetric
-from wassloss.language.head_chunks import Head, LinearHead, numbered
+from wassloss.language.head_chunks import Head, LinearHead
 from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
 from wassloss.losses.modules import EPSILON, KL_WEIGHT, TransportLoss, arguments
-from wassloss.losses.spec import LossSpec
 from wassloss.targets import read_form
 
 
@@ -86,27 +85,13 @@ class LinearWassersteinLoss(TransportLoss):
             raise ValueError(f"softcap must be None or a positive number, got {softcap}")
         if chunk_bytes is not None:
             chunk_bytes = check_count("chunk_bytes", chunk_bytes)
-        self._parts = cap, process_group, chunk_bytes
         super().__init__(**shared)
+        self._parts = cap, process_group, chunk_bytes
         if self.metric.requires_grad:
             raise ValueError(
                 "metric must not require grad, because no gradient flows to it here: pass a "
                 "detached one, or learn it with WassersteinLoss"
             )
-
-    @property
-    def spec(self) -> LossSpec:
-        """What the loss computes."""
-        return self._head.spec
-
-    @spec.setter
-    def spec(self, spec: LossSpec) -> None:
-        self._head = Head(spec, *self._parts)
-        self._number = numbered(self._head)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call, unused-ignore]
-        self.spec = self._head.spec  # a copy has its own number
 
     def forward(  # type: ignore[override]
         self,
@@ -117,7 +102,8 @@ class LinearWassersteinLoss(TransportLoss):
         sample_weight: Tensor | None = None,
     ) -> Tensor:
         hidden, weight, bias = _autocast(hidden, weight, bias)
-        self._check(hidden, weight, target, bias)
+        head = Head(self.spec, *self._parts)
+        self._check(head, hidden, weight, target, bias)
         rows, wide = hidden.reshape(-1, hidden.shape[-1]), wide_dtype(hidden.dtype)
         like = torch.empty(0, dtype=wide, device=hidden.device)
         read = read_form(target, self.metric.size, hidden.shape[:-1], like)
@@ -128,9 +114,12 @@ class LinearWassersteinLoss(TransportLoss):
         share = self._share(losses, sample_weight)
         grad = torch.is_grad_enabled()
         needs = [grad and x is not None and x.requires_grad for x in (hidden, weight, bias)]
-        given = (self._number, needs, rows, weight, bias, ids.indices.squeeze(1))
+        given = (head, needs, rows, weight, bias, ids.indices.squeeze(1))
+        run = LinearHead.apply
+        if is_traced():  # it writes in place, which compilers would copy
+            run = torch.compiler.disable(run)
         if self.reduction == "none" or (share is not None and share.requires_grad):
-            values = LinearHead.apply(*given, None) * ids.weights.squeeze(1)
+            values = run(*given, None) * ids.weights.squeeze(1)
             values = values if counts is None else torch.where(counts, values, 0.0)
             return losses._replace(values=values).reduced(self.reduction, share)
         scale = ids.weights.squeeze(1)  # 1, or NaN for an invalid id
@@ -138,10 +127,12 @@ class LinearWassersteinLoss(TransportLoss):
         scale = scale if counts is None else torch.where(counts, scale, 0.0)
         whole = losses.total_share(share) if self.reduction == "mean" else scale.new_ones(())
         # Divided first: half precision may not hold the gradient of a sum.
-        total = LinearHead.apply(*given, scale / torch.where(whole != 0, whole, 1))
+        total = run(*given, scale / torch.where(whole != 0, whole, 1))
         return torch.where(whole != 0, total, math.nan)
 
-    def _check(self, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None) -> None:
+    def _check(
+        self, head: Head, hidden: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None
+    ) -> None:
         given = {"hidden": hidden, "weight": weight, **({} if bias is None else {"bias": bias})}
         for name, x in given.items():
             if hasattr(x, "to_local"):
@@ -159,7 +150,7 @@ class LinearWassersteinLoss(TransportLoss):
                 )
             check_device(name, x, self.metric.device)
         check_class_ids(target, "; WassersteinLoss takes other targets")
-        first, last = self._head.words()
+        first, last = head.words()
         expected = (last - first, hidden.shape[-1] if hidden.dim() else 0)
         if not hidden.dim() or weight.shape != expected:
             held = "" if last - first == self.metric.size else ", this process's part,"

@@ -23,10 +23,10 @@ from wassloss.data.raw_table import RawTable
 from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
 from wassloss.estimators.model_file import unpack
 from wassloss.runs.task import Task
-from wassloss.training.checkpoints import RUN_CONFIG, has_checkpoints
+from wassloss.training.checkpoints import has_checkpoints
 from wassloss.training.log import LOG_NAME, Record, parse_log
 
-CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
+CONFIG, SCORES, LOG = "config.json", "scores.json", LOG_NAME
 MODEL = "model.safetensors"
 FORMAT = 6
 
@@ -185,7 +185,7 @@ def _read(path: Path, device: str) -> TrainedRun:
         config, content, kinds = {}, alone.read_bytes(), _KINDS
     else:
         raise ValueError(
-            f"{path} holds only checkpoints of wassloss.train: wassloss.training.load_model reads "
-            "their model"
+            f"{path} holds only checkpoints of wassloss.train: build its model, and give it their "
+            'weights, wassloss.training.load_checkpoint(path).part("model")'
         )
     return TrainedRun(unpack(content, alone, device, *kinds), path, config)

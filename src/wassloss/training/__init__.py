@@ -7,12 +7,7 @@
 Lightning Fabric, safetensors and tqdm, the extra `wassloss[train]`, are imported when first used.
 """
 
-from wassloss.training.checkpoints import (
-    CheckpointError,
-    CheckpointWarning,
-    load_checkpoint,
-    load_model,
-)
+from wassloss.training.checkpoints import CheckpointError, CheckpointWarning, load_checkpoint
 from wassloss.training.directory_lock import DirectoryInUseError
 from wassloss.training.lbfgs import train_full_batch
 from wassloss.training.log import read_log
@@ -27,7 +22,6 @@ __all__ = [
     "DivergedError",
     "TrainingPlan",
     "load_checkpoint",
-    "load_model",
     "read_log",
     "train",
     "train_full_batch",

@@ -1,16 +1,9 @@
-"""Where batches come from: examples in memory, or any iterable of batches.
-
-An iterable yields batches `(features, target, …)`; one pass over it is an epoch. To be resumed, it
-needs the two methods of torchdata's loaders: `state_dict()`, which says in JSON which batches it
-has handed out, and `load_state_dict(state)`, after which the next iteration begins with the batch
-that follows. With several processes, it hands out the batches of its own process.
-"""
+"""Where batches come from: examples in memory, or any iterable of batches."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import torch
@@ -28,7 +21,7 @@ Batch: TypeAlias = tuple[Any, ...]  # features, target, and further arguments of
 Data: TypeAlias = tuple[Target, ...] | list[Target] | Iterable[Batch]
 
 
-def is_in_memory(data: Data) -> bool:
+def _is_in_memory(data: Data) -> TypeGuard[tuple[Target, ...]]:
     """Whether data are columns of examples rather than an iterable of batches."""
     return isinstance(data, tuple | list) and any(
         isinstance(column, Tensor | SparseTarget) for column in data
@@ -46,23 +39,23 @@ class Examples:
     tensor([1, 0])
     """
 
-    def __init__(self, data: Data, name: str = "data") -> None:
-        if not isinstance(data, tuple | list) or not is_in_memory(data):
-            raise TypeError(f"{name} must be (features, target), got {type(data).__name__}")
+    def __init__(self, data: Data) -> None:
+        if not _is_in_memory(data):
+            raise TypeError(f"data must be (features, target), got {type(data).__name__}")
         if len(data) < 2:
-            raise ValueError(f"{name} must be (features, target), got {len(data)} of them")
-        self.columns = tuple(_read(name, column) for column in data)
+            raise ValueError(f"data must be (features, target), got {len(data)} of them")
+        self.columns = tuple(_read(column) for column in data)
         sizes = [len(column) for column in self.columns]
         if len(set(sizes)) > 1:
-            raise ValueError(f"{name} must have as many features as targets, got {sizes}")
+            raise ValueError(f"data must have as many features as targets, got {sizes}")
         if not sizes[0]:
-            raise ValueError(f"{name} must hold examples, got none")
+            raise ValueError("data must hold examples, got none")
         features = self.columns[0]
         if isinstance(features, Tensor) and not features.isfinite().all():
             index = tuple((~features.isfinite()).nonzero()[0].tolist())
             place = f"row {index[0]}" + (f", column {index[1]}" if len(index) == 2 else "")
             got = features[index].item()
-            raise ValueError(f"{name} must have finite features, got {got} in {place}")
+            raise ValueError(f"data must have finite features, got {got} in {place}")
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -87,13 +80,13 @@ def _narrowed(column: Any) -> Any:
     return column[:, : int(used[-1]) + 1 if len(used) else 1]
 
 
-def _read(name: str, column: Target) -> Target:
+def _read(column: Target) -> Target:
     """A column whose rows can be taken."""
     if isinstance(column, SparseTarget):
         indices, weights = column.indices.detach(), column.weights.detach()
         if indices.shape != weights.shape:
             raise ValueError(
-                f"{name} must have as many indices as weights, got {tuple(indices.shape)} and "
+                f"data must have as many indices as weights, got {tuple(indices.shape)} and "
                 f"{tuple(weights.shape)}"
             )
         return SparseTarget(indices, weights)
@@ -101,7 +94,7 @@ def _read(name: str, column: Target) -> Target:
         return column
     if not isinstance(column, Tensor):
         raise TypeError(
-            f"{name} must hold tensors, or a SparseTarget, got {type(column).__name__}; make "
+            f"data must hold tensors, or a SparseTarget, got {type(column).__name__}; make "
             "arrays tensors with torch.as_tensor"
         )
     if column.layout == torch.strided:
@@ -114,12 +107,13 @@ def _read(name: str, column: Target) -> Target:
 class Sampler:
     """Which of `size` examples each step sees: all once per epoch, in an order drawn from the seed.
 
-    Batches are cut from consecutive epochs without a gap, so all have the same size. Process `rank`
-    of `world_size` takes its part of a batch `world_size` times as large: together they see the
-    examples that a single process with that batch size would.
+    Batches are cut from consecutive epochs without a gap, so all have the same size, and a resumed
+    run needs to know its step alone. Process `rank` of `world_size` takes its part of a batch
+    `world_size` times as large: together they see the examples that a single process with that
+    batch size would.
 
     >>> sampler = Sampler(size=5, batch_size=2, seed=0)
-    >>> torch.cat([sampler.next() for _ in range(5)]).view(2, 5).sort().values
+    >>> sampler.rows(step=0, batches=5).reshape(2, 5).sort().values
     tensor([[0, 1, 2, 3, 4],
             [0, 1, 2, 3, 4]])
     """
@@ -129,21 +123,15 @@ class Sampler:
     ) -> None:
         self.size, self.batch_size = size, check_count("batch_size", batch_size)
         self.seed, self.rank, self.world_size = seed, rank, world_size
-        self._drawn = 0  # by all processes together, over all epochs
         self._epoch, self._order = -1, torch.empty(0, dtype=torch.int64)
 
-    def next(self) -> Tensor:
-        """The rows of the next batch, `(batch_size,)`."""
-        return self.next_few(1)[0]
-
-    def next_few(self, batches: int) -> Tensor:
-        """The rows of the next batches, `(batches, batch_size)`."""
-        start = self._drawn
-        self._drawn += batches * self.world_size * self.batch_size
+    def rows(self, step: int, batches: int = 1) -> Tensor:
+        """The rows of the batches that follow `step` steps, `(batches, batch_size)`."""
+        start, stop = (n * self.world_size * self.batch_size for n in (step, step + batches))
         parts = []
-        while start < self._drawn:
+        while start < stop:
             epoch, first = divmod(start, self.size)
-            parts.append(self._order_of(epoch)[first : first + self._drawn - start])
+            parts.append(self._order_of(epoch)[first : first + stop - start])
             start += len(parts[-1])
         rows = torch.cat(parts)
         return rows.view(batches, self.world_size, self.batch_size)[:, self.rank]
@@ -156,35 +144,30 @@ class Sampler:
             self._epoch, self._order = epoch, torch.randperm(self.size, generator=generator)
         return self._order
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"drawn": self._drawn, "size": self.size, "seed": self.seed}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["size"] != self.size or state["seed"] != self.seed:
-            raise ValueError(
-                f"data must be the run's own {state['size']} examples, drawn with seed "
-                f"{state['seed']}, to resume it, got {self.size} with seed {self.seed}"
-            )
-        self._drawn = state["drawn"]
-
 
 class MemoryBatches:
     """Batches of examples in memory: that of the device, if half of what is free holds them."""
 
-    def __init__(self, examples: Examples, sampler: Sampler, device: torch.device) -> None:
+    def __init__(self, examples: Examples, plan: TrainingPlan, fabric: Fabric) -> None:
+        self.device = fabric.device
         size = sum(column.nbytes for column in examples.columns)
-        fits = device.type != "cuda" or size <= torch.cuda.mem_get_info(device)[0] // 2
-        self.home = device if fits else torch.device("cpu")
-        self.examples, self.sampler, self.device = examples.to(self.home), sampler, device
-        self.state_dict, self.load_state_dict = sampler.state_dict, sampler.load_state_dict
+        fits = self.device.type != "cuda" or size <= torch.cuda.mem_get_info(self.device)[0] // 2
+        self.home = self.device if fits else torch.device("cpu")
+        self.examples, self.size = examples.to(self.home), len(examples)
+        rank, world_size = fabric.global_rank, fabric.world_size
+        self.sampler = Sampler(self.size, plan.batch_size, plan.seed, rank, world_size)
 
-    def next(self) -> Batch:
-        batch = self.examples.take(self.sampler.next().to(self.home))
+    def at(self, step: int) -> Batch:
+        """The batch that follows `step` steps."""
+        batch = self.examples.take(self.sampler.rows(step)[0].to(self.home))
         return tuple(column.to(self.device) for column in batch)
 
 
 class IterableBatches:
-    """Batches of an iterable, which is iterated again when it ends."""
+    """Batches of an iterable, each `(features, target, …)`; it is iterated again when it ends.
+
+    With several processes, it hands out the batches of its own process.
+    """
 
     def __init__(self, given: Data, device: torch.device) -> None:
         if not isinstance(given, Iterable):
@@ -192,45 +175,27 @@ class IterableBatches:
                 "data must be (features, target), or an iterable of such batches, got "
                 f"{type(given).__name__}"
             )
-        self.given: Any = given
-        self.device = device
+        self.given, self.device, self.size = given, device, None
         self._batches = self._endless()
 
-    def next(self) -> Batch:
-        batch = next(self._batches)
-        if not isinstance(batch, tuple | list) or len(batch) < 2:
-            raise TypeError(f"data must yield (features, target), got {type(batch).__name__}")
-        return tuple(x.to(self.device) if hasattr(x, "to") else x for x in batch)
+    def at(self, step: int) -> Batch:
+        """The next batch, whatever the step."""
+        return next(self._batches)
 
     def _endless(self) -> Iterator[Batch]:
-        was_empty = False  # allowed once: it may be resumed at the end of an epoch
         while True:
             empty = True
             for batch in self.given:
                 empty = False
-                yield batch
-            if empty and was_empty:
+                if not isinstance(batch, tuple | list) or len(batch) < 2:
+                    kind = type(batch).__name__
+                    raise TypeError(f"data must yield (features, target), got {kind}")
+                yield tuple(x.to(self.device) if hasattr(x, "to") else x for x in batch)
+            if empty:
                 raise ValueError(
                     "data must be iterable again and again, got no batch from it; a generator "
                     "can be iterated only once, a class with __iter__ any number of times"
                 )
-            was_empty = empty
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the iteration stands; a run with checkpoints asks before its first step."""
-        if not hasattr(self.given, "state_dict") or not hasattr(self.given, "load_state_dict"):
-            raise TypeError(
-                "data must have state_dict and load_state_dict for a run with checkpoints, got "
-                f"{type(self.given).__name__}; or leave out directory"
-            )
-        try:
-            return dict(json.loads(json.dumps(self.given.state_dict())))
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"data.state_dict() must be what JSON can hold: {error}") from error
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.given.load_state_dict(state)
-        self._batches = self._endless()
 
 
 Batches: TypeAlias = MemoryBatches | IterableBatches
@@ -238,8 +203,6 @@ Batches: TypeAlias = MemoryBatches | IterableBatches
 
 def batches_of(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
     """The batches of this process."""
-    if not is_in_memory(data):
-        return IterableBatches(data, fabric.device)
-    examples, rank, size = Examples(data), fabric.global_rank, fabric.world_size
-    sampler = Sampler(len(examples), plan.batch_size, plan.seed, rank, size)
-    return MemoryBatches(examples, sampler, fabric.device)
+    if _is_in_memory(data):
+        return MemoryBatches(Examples(data), plan, fabric)
+    return IterableBatches(data, fabric.device)

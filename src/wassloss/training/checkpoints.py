@@ -11,21 +11,17 @@ import os
 import re
 import secrets
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from wassloss._files import remove_leftovers, write_file
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
-from wassloss.models import build
-from wassloss.training.directory_lock import check_not_in_use
 
-RUN_CONFIG = "config.json"  # in the directories of wassloss.runs
-_FORMAT = 3
+_FORMAT = 4
+_KEPT = 2  # checkpoints of a run
 _NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
 
 
@@ -51,8 +47,8 @@ class Checkpoint:
         return {name.removeprefix(f"{prefix}."): self.tensors[name] for name in names}
 
 
-def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int) -> None:
-    """Write a checkpoint, then remove the oldest beyond `keep`."""
+def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, then remove all but the newest two."""
     state = {"format": _FORMAT, "step": checkpoint.step, **checkpoint.state}
     content = sealed_tensors(checkpoint.tensors, state)
     try:
@@ -62,12 +58,14 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, keep: int) -> None:
             f"cannot write the checkpoint of step {checkpoint.step} to {directory}: {error}; "
             "earlier ones are intact: free some space, then resume"
         ) from error
-    for old in list(_paths(directory).values())[:-keep]:
+    for old in list(_paths(directory).values())[:-_KEPT]:
         old.unlink(missing_ok=True)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint: a file, or the newest intact one in the directory of a run.
+
+    Its weights are `checkpoint.part("model")`, for the `load_state_dict` of the run's model.
 
     Raises:
         CheckpointError: it is cut short, was changed, or is something else; or there is none.
@@ -109,40 +107,6 @@ def newest_checkpoint(directory: Path) -> Checkpoint | None:
     return None
 
 
-def load_model(directory: str | os.PathLike[str]) -> nn.Module:
-    """The model that :func:`~wassloss.training.train` left in `directory`, in evaluation mode.
-
-    It has the weights of the newest checkpoint: the best ones if the plan has `patience`, otherwise
-    the last ones. Only models of :mod:`wassloss.models` can be rebuilt; for others, build the model
-    and load the weights from :func:`~wassloss.training.load_checkpoint`.
-
-    Raises:
-        CheckpointError: there is no intact checkpoint, or the model is not of `wassloss.models`.
-        ValueError: the directory was written by ``wassloss train``: see :func:`wassloss.runs.load`.
-    """
-    path = Path(directory)
-    if (path / RUN_CONFIG).exists():
-        raise ValueError(
-            f"{path} was written by `wassloss train`, whose model needs its features preprocessed: "
-            "use wassloss.load, which does that; its attribute model_ is the model alone"
-        )
-    checkpoint = load_checkpoint(path)
-    if checkpoint.state["model"] is None:
-        raise CheckpointError(f"{path} has a model that is not of wassloss.models")
-    with weights_that_fit():
-        return build(checkpoint.state["model"], checkpoint.part("best") or checkpoint.part("model"))
-
-
-@contextmanager
-def weights_that_fit() -> Iterator[None]:
-    """Say in one line why weights that are loaded inside do not fit their model."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"the checkpoint is of another model: {reason}") from error
-
-
 def discard_after(directory: Path, step: int) -> None:
     """Prepare a directory for a run that continues from `step`.
 
@@ -158,15 +122,6 @@ def discard_after(directory: Path, step: int) -> None:
 def has_checkpoints(directory: Path) -> bool:
     """Whether a directory already holds a run."""
     return bool(_paths(directory))
-
-
-def check_new(directory: Path, resume: bool) -> None:
-    """Refuse to begin a run in the directory of another."""
-    if has_checkpoints(directory) and not resume:
-        check_not_in_use(directory)  # its error says more
-        raise ValueError(
-            f"directory must be new, or resume=True, got {directory}, with checkpoints of a run"
-        )
 
 
 def _paths(directory: Path) -> dict[int, Path]:

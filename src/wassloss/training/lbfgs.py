@@ -16,9 +16,8 @@ from torch.nn.utils import parameters_to_vector
 from wassloss._checks import check_count, check_strength
 from wassloss.training.batches import Data, Examples
 from wassloss.training.plan import decays, trainable
-from wassloss.training.run import DivergedError
+from wassloss.training.run import DivergedError, Loss
 from wassloss.training.session import counting_unconverged
-from wassloss.training.steps import Loss
 
 
 @dataclass(frozen=True)

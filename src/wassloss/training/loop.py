@@ -8,43 +8,23 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from wassloss.training import checkpoints
-from wassloss.training.batches import Data, Examples, batches_of
+from wassloss.training.batches import Data, IterableBatches, batches_of
 from wassloss.training.directory_lock import owned
+from wassloss.training.graph import GraphRun
 from wassloss.training.log import LOG_NAME, Record, RunLog
 from wassloss.training.plan import TrainingPlan
-from wassloss.training.run import DivergedError, LossMeter, Run
+from wassloss.training.run import DivergedError, Loss, Run
 from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
-from wassloss.training.steps import EagerSteps, GraphSteps, Loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-Score: TypeAlias = Callable[..., Any]  # of (outputs, target, …), like a loss
-
-ROWS_AT_ONCE = 4096  # of the validation data that go through the model together
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """The outcome of a run."""
-
-    steps: int  # taken
-    loss: float  # mean of the last interval of the log
-    score: float | None  # the last on the validation data; None without them
-    best_score: float | None  # the best of them
-    best_step: int | None  # when it was; with `patience`, the model has the weights of then
-    stopped_early: bool  # whether `patience` ran out
-    seconds: float  # spent training, over all resumptions
-    log: list[Record]  # including the records before a resumption
 
 
 def train(
@@ -53,29 +33,27 @@ def train(
     data: Data,
     plan: TrainingPlan | None = None,
     *,
-    validation: Data | None = None,
-    score: Score | None = None,
-    higher_is_better: bool = False,
+    evaluate: Callable[[nn.Module], Any] | None = None,
     directory: str | os.PathLike[str] | None = None,
     resume: bool = False,
     fabric: Fabric | None = None,
     cuda_graph: bool = False,
     progress: bool | None = None,
     begin: Callable[[], None] | None = None,
-) -> TrainingResult:
+) -> list[Record]:
     """Train a model in place.
 
     Args:
         model: any module; it is trained on the device that it is on.
         loss_fn: called as `loss_fn(model(features), target, …)`, returns a mean over the batch.
         data: `(features, target)`, tensors in memory, the target in any form that losses take, and
-            further arguments of the loss, such as sample weights; or a stream of such batches, see
-            :mod:`wassloss.training.batches`.
+            further arguments of the loss, such as sample weights; or any iterable of such batches,
+            one pass over which is an epoch. With several processes, an iterable hands out the
+            batches of its own process.
         plan: how; by default the paper's Algorithm 2.
-        validation: data in memory to compute the score on.
-        score: `score(outputs, target, …)`, a number; by default the loss.
-        higher_is_better: whether a good score is a high one.
-        directory: where the log and the checkpoints go; None for neither.
+        evaluate: called as `evaluate(model)` every `plan.evaluate_every` steps, with the model in
+            evaluation mode and without gradients, returns a score for the log.
+        directory: where the log and the checkpoints go, for data in memory; None for neither.
         resume: continue from the newest checkpoint in `directory`, bit for bit on a CPU; from the
             beginning if there is none yet.
         fabric: a launched Lightning Fabric, to choose devices, precision and strategy.
@@ -83,6 +61,9 @@ def train(
         progress: show a bar; None for only on a terminal.
         begin: called in the process that writes to `directory`, once everything has been checked
             and the directory is this run's, and before anything is written.
+
+    Returns:
+        The log, one record per `plan.log_every` steps, including those before a resumption.
 
     Raises:
         DivergedError: the loss or the score is not finite.
@@ -95,8 +76,8 @@ def train(
     >>> y = (x @ torch.randn(4, 3)).argmax(1)
     >>> model = wl.models.LinearSoftmax(features=4, labels=3)
     >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.1)
-    >>> result = train(model, loss_fn, (x, y), TrainingPlan(steps=200))
-    >>> result.log[-1].loss < result.log[0].loss
+    >>> log = train(model, loss_fn, (x, y), TrainingPlan(steps=200))
+    >>> log[-1].loss < log[0].loss
     True
     """
     plan = TrainingPlan() if plan is None else plan
@@ -105,37 +86,35 @@ def train(
         raise ValueError("directory must be given where resume=True, got None")
     fabric = default_fabric(model) if fabric is None else fabric
     device = fabric.device
-    if isinstance(loss_fn, nn.Module) and any(p.requires_grad for p in loss_fn.parameters()):
-        raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
     # Gradients are averaged over processes: the mean of means is the mean of the whole batch.
     reduction = getattr(loss_fn, "reduction", "mean")
     if fabric.world_size > 1 and reduction != "mean":
         raise ValueError(f'loss_fn must have reduction="mean", got {reduction!r}')
     if isinstance(loss_fn, nn.Module):
+        if any(parameter.requires_grad for parameter in loss_fn.parameters()):
+            raise ValueError("loss_fn must have nothing to train: make its parameters the model's")
         loss_fn.to(device)
     model.to(device).train()
-    evaluate = None
-    if validation is not None:
-        examples = Examples(validation, "validation").to(device)
-        evaluate = partial(
-            _evaluate, examples=examples, score=score or loss_fn, higher=higher_is_better
-        )
 
     generators = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=generators), ExitStack() as stack:
         torch.manual_seed(plan.seed + fabric.global_rank)
         batches = batches_of(data, plan, fabric)
-        optimizer = plan.build_optimizer(model.parameters(), cuda_graph)
-        run = Run(plan, fabric, model, optimizer, batches, LossMeter(device))
-        steps = GraphSteps(run, loss_fn) if cuda_graph else EagerSteps(run, loss_fn)
+        if folder is not None and isinstance(batches, IterableBatches):
+            raise TypeError(
+                "data must be (features, target), in memory, for a run with checkpoints, got "
+                f"{type(data).__name__}; or leave out directory"
+            )
+        run = (GraphRun if cuda_graph else Run)(plan, fabric, model, loss_fn, batches)
         if folder is not None:
-            batches.state_dict()  # refuses a stream that cannot be resumed now rather than later
-            checkpoints.check_new(folder, resume)
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
-            # Again: another run may have ended there meanwhile.
-            checkpoints.check_new(folder, resume)
-            checkpoint = checkpoints.newest_checkpoint(folder) if resume else None
+            if checkpoints.has_checkpoints(folder) and not resume:
+                raise ValueError(
+                    f"directory must be new, or resume=True, got {folder}, with checkpoints of a "
+                    "run"
+                )
+            checkpoint = checkpoints.newest_checkpoint(folder)
             if checkpoint is not None:
                 run.restore(checkpoint)
             fabric.barrier()
@@ -143,43 +122,12 @@ def train(
                 if begin is not None:
                     begin()
                 checkpoints.discard_after(folder, run.step)
-        log = _follow(run, steps, evaluate, folder, progress)
-
-    if plan.patience is not None and run.best_weights:
-        model.load_state_dict(run.best_weights)
-    loss, scores = log[-1].loss if log else math.nan, (run.score, run.best_score, run.best_step)
-    return TrainingResult(run.step, loss, *scores, run.stopped_early, run.seconds, log)
-
-
-@torch.no_grad()
-def _evaluate(run: Run, model: nn.Module, examples: Examples, score: Score, higher: bool) -> None:
-    """Score a model in evaluation mode, and note whether it is the best so far."""
-    starts = range(0, len(examples), ROWS_AT_ONCE)
-    was_training = model.training
-    model.eval()
-    try:
-        pieces = [model(examples.take(slice(i, i + ROWS_AT_ONCE))[0]) for i in starts]
-    finally:
-        model.train(was_training)
-    # Of all at once, because a ranking within a label cannot be computed from pieces.
-    found = float(score(torch.cat(pieces), *examples.columns[1:]))
-    # The first process decides for all, or some might stop while others wait for them.
-    run.score = found = run.fabric.broadcast(found)
-    if not math.isfinite(found):
-        raise DivergedError.at(run.step, "the score", run.plan)
-    best = run.best_score
-    if best is not None and not (found > best if higher else found < best):
-        run.waited += 1
-        return
-    weights = {} if run.plan.patience is None else run.model.state_dict()
-    run.best_weights = {name: tensor.detach().clone() for name, tensor in weights.items()}
-    run.best_score, run.best_step, run.waited = found, run.step, 0
+        return _follow(run, evaluate, folder, progress)
 
 
 def _follow(
     run: Run,
-    steps: GraphSteps | EagerSteps,
-    evaluate: Callable[[Run, nn.Module], None] | None,
+    evaluate: Callable[[nn.Module], Any] | None,
     folder: Path | None,
     progress: bool | None,
 ) -> list[Record]:
@@ -196,38 +144,49 @@ def _follow(
     with (
         # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
-        counting_unconverged(steps.loss_fn) as unconverged,
+        counting_unconverged(run.loss_fn) as unconverged,
         tqdm(
             total=plan.steps, initial=run.step, unit="step", dynamic_ncols=True, disable=not shown
         ) as bar,
     ):
-        while not run.finished:
+        while run.step < plan.steps:
             began = time.perf_counter()
             stop = min(plan.steps, *((run.step // every + 1) * every for every in intervals))
-            for taken in steps.advance(run.step, stop):
+            for taken in run.advance(stop):
                 run.step += taken
                 bar.update(taken)
                 if interrupt.is_set():
                     break
             run.meter.check(plan)
-            scored = evaluate is not None and run.due(plan.evaluate_every)
-            if evaluate is not None and scored:
-                evaluate(run, steps.model)
+            score = None
+            if evaluate is not None and run.due(plan.evaluate_every):
+                score = _score(run, evaluate)
             run.seconds += time.perf_counter() - began
 
-            if scored or run.due(plan.log_every):
+            if score is not None or run.due(plan.log_every):
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
-                loss, score = float(mean), run.score if scored else None
                 rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged()
-                log.add(Record(run.step, loss, score, rate, run.seconds, unsolved - logged))
+                record = Record(run.step, float(mean), score, rate, run.seconds, unsolved - logged)
+                log.add(record)
                 logged = unsolved
-                figures = {"loss": loss} | ({} if run.score is None else {"score": run.score})
+                figures = {"loss": record.loss} | ({} if score is None else {"score": score})
                 bar.set_postfix({name: f"{figure:.4g}" for name, figure in figures.items()})
             if folder is not None and (interrupt.is_set() or run.due(plan.checkpoint_every)):
                 checkpoint = run.checkpoint()
                 if first:
-                    checkpoints.save_checkpoint(folder, checkpoint, plan.keep_checkpoints)
+                    checkpoints.save_checkpoint(folder, checkpoint)
                 fabric.barrier()
             if interrupt.is_set():
                 raise KeyboardInterrupt
     return log.records
+
+
+@torch.no_grad()
+def _score(run: Run, evaluate: Callable[[nn.Module], Any]) -> float:
+    """The score of the model in evaluation mode: that of the first process."""
+    run.called_model.eval()
+    score = float(run.fabric.broadcast(float(evaluate(run.called_model))))
+    run.called_model.train()
+    if not math.isfinite(score):
+        raise DivergedError.at(run.step, "the score", run.plan)
+    return score

@@ -16,9 +16,7 @@ SCHEDULES = ("constant", "cosine")
 OPTIMIZERS = {"sgd": 0.1, "adam": 0.01, "adamw": 0.01}  # with their default learning rates
 
 # What may differ when a run is resumed; a change of anything else would make it another run.
-FREE_ON_RESUME = frozenset(
-    {"steps", "log_every", "evaluate_every", "patience", "checkpoint_every", "keep_checkpoints"}
-)
+FREE_ON_RESUME = frozenset({"steps", "log_every", "evaluate_every", "checkpoint_every"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +36,8 @@ class TrainingPlan:
         warmup_steps: over which the learning rate rises linearly before the schedule begins.
         seed: of the order of the examples and of the model's own randomness, such as dropout.
         log_every, evaluate_every: steps between lines of the log, and between scores.
-        patience: stop after this many scores in a row that do not improve on the best, and keep the
-            best weights; None to take all steps and keep the last weights.
-        checkpoint_every: steps between checkpoints, of which there is always one at the end.
-        keep_checkpoints: how many of them to keep.
+        checkpoint_every: steps between checkpoints, of which there is always one at the end. The
+            last two are kept.
 
     >>> plan = TrainingPlan(steps=100, optimizer="adamw", schedule="cosine", warmup_steps=10)
     >>> [round(plan.learning_rate_at(step), 4) for step in (0, 9, 10, 55, 99)]
@@ -59,15 +55,13 @@ class TrainingPlan:
     seed: int = 0
     log_every: int = 100
     evaluate_every: int = 1000
-    patience: int | None = None
     checkpoint_every: int = 1000
-    keep_checkpoints: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", *sorted(FREE_ON_RESUME), "warmup_steps"):
-            value = getattr(self, name)
-            if (name, value) not in (("patience", None), ("warmup_steps", 0)):
-                check_count(name, value)
+        for name in ("batch_size", *sorted(FREE_ON_RESUME)):
+            check_count(name, getattr(self, name))
+        if self.warmup_steps != 0:
+            check_count("warmup_steps", self.warmup_steps)
         check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
         check_choice("schedule", self.schedule, SCHEDULES)
         rate = self.learning_rate

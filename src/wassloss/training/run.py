@@ -1,21 +1,22 @@
-"""A run in progress: where it is, and how that goes into a checkpoint and comes back."""
+"""A run in progress: its steps, and how it goes into a checkpoint and comes back."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from wassloss.models import describe
-from wassloss.training.batches import Batches
-from wassloss.training.checkpoints import Checkpoint, weights_that_fit
-from wassloss.training.plan import TrainingPlan
+from wassloss.training.batches import Batch, Batches
+from wassloss.training.checkpoints import Checkpoint, CheckpointError
+from wassloss.training.plan import TrainingPlan, set_learning_rate
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+Loss: TypeAlias = Callable[..., Tensor]
 
 
 class DivergedError(ArithmeticError):
@@ -74,55 +75,79 @@ class LossMeter:
             tensor.copy_(state[name])
 
 
-@dataclass
 class Run:
-    """Everything about a run that changes from one step to the next."""
+    """A run in progress; it takes steps as torch runs them, on any device, in any precision.
 
-    plan: TrainingPlan
-    fabric: Fabric
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    batches: Batches
-    meter: LossMeter
-    step: int = 0
-    seconds: float = 0.0
-    score: float | None = None
-    best_score: float | None = None
-    best_step: int | None = None
-    waited: int = 0  # scores since the best
-    best_weights: dict[str, Tensor] = field(default_factory=dict)  # if they may be needed
+    With several processes, gradients are averaged over them by Fabric.
+    """
 
-    @property
-    def stopped_early(self) -> bool:
-        return self.plan.patience is not None and self.waited >= self.plan.patience
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        fabric: Fabric,
+        model: nn.Module,
+        loss_fn: Loss,
+        batches: Batches,
+    ) -> None:
+        self.plan, self.fabric, self.model, self.loss_fn = plan, fabric, model, loss_fn
+        self.batches, self.meter = batches, LossMeter(fabric.device)
+        self.step, self.seconds = 0, 0.0
+        self._set_up()
 
-    @property
-    def finished(self) -> bool:
-        return self.step >= self.plan.steps or self.stopped_early
+    def _set_up(self) -> None:
+        self.optimizer = self.plan.build_optimizer(self.model.parameters())
+        wrapped: Any = self.fabric.setup(self.model, self.optimizer)
+        self.called_model, self._stepped_optimizer = wrapped
+
+    def advance(self, stop: int) -> Iterator[int]:
+        """Take the steps up to `stop`; yields how many it has taken since it last did."""
+        optimizer = self._stepped_optimizer
+        for step in range(self.step, stop):
+            set_learning_rate(optimizer, self.plan.learning_rate_at(step))
+            optimizer.zero_grad()
+            loss = self._loss(self.batches.at(step), step + 1)
+            self.meter.add(loss)
+            if loss.device.type == "cpu":  # on a GPU, looking would mean waiting
+                self.meter.check(self.plan)  # before the weights are spoilt
+            self.fabric.backward(loss)
+            optimizer.step()
+            yield 1
+
+    def _loss(self, batch: Batch, step: int) -> Tensor:
+        """The loss of a batch, a scalar; outputs that are not finite have an error of their own."""
+        outputs = self.called_model(batch[0])
+        try:
+            loss = self.loss_fn(outputs, *batch[1:])
+        except ValueError as error:
+            # The losses of wassloss refuse such outputs themselves, but cannot say when it was.
+            if isinstance(outputs, Tensor) and not outputs.isfinite().all():
+                raise DivergedError.at(step, "the model's output", self.plan) from error
+            raise
+        if not isinstance(loss, Tensor) or loss.dim():
+            shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f'loss_fn must return one number (reduction="mean"), got {shape}')
+        return loss
 
     def due(self, every: int) -> bool:
         """Whether something that happens every few steps, and at the end, happens now."""
-        return self.step % every == 0 or self.finished
+        return self.step % every == 0 or self.step >= self.plan.steps
 
     def checkpoint(self) -> Checkpoint:
         """The run as it is; every process has to ask, though one is enough to write it."""
-        random = {"cpu": torch.get_rng_state()}
+        own = {name: tensor.cpu() for name, tensor in self.meter.state_dict().items()}
+        own["cpu_random"] = torch.get_rng_state()
         if self.fabric.device.type == "cuda":
-            random["cuda"] = torch.cuda.get_rng_state(self.fabric.device)
-        meter = {name: tensor.cpu() for name, tensor in self.meter.state_dict().items()}
-        processes: list[Any] = [(self.batches.state_dict(), random, meter)]
+            own["cuda_random"] = torch.cuda.get_rng_state(self.fabric.device)
+        processes: list[Any] = [own] * self.fabric.world_size
         if self.fabric.world_size > 1:
-            own, processes = processes[0], [None] * self.fabric.world_size
             torch.distributed.all_gather_object(processes, own)
         parts: dict[str, dict[str, Any]] = {"model": self.model.state_dict()}
         others = [name for name, t in parts["model"].items() if not isinstance(t, Tensor)]
         if others:
             raise TypeError(f"model must hold its state in tensors to be saved, got {others}")
-        parts["best"] = self.best_weights
         for index, values in self.optimizer.state_dict()["state"].items():
             parts[f"optimizer.{index}"] = values
-        for rank, (_, random, meter) in enumerate(processes):
-            parts |= {f"random.{rank}": random, f"meter.{rank}": meter}
+        parts |= {f"process.{rank}": of_rank for rank, of_rank in enumerate(processes)}
         tensors = {
             f"{part}.{name}": value
             for part, values in parts.items()
@@ -131,41 +156,44 @@ class Run:
         }
         state = {
             "plan": self.plan.config(),
-            "model": describe(self.model),
-            "data": [data for data, _, _ in processes],
+            "examples": self.batches.size,
+            "processes": self.fabric.world_size,
             "precision": self.fabric.strategy.precision.state_dict(),
             "seconds": self.seconds,
-            "score": self.score,
-            "best": {"score": self.best_score, "step": self.best_step, "waited": self.waited},
             "versions": versions(),
         }
         return Checkpoint(self.step, tensors, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, if plan, model, data and processes are the run's own."""
-        state, rank = checkpoint.state, self.fabric.global_rank
+        state = checkpoint.state
         self.plan.check_continues(state["plan"])
-        if len(state["data"]) != self.fabric.world_size:
+        if state["processes"] != self.fabric.world_size:
             raise ValueError(
-                f"a run of {len(state['data'])} processes must be resumed with as many, got "
+                f"a run of {state['processes']} processes must be resumed with as many, got "
                 f"{self.fabric.world_size}"
             )
-        with weights_that_fit():
+        if state["examples"] != self.batches.size:
+            raise ValueError(
+                f"data must be the run's own {state['examples']} examples to resume it, got "
+                f"{self.batches.size}"
+            )
+        try:
             self.model.load_state_dict(checkpoint.part("model"))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"the checkpoint is of another model: {reason}") from error
         groups = self.optimizer.state_dict()["param_groups"]
         parts = {i: checkpoint.part(f"optimizer.{i}") for group in groups for i in group["params"]}
         values = {index: tensors for index, tensors in parts.items() if tensors}
         self.optimizer.load_state_dict({"state": values, "param_groups": groups})
         self.fabric.strategy.precision.load_state_dict(state["precision"])
-        self.batches.load_state_dict(state["data"][rank])
-        self.meter.load_state_dict(checkpoint.part(f"meter.{rank}"))
-        self.step, self.seconds, self.score = checkpoint.step, state["seconds"], state["score"]
-        best, self.best_weights = state["best"], checkpoint.part("best")
-        self.best_score, self.best_step, self.waited = best["score"], best["step"], best["waited"]
-        random = checkpoint.part(f"random.{rank}")
-        torch.set_rng_state(random["cpu"])
-        if self.fabric.device.type == "cuda" and "cuda" in random:  # it may have been on a CPU
-            torch.cuda.set_rng_state(random["cuda"], self.fabric.device)
+        self.step, self.seconds = checkpoint.step, state["seconds"]
+        own = checkpoint.part(f"process.{self.fabric.global_rank}")
+        self.meter.load_state_dict(own)
+        torch.set_rng_state(own["cpu_random"])
+        if self.fabric.device.type == "cuda" and "cuda_random" in own:  # it may have been on a CPU
+            torch.cuda.set_rng_state(own["cuda_random"], self.fabric.device)
 
 
 def versions() -> dict[str, str]:

@@ -50,8 +50,7 @@ def waiting_for_interrupt(wait: bool) -> Iterator[threading.Event]:
 
     Nothing changes if `wait` is False, or in a thread, which signals do not reach.
     """
-    asked = threading.Event()
-    previous = signal.getsignal(signal.SIGINT)
+    asked, previous = threading.Event(), signal.getsignal(signal.SIGINT)
     if not wait or threading.current_thread() is not threading.main_thread() or previous is None:
         yield asked
         return

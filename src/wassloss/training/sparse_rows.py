@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import linear
@@ -72,17 +70,12 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, matrix: Any) -> Tensor:
         ctx.matrix = matrix
-        return _like(weight, matrix @ _array(weight).T)
+        return _times(matrix, weight.T)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _like(gradient, (ctx.matrix.T @ _array(gradient)).T), None
+        return _times(ctx.matrix.T, gradient).T.contiguous(), None
 
 
-def _array(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
-
-
-def _like(tensor: Tensor, array: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(tensor)
+def _times(matrix: Any, tensor: Tensor) -> Tensor:
+    return torch.from_numpy(matrix @ tensor.detach().cpu().numpy()).to(tensor)
