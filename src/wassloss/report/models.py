@@ -20,7 +20,7 @@ from wassloss.estimators.comparison import (
     in_percent,
 )
 from wassloss.ground import GroundMetric
-from wassloss.report.record import Mistake, Report, most_mended
+from wassloss.report.page import Mistake, Report, most_mended
 from wassloss.runs.evaluation import ExampleScores, example_scores
 from wassloss.scores import accuracy, paired_difference, top_k_cost
 from wassloss.scores._inputs import read_weights
