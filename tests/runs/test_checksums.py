@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_a_run_describes_itself(run: Path) -> None:
     config = json.loads((run / "config.json").read_text())
-    assert config["task"]["data"] == str(run.parent / "data.npz")
+    assert config["task"]["data"] == str(run.parent / "data.parquet")
     assert config["params"]["solver"] == "adam"
     assert config["metric"] == "Ordinal(5)"
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()

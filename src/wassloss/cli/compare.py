@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
 import typer
+from tqdm import tqdm
 
 from wassloss._files import write_file
 from wassloss.cli._options import TABLE, parsed, with_options
-from wassloss.cli._terminal import fitted_table, option, progress_bar, say
+from wassloss.cli._terminal import option, say, table
 from wassloss.estimators import Comparison, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.report import comparison_report, write_report
@@ -62,7 +64,13 @@ def compare_table(
     with owned(out):
         _refuse_a_run(out)  # one may have ended there since
         say("tuning cross-entropy, W + KL and softened labels, eight settings each")
-        with warnings.catch_warnings(), progress_bar("part") as progress:
+        bar = tqdm(unit="part", dynamic_ncols=True, leave=False, disable=not sys.stderr.isatty())
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        with warnings.catch_warnings(), bar:
             warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
             found = compare(
                 X,
@@ -81,7 +89,8 @@ def compare_table(
         header, rows = found.table()
         _keep(found, header, rows, out)
         say(f"\n{found.answer}\n")
-        say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
+        head, *cells = [[*row[:4], *row[-3:]] for row in (header, *rows)]  # the report has all
+        say(table("", head, cells, numbers=0, gap=1))
         say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
         say(f"\n{_saved(found)}")
         write_report(comparison_report(found, found.best.table_, X), out / REPORT)

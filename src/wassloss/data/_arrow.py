@@ -33,6 +33,7 @@ def import_pyarrow() -> Any:
         import pyarrow
         import pyarrow.compute
         import pyarrow.csv
+        import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError("CSV and Parquet files need pyarrow: pip install 'wassloss[data]'") from (

@@ -28,7 +28,7 @@ from wassloss.training.log import LOG_NAME, Record, parse_log
 
 CONFIG, SCORES, LOG = RUN_CONFIG, "scores.json", LOG_NAME
 MODEL = "model.safetensors"
-FORMAT = 6
+FORMAT = 7
 
 _AGAIN = "restore it from a copy, or train again in another directory"
 _REMEDY = {
