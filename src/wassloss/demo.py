@@ -47,7 +47,7 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
     order = np.random.default_rng(0).permutation(len(data))
     test, rest = order[:_TEST], order[_TEST:]
     for seed in range(seeds):
-        rows = np.random.default_rng(seed).permutation(rest)[:_TRAIN]
+        rows = np.random.default_rng(seed).permutation(rest)[: 1000 if quick else _TRAIN]
         words = TfidfVectorizer(token_pattern="[a-z]+", min_df=2, use_idf=False, norm="l1")
         X = words.fit_transform(texts[rows])  # the share of each word in a text
         for name, weight in ((CE, 0.0), (W, 1.0)):
@@ -59,7 +59,7 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
                 standardize=False,
                 alpha=0.0,
                 batch_size=100,
-                max_iter=1 if quick else 20,
+                max_iter=5 if quick else 20,
                 random_state=seed,
             )
             network.fit(X, classes[rows])

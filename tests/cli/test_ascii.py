@@ -25,10 +25,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     saved(split(data, {"train": 0.6, "test": 0.4}), place / "data.parquet")
     wl.ground.Ordinal(4, labels=NAMES).save(place / "metric.npz")
     (place / "taxonomy.csv").write_text("name,parent\nblé,\nÖ,blé\nλ,blé\n", encoding="utf-8")
-    (place / "wrong.csv").write_text("u,label\n1,blé\nÖ,λ\n", encoding="utf-8")
-    assert (
-        ascii_only("train", place / "data.parquet", "--out", place / "run", *QUICK).exit_code == 0
+    words = (
+        "train",
+        place / "data.parquet",
+        "--metric",
+        place / "metric.npz",
+        "--out",
+        place / "run",
     )
+    (place / "wrong.csv").write_text("u,label\n1,blé\nÖ,λ\n", encoding="utf-8")
+    assert ascii_only(*words, *QUICK).exit_code == 0
     return place
 
 

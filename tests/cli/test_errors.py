@@ -235,7 +235,7 @@ def test_a_run_is_not_overwritten(run: Path, data: Path, metric: Path) -> None:
 def test_advice_is_checked_in_every_test() -> None:
     words = ["evaluate", "run", "--party", "x"]
     assert unknown_options("no such option --party, try --part or --help", words) == []
-    assert unknown_options("pass --labels a,b or --out", words) == ["--labels"]
+    assert unknown_options("pass --labels a,b or --json", words) == ["--labels"]
     assert unknown_options("try `wassloss train DATA --out x`", words) == []
     assert unknown_options("try `wassloss train --json x`", words) == ["--json"]
     assert "--tree" in options_of(["metric", "build", "--out", "m.npz"])
