@@ -62,7 +62,7 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     filed = json.loads((run / "scores.json").read_text())["parts"]["test"]
     assert told["scores"] == pytest.approx(filed["scores"])
     test = tagged().part("test")
-    logits = open_run(run).logits(test.features)
+    logits = open_run(run).model._outputs(test.features)
     for k in (1, 5):
         cost = wl.scores.top_k_cost(logits, test.target, METRIC, k=k)
         assert told["scores"][f"top{k}_cost"] == pytest.approx(float(cost), abs=1e-6)
@@ -223,7 +223,7 @@ def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
     assert opened.labels == opened.model.metric_.labels == order
     told = json.loads(ok("evaluate", run, test, "--json").stdout)
     target = torch.tensor([order.index(NAMES[i]) for i in few.target])
-    logits = opened.logits(few.features)
+    logits = opened.model._outputs(few.features)
     expected = wl.scores.top_k_cost(logits, target, opened.model.metric_, k=1)
     assert told["scores"]["top1_cost"] == pytest.approx(float(expected))
 

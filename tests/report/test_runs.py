@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_scores(runs: list[TrainedRun], report: Report)
     test = tagged().part("test")
     page = render(report)
     for run, model in zip(runs, report.models, strict=True):
-        logits = run.logits(test.features)
+        logits = run.model._outputs(test.features)
         expected = wl.scores.top_k_cost(logits, test.target, METRIC)
         assert model.distance.mean() == pytest.approx(float(expected))
         assert f'<td data-head="{run.name}">{model.accuracy.mean():.3f}</td>' in page
@@ -88,7 +88,7 @@ def test_one_label_has_a_confusion_matrix(tmp_path: Path) -> None:
     test = data.part("test")
     assert found.truth is not None
     assert found.truth.tolist() == test.target.tolist()
-    chosen = run.logits(test.features).argmax(1).numpy()
+    chosen = run.model._outputs(test.features).argmax(1).numpy()
     assert found.models[0].guess.tolist() == chosen.tolist()
     page = render(found)
     assert '<section id="confusion">' in page
@@ -108,7 +108,7 @@ def test_distributions_are_as_far_as_they_must_travel(tmp_path: Path) -> None:
     run = open_run(tmp_path / "run")
     found = runs_report([run])
     test = data.part("test")
-    h = run.logits(test.features).softmax(1).numpy()
+    h = run.model._outputs(test.features).softmax(1).numpy()
     true = test.target.to_dense().numpy()
     far = np.abs((h - true).cumsum(1)).sum(1)
     np.testing.assert_allclose(found.models[0].distance, far, rtol=1e-4)

@@ -25,4 +25,4 @@ def trained(folder: Path, out: Path, *, resume: bool = False, **params: Any) -> 
     """A short run of small steps on the files that `data_file` has put into a folder."""
     task = Task(data=str(folder / "data.parquet"), metric=str(folder / "metric.npz"))
     params = {"solver": "adam", "max_iter": 4, "batch_size": 10} | params
-    fit(task, params, out, resume=resume, checkpoint_every=10, progress=False)
+    fit(task, params, out, resume=resume, checkpoint_every=10)

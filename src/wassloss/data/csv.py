@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,16 +52,10 @@ def _typed(words: pa.Array) -> Any:
     pa = import_pyarrow()
     if words.null_count == len(words):
         return pa.nulls(len(words))
-    found = (_cast(words, kind) for kind in ("float64", "bool", "timestamp[s]", "timestamp[ns]"))
-    return next((typed for typed in found if typed is not None), words)
-
-
-def _cast(words: pa.Array, kind: str) -> Any:
-    """Words as another type; None if some are not."""
-    try:
-        return words.cast(kind)
-    except import_pyarrow().ArrowInvalid:
-        return None
+    for kind in ("float64", "bool", "timestamp[s]", "timestamp[ns]"):
+        with suppress(pa.ArrowInvalid):
+            return words.cast(kind)
+    return words
 
 
 def read_text(path: str | os.PathLike[str]) -> pa.Table:

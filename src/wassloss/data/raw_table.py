@@ -156,7 +156,7 @@ class RawTable:
 
 def _decided(values: Values) -> Column | None:
     """What becomes of a column; None where it says nothing."""
-    types, name, kind = import_pyarrow().types, values.name, values.kind
+    types, name, kind = import_pyarrow().types, values.name, values.array.type
     if types.is_null(kind):
         return None
     if types.is_temporal(kind):

@@ -160,7 +160,7 @@ def _targets(labels: Values, weights: Values | None, names: Names) -> tuple[Any,
     if weights is None:
         return from_lists(counts, ids), found
     if not weights.is_list:
-        raise ValueError(f"column 'weights' must hold lists of numbers, got {weights.kind}")
+        raise ValueError(f"column 'weights' must hold lists of numbers, got {weights.array.type}")
     lengths, masses = weights.flat()
     weights.refuse(lengths != counts, "as many numbers as labels")
     masses.refuse(masses.missing, "a number")
@@ -174,10 +174,12 @@ def _label_ids(values: Values, names: Names) -> tuple[NDArray[np.int64], tuple[s
     """The ids of labels given by value, as strings or numbers, and the names of all labels."""
     values.refuse(values.missing, "a label")
     types = import_pyarrow().types
-    if types.is_floating(values.kind):
+    if types.is_floating(values.array.type):
         values.refuse(~np.isfinite(values.numbers()), "a finite number")
-    if not (values.is_number or types.is_string(values.kind)):
-        raise ValueError(f"column {values.name!r} must hold numbers or strings, got {values.kind}")
+    if not (values.is_number or types.is_string(values.array.type)):
+        raise ValueError(
+            f"column {values.name!r} must hold numbers or strings, got {values.array.type}"
+        )
     return read_labels([str(plain(v)) for v in values.array.to_pylist()], names, values.place)
 
 

@@ -89,14 +89,15 @@ def runs_report(
         raise ValueError(f"runs must differ, got {', '.join(names)}")
     given, part, _ = data_for(first, data, part)
     _check_comparable(runs, data)
+    x = given.features.numpy()
     which = f"the part “{part}”" if part else "all examples"
     source = given.name or Path(data or ("" if first.task is None else first.task.data)).name
     return models_report(
-        {name: [run.logits(given.features)] for name, run in zip(names, runs, strict=True)},
+        {name: [run.model._outputs(x)] for name, run in zip(names, runs, strict=True)},
         given.target,
         first.model.metric_,
         labels=first.labels,
-        describe=lambda i: (f"example {i}", described(first.columns, given.features[i].numpy())),
+        describe=lambda i: (f"example {i}", described(first.columns, x[i])),
         groups=None if given.groups is None else given.groups.numpy(),
         warnings=_warnings(runs),
         notes=[

@@ -79,7 +79,7 @@ class ExampleScores:
 def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
     """Score a run on data with labels in the order of its metric."""
     pieces = torch.arange(len(data)).split(rows_at_once(run.model.metric_.size))
-    answers = ((run.logits(data.features[p]), data.target[p]) for p in pieces)
+    answers = ((run.model._outputs(data.features[p].numpy()), data.target[p]) for p in pieces)
     return example_scores(answers, run.model.metric_)
 
 

@@ -309,7 +309,7 @@ def test_data_set(tmp_path: Path, whole: tuple[TagSample, bytes]) -> None:
     data = sample.with_features(features)
     assert (len(data.part("train")), len(data.part("test"))) == (300, 200)
     write_data(data, tmp_path / "data.parquet")
-    back = read(tmp_path / "data.parquet")
+    back = read(tmp_path / "data.parquet", label_names=sample.label_names)
     assert (data.y != back.y).nnz == 0
     assert back.label_names == sample.label_names
     assert back.parts["test"].tolist() == list(range(300, 500))
