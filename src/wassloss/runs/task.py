@@ -120,7 +120,8 @@ class Task:
     @classmethod
     def from_config(cls, values: Mapping[str, Any]) -> Task:
         """The task that `config` describes; TypeError for anything else."""
-        return cls(**{n: tuple(v) if isinstance(v, list) else v for n, v in values.items()})
+        lists = {name: tuple(v) for name, v in values.items() if isinstance(v, list)}
+        return cls(**{**values, **lists})
 
     def divided(self, data: Dataset) -> Dataset:
         """Data with a part ``"test"``, if there is none and a share is to be held out."""
