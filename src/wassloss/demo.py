@@ -45,9 +45,10 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
     texts, classes = np.array(data.texts), np.array(data.metric.labels)[data.classes.numpy()]
     logits: dict[str, list[Tensor]] = {CE: [], W: []}
     order = np.random.default_rng(0).permutation(len(data))
-    test, rest = order[:_TEST], order[_TEST:]
+    test, rest = order[: 1000 if quick else _TEST], order[_TEST:]
+    train = 1000 if quick else _TRAIN
     for seed in range(seeds):
-        rows = np.random.default_rng(seed).permutation(rest)[: 1000 if quick else _TRAIN]
+        rows = np.random.default_rng(seed).permutation(rest)[:train]
         words = TfidfVectorizer(token_pattern="[a-z]+", min_df=2, use_idf=False, norm="l1")
         X = words.fit_transform(texts[rows])  # the share of each word in a text
         for name, weight in ((CE, 0.0), (W, 1.0)):
@@ -65,14 +66,18 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
             network.fit(X, classes[rows])
             logits[name].append(network._outputs(words.transform(texts[test])))
     say("writing the report")
-    found = _report(data, test, logits, quick)
+    found = _report(data, train, test, logits, quick)
     out.mkdir(parents=True, exist_ok=True)
     write_report(found, out / "report.html")
     return found, out / "report.html"
 
 
 def _report(
-    data: Definitions, test: NDArray[np.int64], logits: dict[str, list[Tensor]], quick: bool
+    data: Definitions,
+    train: int,
+    test: NDArray[np.int64],
+    logits: dict[str, list[Tensor]],
+    quick: bool,
 ) -> Report:
     seeds = len(logits[CE])
     return models_report(
@@ -85,7 +90,7 @@ def _report(
         titles=_TITLES,
         warnings=["A quick run, to see that it works: these are not results."] if quick else [],
         notes=[
-            f"{_TRAIN} definitions of nouns to learn from and {_TEST} others to judge by, in "
+            f"{train} definitions of nouns to learn from and {len(test)} others to judge by, in "
             f"{data.metric.size} classes of WordNet. The distance of two classes is how far up "
             "their lowest common ancestor is. A grave mistake has next to nothing in common with "
             "the truth.",
