@@ -134,6 +134,7 @@ def read_word_vectors(
         ValueError: one line that names the file and, if there is one, the line.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "glove.txt")
     ...     _ = path.write_text("the 0.1 0.2\ncat 1 -1\n")
