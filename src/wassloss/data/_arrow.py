@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss.data.labels import number, shown
+from wassloss.data.labels import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,7 +104,7 @@ class Values:
         """Numbers, booleans or words that spell numbers as floats; NaN for what is missing."""
         pa, values = import_pyarrow(), self.array
         if pa.types.is_string(self.array.type):
-            odd = [word is not None and number(word) is None for word in values.to_pylist()]
+            odd = [word is not None and not _spells(word) for word in values.to_pylist()]
             self.refuse(np.array(odd), "a number")
         elif not (self.is_number or pa.types.is_null(self.array.type)):
             raise ValueError(f"column {self.name!r} must hold numbers, got {self.array.type}")
@@ -131,6 +131,15 @@ def _cleaned(values: pa.Array, gaps: Sequence[str]) -> Any:
     words = pa.compute.utf8_trim_whitespace(values.cast(pa.string()))
     there = pa.compute.invert(pa.compute.is_in(words, pa.array(gaps, pa.string())))
     return pa.compute.if_else(there, words, pa.scalar(None, pa.string()))
+
+
+def _spells(word: str) -> bool:
+    """Whether a word spells a number, also one with leading zeros."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def one_line(error: BaseException) -> str:

@@ -108,7 +108,8 @@ def _no_label(usable: Sequence[str], names: Sequence[str]) -> str:
 
 def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
     """Refuse a table that lacks columns; the error names them."""
-    missing = [name for name in wanted if name not in found]
+    known = set(found)
+    missing = [name for name in wanted if name not in known]
     if missing:
         near = get_close_matches(missing[0], found, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
