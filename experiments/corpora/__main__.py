@@ -125,24 +125,26 @@ def _tags(given: argparse.Namespace) -> None:
     print(f"{sample!r}: {given.out / 'tags.npz'}")
     if given.features is not None:
         made = sample.with_features(_features(given.features))
-        write_data(made, given.out / "data.npz")
+        write_data(made, given.out / "data.parquet")
         sample.metric.save(given.out / "metric.npz")
-        print(f"{made!r}: data.npz and metric.npz in {given.out}")
+        print(f"{made!r}: data.parquet and metric.npz in {given.out}")
 
 
 def write_data(data: wl.data.Dataset, path: Path) -> None:
     """Tags as `wl.data.read` and `wassloss train` read them."""
-    tags = data.y
-    arrays: dict[str, Any] = {
-        "features": data.features,
-        "target_counts": np.diff(tags.indptr),
-        "target_labels": tags.indices,
-        "target_weights": tags.data,
-        "label_names": np.array(data.label_names),
-        "provenance": data.provenance,
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    tags, names, parts = data.y, np.array(data.label_names), np.full(len(data), "", dtype=object)
+    for name, rows in data.parts.items():
+        parts[rows.numpy()] = name
+    columns = {f"x{i}": column for i, column in enumerate(data.features.numpy().T)}
+    lists = {
+        "labels": np.split(names[tags.indices], tags.indptr[1:-1]),
+        "weights": np.split(tags.data, tags.indptr[1:-1]),
     }
-    arrays |= {f"part/{name}": rows for name, rows in data.parts.items()}
-    np.savez(path, **arrays)
+    tables = {name: [values.tolist() for values in each] for name, each in lists.items()}
+    pyarrow.parquet.write_table(pa.table({**columns, **tables, "part": parts}), path)
 
 
 def _features(path: Path) -> dict[int, Any]:

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from experiments.corpora.glove import read_vectors
 from experiments.corpora.lookup import find, find_optional
 from experiments.lab.files import read_npz
 from experiments.lab.relabel import normalized
-from wassloss.data import Dataset, read_word_vectors
+from wassloss.data import Dataset
 from wassloss.ground import Embedding
 
 _ARRAYS = ("features", "split", "vocab", "counts_data", "counts_indices", "counts_indptr")
@@ -68,5 +69,5 @@ def word_vectors(words: tuple[str, ...]) -> np.ndarray | None:
     table = find_optional("glove", "glove_100d.npy")
     if listed is None or table is None:
         return None
-    vectors = read_word_vectors(table, words=words, names=listed)
+    vectors = read_vectors(table, words)
     return None if vectors.missing(words) else vectors.take(words).vectors

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.corpora.definitions import definition
+from experiments.corpora.glove import read_vectors
 from experiments.corpora.hypernyms import read_taxonomy
 from experiments.corpora.lookup import find
-from wassloss.data import read_word_vectors
 from wassloss.ground import Embedding
 
 _WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*")
@@ -55,11 +55,7 @@ def glosses(
     texts = [text for text in dict.fromkeys(map(tuple, found)) if text]
     counts = Counter(word for text in texts for word in text)
     frequent = [word for word, _ in counts.most_common(vocabulary)]
-    vectors = read_word_vectors(
-        find("glove", "glove_100d.npy"),
-        words=frequent,
-        names=find("glove", "words.txt"),
-    )
+    vectors = read_vectors(find("glove", "glove_100d.npy"), frequent)
     missing = vectors.missing(frequent)
     known = [word for word in frequent if word not in set(missing)]
     place = {word: index for index, word in enumerate([*known, *missing])}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from experiments.corpora.flickr8k import flickr8k
+from experiments.corpora.glove import read_vectors
 from experiments.corpora.lookup import find
 from experiments.corpora.mulan import mulan
 from experiments.corpora.noise import reduce_redundancy
@@ -20,7 +21,7 @@ from experiments.lab.cache import Cache
 from experiments.lab.relabel import keep_labels, normalized, with_metric
 from experiments.lab.sparse import as_sparse
 from wassloss import SparseTarget
-from wassloss.data import Dataset, clipart, read_word_vectors
+from wassloss.data import Dataset, clipart
 from wassloss.ground import Embedding, GroundMetric
 from wassloss.scores import NearestCostRegression, top_k_cost
 
@@ -164,11 +165,7 @@ def _delicious() -> Dataset:
     """Delicious with the tags that have a word vector, and the pages that have such a tag."""
     data = mulan("delicious")
     names = data.label_names or ()
-    vectors = read_word_vectors(
-        find("glove", "glove_100d.npy"),
-        words=names,
-        names=find("glove", "words.txt"),
-    )
+    vectors = read_vectors(find("glove", "glove_100d.npy"), names)
     missing = set(vectors.missing(names))
     known = tuple(name for name in names if name not in missing)
     metric = Embedding(vectors.take(known).vectors, labels=known)

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-import wassloss as wl
 from experiments.corpora.features import extract_features
+from experiments.corpora.glove import read_vectors
 from experiments.corpora.wordnet import WordNet, read_wordnet
 from scripts.clipart import debian, images
 from scripts.clipart.tags import Metadata, metadata, words_of
@@ -92,7 +92,7 @@ def build(
     known = Counter(subject for one in described.values() for subject in one.subjects)
     tags = {name: words_of(described[name], net, known) for name in features}
     authors = {name: described[name].author for name in features}
-    table = wl.data.read_word_vectors(vectors, words=set().union(*tags.values()))
+    table = read_vectors(vectors, set().union(*tags.values()))
     tags = {name: {tag for tag in own if tag in table} for name, own in tags.items()}
     names = thinned(sorted(features), described, rng)
     group_of = dict(

@@ -9,7 +9,7 @@ import secrets
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -75,8 +75,7 @@ def remove_leftovers(directory: Path) -> None:
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
     """Write arrays to an .npz archive, all or nothing."""
-    with replacing(path) as temporary, open(temporary, "xb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type, unused-ignore]
+    write_file(path, pack_npz(arrays))
 
 
 def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -86,22 +85,20 @@ def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
     return packed.getvalue()
 
 
-def read_npz(
-    path: str | os.PathLike[str], only: Collection[str] | None = None
-) -> dict[str, NDArray[Any]]:
-    """Read an .npz archive, or only some arrays of it; ValueError if it is damaged."""
+def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """Read an .npz archive; ValueError if it is damaged."""
     with open(path, "rb") as file:
-        return unpack_npz(file, only)
+        return unpack_npz(file)
 
 
-def unpack_npz(file: IO[bytes], only: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+def unpack_npz(file: IO[bytes]) -> dict[str, NDArray[Any]]:
     """The same from an open file."""
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not a whole .npz archive")
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive if only is None or name in only}
+            arrays = dict(archive)
     except _DAMAGES as error:
         raise ValueError(f"the archive is damaged: {error}") from error
     for name, array in arrays.items():

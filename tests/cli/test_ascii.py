@@ -22,11 +22,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = wl.data.Dataset(
         x, x.argmax(1), metric=wl.ground.Ordinal(4, labels=NAMES), label_names=NAMES
     )
-    saved(split(data, {"train": 0.6, "test": 0.4}), place / "data.npz")
+    saved(split(data, {"train": 0.6, "test": 0.4}), place / "data.parquet")
     wl.ground.Ordinal(4, labels=NAMES).save(place / "metric.npz")
     (place / "taxonomy.csv").write_text("name,parent\nblé,\nÖ,blé\nλ,blé\n", encoding="utf-8")
+    words = (
+        "train",
+        place / "data.parquet",
+        "--metric",
+        place / "metric.npz",
+        "--out",
+        place / "run",
+    )
     (place / "wrong.csv").write_text("u,label\n1,blé\nÖ,λ\n", encoding="utf-8")
-    assert ascii_only("train", place / "data.npz", "--out", place / "run", *QUICK).exit_code == 0
+    assert ascii_only(*words, *QUICK).exit_code == 0
     return place
 
 
@@ -39,15 +47,14 @@ def ascii_only(*words: object) -> Result:
 @pytest.mark.parametrize(
     "line",
     [
-        "train {0}/data.npz --out {0}/other --tol 0.1",
+        "train {0}/data.parquet --metric {0}/metric.npz --out {0}/other --tol 0.1",
         "evaluate {0}/run",
         "evaluate {0}/run --json",
-        "predict {0}/run {0}/data.npz --top 4",
+        "predict {0}/run {0}/data.parquet --top 4",
         "report {0}/run --out {0}/report.html",
         "metric build --tree {0}/taxonomy.csv --out {0}/tree.npz",
         "metric show {0}/metric.npz --near blé",
         "metric show clipart",
-        "data show {0}/data.npz",
         pytest.param("demo --quick --seeds 2 --out {0}/demo", marks=pytest.mark.slow),
         "--help",
         "train --help",
@@ -79,7 +86,7 @@ def test_what_ascii_lacks_is_escaped(folder: Path) -> None:
 
 
 def test_predictions_are_escaped_too(folder: Path) -> None:
-    said = ascii_only("predict", folder / "run", folder / "data.npz", "-k", 4).stdout
+    said = ascii_only("predict", folder / "run", folder / "data.parquet", "-k", 4).stdout
     assert {r"bl\xe9", r"\xd6", r"\u03bb"} <= set(said.replace("\n", ",").split(","))
 
 

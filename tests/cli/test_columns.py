@@ -121,28 +121,6 @@ def test_extra_columns_are_ignored_in_one_line(run: Path, tmp_path: Path) -> Non
         assert "ignoring the columns 'name', 'city', which the model was not trained on" in line
 
 
-@pytest.mark.filterwarnings("ignore:ignoring the column")
-def test_columns_are_kept_in_the_answers(run: Path, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    given = {"id": [f"{i:03d}" for i in range(120)], **columns(1)}
-    data = written(tmp_path / "new.csv", given)
-    text = ok("predict", run, data, "--top", 1, "--keep", "id,label").stdout
-    rows = list(csv.DictReader(text.splitlines()))
-    assert list(rows[0]) == ["row", "id", "label", "label_1", "probability_1"]
-    assert [row["id"] for row in rows] == given["id"]
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    for name, part in (("a", slice(0, 50)), ("b", slice(50, 120))):
-        own = {key: values[part] for key, values in given.items()}
-        pa.parquet.write_table(pa.table(own), folder / f"{name}.parquet")
-    ok("predict", run, folder, "--keep", "id", "--out", tmp_path / "x.jsonl")
-    lines = (tmp_path / "x.jsonl").read_text().splitlines()
-    assert [json.loads(line)["id"] for line in lines] == given["id"]
-    assert "it lacks the column 'ix'" in failed("predict", run, data, "--keep", "ix")
-    assert "must not name row" in failed("predict", run, data, "--keep", "row", code=2)
-    assert "of tables" in failed("predict", run, "clipart", "--keep", "id")
-
-
 def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
     """Written from a table in another order, a file without named columns still says its names."""
     pytest.importorskip("pyarrow")
@@ -150,20 +128,8 @@ def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
     expected = answers(run, written(tmp_path / "new.csv", new))
     other = wl.data.read(written(tmp_path / "other.csv", shuffled(new)))
     assert other.feature_names == ("pulse", "weight", "height", "age")
-    for suffix in ("npz", "parquet", "csv"):
+    for suffix in ("parquet", "csv"):
         path = tmp_path / f"data.{suffix}"
         saved(other, path)
         assert wl.data.read(path).feature_names == other.feature_names
         assert answers(run, path) == expected
-
-
-def test_files_without_names_go_by_position_and_their_width_is_checked(
-    run: Path, tmp_path: Path
-) -> None:
-    x, y = table(1)
-    expected = answers(run, written(tmp_path / "new.csv", columns(1)))
-    np.savez(tmp_path / "plain.npz", features=x.astype(np.float32), target=y)
-    assert answers(run, tmp_path / "plain.npz") == expected
-    np.savez(tmp_path / "wide.npz", features=np.ones((3, 5), np.float32), target=y[:3])
-    for command in ("predict", "evaluate"):
-        assert "is expecting 4 features" in failed(command, run, tmp_path / "wide.npz")

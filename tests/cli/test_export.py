@@ -16,7 +16,7 @@ def test_a_run(tmp_path: Path) -> None:
     data = graded(parts=False)
     METRIC.save(tmp_path / "metric.npz")
     words = ("--metric", tmp_path / "metric.npz", "--max-iter", 2, "--hidden-layer-sizes", "6")
-    ok("train", saved(data, tmp_path / "data.npz"), *words, "--out", tmp_path / "run")
+    ok("train", saved(data, tmp_path / "data.parquet"), *words, "--out", tmp_path / "run")
     done = ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
     assert "probabilities, label and least_cost_label out" in done.stdout
     run = wl.load(tmp_path / "run")

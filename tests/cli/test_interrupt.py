@@ -33,7 +33,7 @@ def interrupted(when: str, *words: object) -> tuple[int, str, str]:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     METRIC.save(tmp_path / "metric.npz")
-    return saved(graded(parts=False), tmp_path / "data.npz")
+    return saved(graded(parts=False), tmp_path / "data.csv")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_while_it_trains(data: Path, tmp_path: Path) -> None:
     """Before there is a run, and once there is one, with what was saved and how to go on."""
     run = tmp_path / "run"
     words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", run, *QUICK)
-    for when in ("data.npz.", "lightning_fabric"):
+    for when in ("data.csv.", "lightning_fabric"):
         assert interrupted(when, *words) == (130, "", "Interrupted before the run began.\n")
         assert not (run / "config.json").exists()
     go_on = f"go on with: wassloss train --out {run} --resume\n"
@@ -89,17 +89,16 @@ def test_while_it_compares(tmp_path: Path) -> None:
     [
         pytest.param("evaluate {0}/run", marks=pytest.mark.slow),
         "report {0}/run --out {0}/report.html",
-        pytest.param("predict {0}/run {0}/data.npz", marks=pytest.mark.slow),
+        pytest.param("predict {0}/run {0}/data.csv", marks=pytest.mark.slow),
         pytest.param("metric show {0}/metric.npz", marks=pytest.mark.slow),
-        pytest.param("data show {0}/data.npz", marks=pytest.mark.slow),
     ],
 )
 def test_other_commands(line: str, tmp_path: Path) -> None:
-    data = saved(tagged(), tmp_path / "data.npz")
+    data = saved(tagged(), tmp_path / "data.csv")
     METRIC.save(tmp_path / "metric.npz")
     words = ("--metric", tmp_path / "metric.npz", "--tol", 0.1, "--transport-weight", 0)
     ok("train", data, *words, "--out", tmp_path / "run")
-    when = "metric.npz." if "metric show" in line else "data.npz."
+    when = "metric.npz." if "metric show" in line else "data.csv."
     found = interrupted(when, *(word.format(tmp_path) for word in line.split()))
     assert found == (130, "", "Interrupted.\n")
     assert not (tmp_path / "report.html").exists()

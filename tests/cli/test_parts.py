@@ -10,7 +10,7 @@ import wassloss as wl
 from tests.cli.commands import METRIC, failed, graded, ok, process, same_weights, saved, wassloss
 
 QUICK = ("--tol", 0.1)
-SUFFIXES = ["npz", "csv", "parquet", "folder"]
+SUFFIXES = ["csv", "folder"]
 
 
 def renamed(names: dict[str, str], path: Path) -> Path:
@@ -76,8 +76,8 @@ def test_parts_that_are_not_used_are_named(suffix: str, metric: Path, tmp_path: 
     assert result.exit_code == 0
     (said,) = result.stderr.splitlines()
     assert said == (
-        "warning: the parts valid, holdout are not used: train is trained on, test and validation "
-        "are scored"
+        "warning: parts that are not used: valid, holdout; train is trained on, test and "
+        "validation are scored"
     )
     said = failed("evaluate", tmp_path / "run")
     assert "that was held out: name another (train, valid, holdout) with --part" in said
@@ -113,4 +113,4 @@ def test_a_process_says_it_once(metric: Path, tmp_path: Path) -> None:
     started = process(*words, warn="default")
     _, said = started.communicate(timeout=100)
     assert started.returncode == 0, said
-    assert said.count("the part valid is not used") == 1
+    assert said.count("parts that are not used: valid") == 1

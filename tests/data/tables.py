@@ -10,8 +10,7 @@ import torch
 
 from wassloss.data import Dataset
 from wassloss.data._inputs import as_sparse
-from wassloss.ground import storage
-from wassloss.targets import SparseTarget, is_class_ids
+from wassloss.targets import is_class_ids
 
 
 def split(data: Dataset, shares: dict[str, float]) -> Dataset:
@@ -25,9 +24,6 @@ def split(data: Dataset, shares: dict[str, float]) -> Dataset:
 
 def saved(data: Dataset, path: Path) -> Path:
     """A data set in a file, in the format that the suffix says."""
-    if path.suffix == ".npz":
-        np.savez(path, **arrays_of(data))
-        return path
     names = data.label_names or tuple(map(str, range(data.label_count)))
     features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
     columns: dict[str, list[Any]] = dict(zip(features, data.features.T.tolist(), strict=True))
@@ -54,30 +50,6 @@ def saved(data: Dataset, path: Path) -> Path:
 
     pyarrow.parquet.write_table(pa.table(columns), path)
     return path
-
-
-def arrays_of(data: Dataset) -> dict[str, Any]:
-    """The arrays of an .npz archive."""
-    arrays: dict[str, Any] = {"features": data.features, "label_count": data.label_count}
-    if isinstance(data.target, SparseTarget):
-        used = (data.target.weights > 0).numpy()
-        arrays |= {
-            "target_counts": used.sum(1),
-            "target_labels": data.target.indices.numpy()[used],
-            "target_weights": data.target.weights.numpy()[used],
-        }
-    else:
-        arrays["target"] = data.target
-    for name in ("label_names", "feature_names", "name", "provenance"):
-        if getattr(data, name):
-            arrays[name] = np.array(getattr(data, name))
-    if data.groups is not None:
-        arrays["groups"] = data.groups
-    arrays |= {f"part/{name}": rows for name, rows in data.parts.items()}
-    if data.metric is not None:
-        own = storage.to_arrays(data.metric)
-        arrays |= {f"metric/{name}": array for name, array in own.items()}
-    return arrays
 
 
 def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:

@@ -102,7 +102,7 @@ def the_command_says_what_it_needs() -> None:
 
 def the_command_has_help() -> None:
     said = run(COMMAND, "--help")
-    for word in ("train", "evaluate", "predict", "report", "metric", "data", "demo"):
+    for word in ("train", "evaluate", "predict", "report", "metric", "demo"):
         assert word in said, said
     assert run(COMMAND, "--version").split() == [
         "wassloss",

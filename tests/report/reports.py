@@ -5,7 +5,7 @@ import numpy as np
 import wassloss as wl
 from wassloss.estimators.comparison import Candidate
 from wassloss.report import Report
-from wassloss.report.record import Mistake
+from wassloss.report.page import Mistake
 from wassloss.scores.differences import Difference
 
 

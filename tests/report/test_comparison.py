@@ -3,7 +3,7 @@
 import numpy as np
 
 from wassloss.data.raw_table import Column, RawTable
-from wassloss.report.comparison import described
+from wassloss.report.tables import described
 
 
 def test_rows_are_described_by_their_columns() -> None:

@@ -11,15 +11,13 @@ import wassloss as wl
 from tests.report.browser import assert_looks_right, measured
 from tests.report.reports import report
 from wassloss.report.figures import (
-    confusion,
     draw_confusion,
     draw_distances,
     draw_frontier,
     neighbour_order,
     neighbours,
 )
-from wassloss.report.page import render, write_report
-from wassloss.report.record import most_mended
+from wassloss.report.page import most_mended, render, write_report
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -60,20 +58,14 @@ def test_neighbours_are_next_to_each_other() -> None:
     assert neighbour_order(wl.ground.Discrete(1)).tolist() == [0]
 
 
-def test_confusion_counts_pairs_of_groups() -> None:
-    truth, guess = np.array([0, 0, 1, 2, 3]), np.array([0, 3, 1, 2, 2])
-    each = confusion(truth, guess, [np.array([i]) for i in range(4)])
-    assert each.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]]
-    pairs = confusion(truth, guess, [np.array([0, 3]), np.array([2, 1])])
-    assert pairs.tolist() == [[2, 1], [0, 2]]
-
-
 def test_cells_are_as_dark_as_labels_are_confused() -> None:
     found = report()
     groups = neighbours(found.metric)
     draw_confusion(found, groups, 1, figure := Figure())
     cells = figure.axes[0].images[0].get_array()
-    counts = confusion(found.truth, found.models[1].guess, groups)
+    place = np.argsort(np.concatenate(groups))  # each group is one label
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (place[found.truth], place[found.models[1].guess]), 1)
     assert np.asarray(cells)[..., 3] ** 2 == pytest.approx(counts / counts.sum(1, keepdims=True))
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == ["label 0", "label 2", "label 1", "label 3"]  # by position

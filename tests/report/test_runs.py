@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[TrainedRun]:
     folder = tmp_path_factory.mktemp("runs")
     names = ("awful", "bad", "<b>fair</b>", "good & fine", "superb")
     wl.ground.Ordinal(5, labels=names).save(folder / "metric.npz")
-    data = str(saved(tagged(names=names), folder / "data.npz"))
+    data = str(saved(tagged(names=names), folder / "data.parquet"))
     task = Task(data=data, metric=str(folder / "metric.npz"))
     steps = {"solver": "adam", "max_iter": 10, "batch_size": 20}
     fit(task, {"transport_weight": 0.0, **steps}, folder / "kl")
@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_scores(runs: list[TrainedRun], report: Report)
     test = tagged().part("test")
     page = render(report)
     for run, model in zip(runs, report.models, strict=True):
-        logits = run.logits(test.features)
+        logits = run.model._outputs(test.features)
         expected = wl.scores.top_k_cost(logits, test.target, METRIC)
         assert model.distance.mean() == pytest.approx(float(expected))
         assert f'<td data-head="{run.name}">{model.accuracy.mean():.3f}</td>' in page
@@ -81,14 +81,14 @@ def test_mistakes_are_those_whose_distance_changes(runs: list[TrainedRun], repor
 def test_one_label_has_a_confusion_matrix(tmp_path: Path) -> None:
     METRIC.save(tmp_path / "metric.npz")
     data = graded()
-    path, metric = str(saved(data, tmp_path / "data.npz")), str(tmp_path / "metric.npz")
+    path, metric = str(saved(data, tmp_path / "data.parquet")), str(tmp_path / "metric.npz")
     fit(Task(data=path, metric=metric), {}, tmp_path / "run")
     run = open_run(tmp_path / "run")
     found = runs_report([run])
     test = data.part("test")
     assert found.truth is not None
     assert found.truth.tolist() == test.target.tolist()
-    chosen = run.logits(test.features).argmax(1).numpy()
+    chosen = run.model._outputs(test.features).argmax(1).numpy()
     assert found.models[0].guess.tolist() == chosen.tolist()
     page = render(found)
     assert '<section id="confusion">' in page
@@ -103,12 +103,12 @@ def test_distributions_are_as_far_as_they_must_travel(tmp_path: Path) -> None:
     names = ("awful", "bad", "fair", "good", "superb")
     data = wl.data.Dataset(torch.tensor(x).float(), torch.tensor(y).float(), label_names=names)
     data = split(data, {"train": 0.6, "validation": 0.2, "test": 0.2})
-    task = Task(data=str(saved(data, tmp_path / "data.npz")), metric="ordinal")
+    task = Task(data=str(saved(data, tmp_path / "data.parquet")), metric="ordinal", order=names)
     fit(task, {"tol": 0.01}, tmp_path / "run")
     run = open_run(tmp_path / "run")
     found = runs_report([run])
     test = data.part("test")
-    h = run.logits(test.features).softmax(1).numpy()
+    h = run.model._outputs(test.features).softmax(1).numpy()
     true = test.target.to_dense().numpy()
     far = np.abs((h - true).cumsum(1)).sum(1)
     np.testing.assert_allclose(found.models[0].distance, far, rtol=1e-4)
@@ -183,13 +183,13 @@ def test_one_run_and_three(runs: list[TrainedRun], tmp_path: Path) -> None:
 
 def test_runs_that_do_not_compare(runs: list[TrainedRun], tmp_path: Path) -> None:
     METRIC.save(tmp_path / "metric.npz")
-    other = saved(tagged(), tmp_path / "data.npz")
+    other = saved(tagged(), tmp_path / "data.parquet")
     run = tmp_path / "run"
     ok("train", other, "--metric", tmp_path / "metric.npz", "--tol", 0.1, "--out", run)
     assert "must have the same labels" in failed("report", runs[0].path, run)
     third = tmp_path / "third"
     shutil.copytree(run, third)
-    config = (third / "config.json").read_text().replace("data.npz", "other.npz")
+    config = (third / "config.json").read_text().replace("data.parquet", "other.parquet")
     values = json.loads(config)
     del values["sha256"]
     (third / "config.json").write_bytes(sealed(values))
@@ -202,7 +202,7 @@ def test_runs_that_do_not_compare(runs: list[TrainedRun], tmp_path: Path) -> Non
 def test_examples_that_were_drawn_differently_do_not_compare(tmp_path: Path) -> None:
     """One run would be judged on what it was trained on."""
     METRIC.save(tmp_path / "metric.npz")
-    data = saved(tagged(parts=False), tmp_path / "data.npz")
+    data = saved(tagged(parts=False), tmp_path / "data.parquet")
     for seed in (0, 1):
         ok(
             *("train", data, "--metric", tmp_path / "metric.npz", "--tol", 0.1),

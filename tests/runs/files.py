@@ -18,11 +18,11 @@ def data_file(folder: Path) -> Path:
     x, y = grades(100)
     data = wl.data.Dataset(3 * x + 5, y, label_names=NAMES)
     wl.ground.Ordinal(5, labels=NAMES).save(folder / "metric.npz")
-    return saved(split(data, {"train": 0.6, "test": 0.4}), folder / "data.npz")
+    return saved(split(data, {"train": 0.6, "test": 0.4}), folder / "data.parquet")
 
 
 def trained(folder: Path, out: Path, *, resume: bool = False, **params: Any) -> None:
     """A short run of small steps on the files that `data_file` has put into a folder."""
-    task = Task(data=str(folder / "data.npz"), metric=str(folder / "metric.npz"))
+    task = Task(data=str(folder / "data.parquet"), metric=str(folder / "metric.npz"))
     params = {"solver": "adam", "max_iter": 4, "batch_size": 10} | params
-    fit(task, params, out, resume=resume, checkpoint_every=10, progress=False)
+    fit(task, params, out, resume=resume, checkpoint_every=10)

@@ -67,7 +67,7 @@ def test_predictions_of_every_kind(run: TrainedRun) -> None:
     model = wl.load(run.path)
     assert isinstance(model, wl.WassersteinClassifier)
     p = torch.from_numpy(model.predict_proba(torch.from_numpy(x)))
-    torch.testing.assert_close(run.logits(torch.from_numpy(x)).softmax(1), p)
+    torch.testing.assert_close(run.model._outputs(x).softmax(1), p)
     top = model.predict_top(x, 3)
     assert top.shape == (400, 3)
     assert (top[:, 0] == model.predict(x)).all()
@@ -81,9 +81,9 @@ def test_predictions_of_every_kind(run: TrainedRun) -> None:
 
 def test_rows_are_predicted_in_pieces(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.from_numpy(examples()[0])
-    whole = run.logits(x)
+    whole = run.model._outputs(x)
     monkeypatch.setattr("wassloss.estimators.base._ROWS", 7)
-    torch.testing.assert_close(run.logits(x), whole, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(run.model._outputs(x), whole, rtol=1e-5, atol=1e-6)
 
 
 def test_data_frames_are_matched_by_name(run: TrainedRun) -> None:

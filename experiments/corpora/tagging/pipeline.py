@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from experiments.corpora.glove import read_vectors
 from experiments.corpora.tagging.block_reader import Progress, walk
 from experiments.corpora.tagging.counting import CountWords
 from experiments.corpora.tagging.metadata import MALFORMED
@@ -25,7 +26,7 @@ from experiments.corpora.tagging.vocabulary import (
 from experiments.corpora.wordnet import WordNet, read_wordnet
 from experiments.lab.checks import check_seed
 from experiments.lab.files import replacing
-from wassloss.data import WordVectors, read_word_vectors
+from wassloss.data import WordVectors
 
 PathLike = str | os.PathLike[str]
 
@@ -115,7 +116,7 @@ def yfcc_tags(
         counts, net, drop_categories=drop_categories, stop_words=stop_words, keep=keep
     )
     if not isinstance(vectors, WordVectors):
-        vectors = read_word_vectors(vectors, words=possible.tags)
+        vectors = read_vectors(vectors, possible.tags)
     if missing == "error":
         vectors.take(possible.tags[:tags])
     chosen = most_frequent(possible, tags, vectors.missing(possible.tags))

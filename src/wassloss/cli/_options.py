@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from wassloss.cli._metric_files import read_names
 from wassloss.cli._terminal import option
+from wassloss.data._arrow import named_errors
 from wassloss.estimators import WassersteinClassifier
 from wassloss.runs.task import Task
 
@@ -22,7 +22,15 @@ def label_list(text: str | None) -> tuple[str, ...] | None:
     """Names in a file, one a line, or separated by commas."""
     if text is None:
         return None
-    return read_names(Path(text)) if Path(text).is_file() else name_list(text)
+    path = Path(text)
+    if not path.is_file():
+        return name_list(text)
+    with named_errors(path, "names"):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        names = tuple(line.strip() for line in lines if line.strip())
+        if not names:
+            raise ValueError("it must hold names, one a line, got none")
+        return names
 
 
 def name_list(text: str | None) -> tuple[str, ...]:
@@ -56,10 +64,6 @@ TABLE: dict[str, tuple[Any, str]] = {
     "features": (str | None, "The columns to learn from, separated by commas; by default all."),
     "drop": (str | None, "Columns that are no features."),
     "group": (str | None, "A column whose equal rows stay together when some are held out."),
-    "missing": (
-        Literal["impute", "error"],
-        "impute: the median, and a feature that says so. error: refuse gaps.",
-    ),
     "test": (
         float,
         "Share of the examples to hold out and score, unless the data have a part test.",
@@ -115,7 +119,12 @@ def with_options(**panels: dict[str, tuple[Any, str]]) -> Callable[[_Command], _
         *own, _ = signature(command, eval_str=True).parameters.values()
         names = {parameter.name for parameter in own}
         more = [
-            _parameter(name, kind, option(text, rich_help_panel=panel.replace("_", " ")))
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=None if name in _PARSERS else _DEFAULTS[name],
+                annotation=Annotated[kind, option(text, rich_help_panel=panel.replace("_", " "))],
+            )
             for panel, options in panels.items()
             for name, (kind, text) in options.items()
             if name not in names
@@ -124,12 +133,6 @@ def with_options(**panels: dict[str, tuple[Any, str]]) -> Callable[[_Command], _
         return command
 
     return extended
-
-
-def _parameter(name: str, kind: Any, about: Any) -> Parameter:
-    default = None if name in _PARSERS else _DEFAULTS[name]
-    annotation = Annotated[kind, about]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def parsed(options: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import typer
@@ -91,21 +90,6 @@ def say(what: str | Table, err: bool = False) -> None:
     Console(stderr=err, highlight=False, markup=False, emoji=False, soft_wrap=True).print(what)
 
 
-@contextmanager
-def progress_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to call with how many are done and of how many: a bar, on a terminal only."""
-    from tqdm import tqdm
-
-    shown = sys.stderr.isatty()
-    with tqdm(unit=unit, dynamic_ncols=True, leave=False, disable=not shown) as bar:
-
-        def tell(done: int, total: int) -> None:
-            bar.n, bar.total = done, total
-            bar.refresh()
-
-        yield tell
-
-
 def table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, gap: int = 2
 ) -> Table:
@@ -117,18 +101,6 @@ def table(
     for row in rows:
         made.add_row(*row)
     return made
-
-
-def fitted_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int]
-) -> Table:
-    """A table without those of the optional columns, the first first, that find no room."""
-    shown, waiting = list(range(len(header))), list(optional)
-    widths = [max(map(len, column)) + 1 for column in zip(header, *rows, strict=True)]
-    while waiting and sum(widths[i] for i in shown) - 1 > Console().width:
-        shown.remove(waiting.pop(0))
-    cells = [[row[i] for i in shown] for row in (header, *rows)]
-    return table("", cells[0], cells[1:], numbers=0, gap=1)
 
 
 def score_table(found: ExampleScores, title: str) -> Table:

@@ -9,7 +9,7 @@ import torch
 import typer
 
 import wassloss
-from wassloss.cli import compare, data, metric, runs, train
+from wassloss.cli import compare, metric, runs, train
 from wassloss.cli._terminal import OneLineErrors, option, say, table
 
 app = typer.Typer(
@@ -47,7 +47,6 @@ app.command(epilog=runs.REPORT_EXAMPLE)(runs.report)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare_table)
 app.command(epilog=runs.EXPORT_EXAMPLE)(runs.export)
 app.add_typer(metric.app, name="metric")
-app.add_typer(data.app, name="data")
 
 
 @app.command(epilog="Example: wassloss demo --out wassloss-demo")

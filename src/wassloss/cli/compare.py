@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
 import typer
+from tqdm import tqdm
 
 from wassloss._files import write_file
 from wassloss.cli._options import TABLE, parsed, with_options
-from wassloss.cli._terminal import fitted_table, option, progress_bar, say
-from wassloss.estimators import Comparison, compare
+from wassloss.cli._terminal import option, say, table
+from wassloss.estimators import compare
 from wassloss.estimators.base import FitWarning
 from wassloss.report import comparison_report, write_report
 from wassloss.runs.directory import CONFIG, MODEL
@@ -62,7 +64,13 @@ def compare_table(
     with owned(out):
         _refuse_a_run(out)  # one may have ended there since
         say("tuning cross-entropy, W + KL and softened labels, eight settings each")
-        with warnings.catch_warnings(), progress_bar("part") as progress:
+        bar = tqdm(unit="part", dynamic_ncols=True, leave=False, disable=not sys.stderr.isatty())
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        with warnings.catch_warnings(), bar:
             warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
             found = compare(
                 X,
@@ -79,11 +87,16 @@ def compare_table(
             )
         found.best.table_ = task.columns_of(given)
         header, rows = found.table()
-        _keep(found, header, rows, out)
+        kept = found.kept
+        saved = {"loss": kept.loss, "decision": kept.decision, "settings": kept.settings}
+        about = {"answer": found.answer, "saved": saved, "header": header, "rows": rows}
+        found.best.save(out / MODEL)
+        write_file(out / FOUND, json.dumps(about, indent=1).encode())
         say(f"\n{found.answer}\n")
-        say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
+        head, *cells = [[*row[:4], *row[-3:]] for row in (header, *rows)]  # the report has all
+        say(table("", head, cells, numbers=0, gap=1))
         say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
-        say(f"\n{_saved(found)}")
+        say(f"\nModel: {kept.loss}, {kept.decision.replace(' ', '-')} label")
         write_report(comparison_report(found, found.best.table_, X), out / REPORT)
         say(f"Use it: wassloss predict {out} NEW.csv")
         say(f"Report: {(out / REPORT).resolve()}")
@@ -92,23 +105,3 @@ def compare_table(
 def _refuse_a_run(out: Path) -> None:
     if (out / CONFIG).exists():
         raise ValueError(f"{out} holds a run: choose another directory with --out")
-
-
-def _keep(found: Comparison, header: list[str], rows: list[list[str]], out: Path) -> None:
-    found.best.save(out / MODEL)
-    kept = found.kept
-    saved = {"loss": kept.loss, "decision": kept.decision, "settings": kept.settings}
-    about = {"answer": found.answer, "saved": saved, "header": header, "rows": rows}
-    write_file(out / FOUND, json.dumps(about, indent=1).encode())
-
-
-def _saved(found: Comparison) -> str:
-    """Which model is saved, and whether another was better while tuning."""
-    kept, best = found.kept, min(found.candidates, key=lambda c: c.validation)
-    said = f"Model: {kept.loss}, {kept.decision.replace(' ', '-')} label"
-    if best is kept:
-        return f"{said} (the least distance while tuning)"
-    return (
-        f"{said} (the least distance of a classifier while tuning; {best.loss} had less, "
-        f"{best.validation:.3g} rather than {kept.validation:.3g}, and is not saved)"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,11 +11,12 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from wassloss.cli._metric_files import table_from_file, tree_from_file
 from wassloss.cli._options import label_list
 from wassloss.cli._terminal import option, say
-from wassloss.data import clipart, read_word_vectors
-from wassloss.ground import Cost, GroundMetric, Matrix, Ordinal, load
+from wassloss.data import clipart, csv, read_word_vectors
+from wassloss.data._arrow import named_errors
+from wassloss.data.labels import shown
+from wassloss.ground import Cost, GroundMetric, Matrix, Tree, load
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",
@@ -27,36 +28,27 @@ BUILD_EXAMPLE = (
 )
 SHOW_EXAMPLE = "Example: wassloss metric show tags.npz --near boat --near cat"
 _INSPECTED = 512  # labels that figures are taken from, if there are more
-_CROWDED = 0.6  # nearest over median distance, above which neighbours hardly stand out
-_BARS = 12  # of distances; fewer different ones each have their own
+_QUANTILES = {"least": 0, "5 % below": 0.05, "median": 0.5, "95 % below": 0.95, "largest": 1}
+_Labels = Sequence[str] | None
 
 
 @app.command(epilog=BUILD_EXAMPLE)
 def build(
     out: Annotated[Path, option("The file to write, .npz.", "--out", "-o")],
     vectors: Annotated[
-        Path | None,
-        option("Vectors of words: word2vec, GloVe, fastText text, or .npy."),
-    ] = None,
-    words: Annotated[
-        Path | None,
-        option("The word of each row of a .npy file, one a line; by default words.txt."),
+        Path | None, option("Vectors of words: text of word2vec, GloVe or fastText.")
     ] = None,
     tree: Annotated[
         Path | None, option("A taxonomy: CSV with columns name, parent, maybe length.")
     ] = None,
-    matrix: Annotated[
-        Path | None,
-        option("Distances: .npy, .npz (distance, labels), or CSV with the labels on top."),
-    ] = None,
+    matrix: Annotated[Path | None, option("Distances: CSV with the labels on top.")] = None,
     costs: Annotated[
         Path | None,
         option(
-            "Costs of any kind, in the same forms: a line for each label predicted, a column "
-            "for each true one."
+            "Costs of any kind, in the same form: a line for each label predicted, a column for "
+            "each true one."
         ),
     ] = None,
-    ordinal: Annotated[int | None, option("So many labels on a line, one step apart.")] = None,
     labels: Annotated[
         str | None,
         option("Which labels, in which order: separated by commas, or a file with one a line."),
@@ -64,17 +56,10 @@ def build(
     missing: Annotated[
         Literal["error", "drop"], option("What to do about labels without a vector.")
     ] = "error",
-    normalize: Annotated[bool, option("Bring vectors to length 1, as is usual for words.")] = True,
     power: Annotated[float, option("Of the cost, d ** power.")] = 1.0,
 ) -> None:
     """Build a ground metric from word vectors, a taxonomy, or a table of distances or costs."""
-    sources = {
-        "--vectors": vectors,
-        "--tree": tree,
-        "--matrix": matrix,
-        "--costs": costs,
-        "--ordinal": ordinal,
-    }
+    sources = {"--vectors": vectors, "--tree": tree, "--matrix": matrix, "--costs": costs}
     given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
         raise typer.BadParameter(
@@ -85,17 +70,14 @@ def build(
     names = label_list(labels)
     made: GroundMetric
     if vectors is not None:
-        read = read_word_vectors(vectors, words=names, names=words)
-        how = {"missing": missing, "normalize": normalize, "power": power}
-        made = read.metric(names or read.words, **how)  # type: ignore[arg-type]
+        read = read_word_vectors(vectors, words=names)
+        made = read.metric(names or read.words, missing=missing, power=power)
     elif tree is not None:
-        made = tree_from_file(tree, names, power=power)
+        made = _tree(tree, names, power)
     elif matrix is not None:
-        made = table_from_file(Matrix, matrix, names, power=power)
+        made = _table(Matrix, matrix, names, power)
     elif costs is not None:
-        made = table_from_file(Cost, costs, names, power=power)
-    else:
-        made = Ordinal(ordinal or 0, labels=names, power=power)
+        made = _table(Cost, costs, names, power)
     made.save(out)
     say(f"{made!r}: {out}. Look at it with: wassloss metric show {out}")
 
@@ -108,24 +90,25 @@ def show(
     ] = None,
     neighbours: Annotated[int, option("How many neighbours.", "-k", min=1)] = 5,
 ) -> None:
-    """Show neighbours, distances, the axioms of a metric, and what to begin training with."""
+    """Show neighbours, distances, and the axioms of a metric."""
     made = clipart().metric if metric == "clipart" else load(metric)
     if made is None or made.size < 2:
         raise ValueError(f"{metric} must be a ground metric of at least two labels, got {made!r}")
+    say(f"{made!r}\n\nNearest labels")
+    some = min(made.size, 5)
+    names = made.labels or [str(i) for i in range(made.size)]
+    for label in near or [names[i * made.size // some] for i in range(some)]:
+        which = int(label) if made.labels is None and label.isdigit() else label
+        found = ", ".join(f"{other} {d:.3g}" for other, d in made.nearest(which, neighbours))
+        say(f"  {label}: {found}")
     distances, nearest = distances_of(made)
-    say(f"{made!r}\n")
-    _neighbours(made, near, neighbours)
-    say("Distances between two different labels")
-    bars = histogram(distances)
-    widest = max(count for _, _, count in bars)
-    for low, high, count in bars:
-        where = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-        bar = "█" * round(40 * count / widest)
-        say(f"  {where:>14}  {100 * count / len(distances):5.1f} %  {bar}")
+    say("\nDistances between two different labels")
+    for name, share in _QUANTILES.items():
+        say(f"  {name}: {np.quantile(distances, share):.4g}")
+    say(f"  typically from a label to its nearest: {np.median(nearest):.4g}")
     say(f"\nThe distance is {made.check_axioms()}\n")
     unit = made.in_medians().scale
     say(f"Losses count a distance of {unit:.4g}, the median between two labels, as 1.")
-    say(f"  --power 1: {_why_power_one(nearest, distances)}.")
 
 
 @torch.no_grad()
@@ -139,44 +122,80 @@ def distances_of(metric: GroundMetric) -> tuple[NDArray[np.float64], NDArray[np.
     return distance[others].numpy(), nearest.numpy()
 
 
-def histogram(distances: NDArray[np.float64]) -> list[tuple[float, float, int]]:
-    """From where to where, and how many distances are there; few are listed one by one."""
-    lows, counts = np.unique(distances, return_counts=True)
-    spans = [(value, value) for value in lows]
-    if len(lows) > _BARS:
-        counts, edges = np.histogram(distances, bins=_BARS)
-        spans = list(pairwise(edges))
-    return [(float(low), float(high), int(n)) for (low, high), n in zip(spans, counts, strict=True)]
+def _tree(path: Path, labels: _Labels, power: float) -> Tree:
+    """A taxonomy from a CSV file with columns ``name``, ``parent`` and perhaps ``length``.
+
+    A node whose parent is empty is a root; if there are several, they share one above them. Parents
+    need no line of their own. ``labels`` says which nodes are labels, in which order; by default
+    the leaves, in the file's order.
+    """
+    with named_errors(path, "a taxonomy"):
+        header, rows = _csv(path)
+        if "name" not in header or "parent" not in header:
+            raise ValueError(f"it must have columns 'name' and 'parent', got {', '.join(header)}")
+        parent_of: dict[str, str] = {}
+        length_of: dict[str, float] = {}
+        for line, row in rows:
+            entry = dict(zip(header, row, strict=True))
+            node = entry["name"]
+            if not node or node in parent_of:
+                raise ValueError(f"line {line}: expected a new name, got {node!r}")
+            parent_of[node] = entry["parent"]
+            if entry.get("length"):
+                length_of[node] = _float(entry["length"], line)
+        for parent in filter(None, list(parent_of.values())):
+            parent_of.setdefault(parent, "")
+        nodes = list(parent_of)
+        number_of = {node: i for i, node in enumerate(nodes, 1)}  # 0 is above the roots
+        parents = [-1, *(number_of.get(parent, 0) for parent in parent_of.values())]
+        lengths = [0.0, *(length_of.get(node, 1.0) for node in nodes)]
+        inner = set(parent_of.values())
+        chosen = [node for node in nodes if node not in inner] if labels is None else list(labels)
+        places = [i + 1 for i in _places(nodes, chosen)]
+        return Tree(parents, lengths, places, labels=chosen, power=power)
 
 
-def _why_power_one(nearest: NDArray[np.float64], apart: NDArray[np.float64]) -> str:
-    """The reasons are in docs/defaults.md."""
-    if apart.min() == apart.max():
-        return "all labels are equally far apart, and no power changes that"
-    median = float(np.median(apart))
-    ratio = float(np.median(nearest)) / median if median else 0.0
-    known = f"the nearest label is typically {100 * ratio:.0f} % as far as any other"
-    if ratio < _CROWDED:
-        return f"the safe choice: {known}, so neighbours already stand out"
-    return (
-        f"the safe choice. But {known}, so compare power 2 on a validation split: it makes "
-        "neighbours stand out more; it did better on one data set and far worse on another"
-    )
+def _table(kind: type[Matrix | Cost], path: Path, labels: _Labels, power: float) -> Matrix | Cost:
+    """Distances or costs from a CSV file.
+
+    The labels are in the first line; then comes a line of numbers for each, which may begin with
+    the label's name. Of costs, a line is for what was predicted, a column for the truth. ``labels``
+    says which labels, in which order.
+    """
+    with named_errors(path, "a table"):
+        names, rows = _csv(path)
+        if names[0] == "":  # lines begin with a name
+            names = names[1:]
+            if [row[0] for _, row in rows] != names[: len(rows)]:
+                raise ValueError("lines must follow the order of the columns")
+            rows = [(line, row[1:]) for line, row in rows]
+        table = np.array([[_float(word, line) for word in row] for line, row in rows])
+        if labels is None:
+            return kind(table, labels=names, power=power)
+        places = _places(names, labels)
+        return kind(table[np.ix_(places, places)], labels=labels, power=power)
 
 
-def _neighbours(metric: GroundMetric, near: list[str] | None, k: int) -> None:
-    asked = near
-    if not asked:
-        places = [i * metric.size // min(metric.size, 5) for i in range(min(metric.size, 5))]
-        asked = [str(i) if metric.labels is None else metric.labels[i] for i in places]
-    say("Nearest labels")
-    for label in asked:
-        try:
-            which = int(label) if metric.labels is None else label
-        except ValueError:
-            raise typer.BadParameter(
-                f"--near must be a number, for the labels have no names, got {label!r}."
-            ) from None
-        found = ", ".join(f"{other} {d:.3g}" for other, d in metric.nearest(which, k))
-        say(f"  {label}: {found}")
-    say("")
+def _csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header, and the rows below it with their line numbers."""
+    read = [(line, [word.strip() for word in row]) for line, row in csv.rows_of(path)]
+    if len(read) < 2:
+        raise ValueError(f"it must have a header and lines, got {len(read)} lines")
+    (_, header), *rows = read
+    csv.check_width(path, len(header))
+    return header, rows
+
+
+def _float(word: str, line: int) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"line {line}: expected a number, got {word!r}") from None
+
+
+def _places(names: Sequence[str], labels: Sequence[str]) -> list[int]:
+    place = {name: i for i, name in enumerate(names)}
+    missing = [label for label in labels if label not in place]
+    if missing:
+        raise ValueError(f"it must have every label, but lacks {len(missing)}: {shown(missing, 5)}")
+    return [place[label] for label in labels]

@@ -14,10 +14,9 @@ import numpy as np
 import typer
 
 from wassloss._files import replacing, write_file
-from wassloss.cli._options import name_list
 from wassloss.cli._terminal import option, say, score_table
 from wassloss.data._arrow import import_pyarrow
-from wassloss.data.files import columns, read_features
+from wassloss.data.files import read_features
 from wassloss.data.labels import plain
 from wassloss.data.table import Wanted
 from wassloss.estimators import export_onnx
@@ -29,7 +28,6 @@ EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
 EXPORT_EXAMPLE = "Example: wassloss export cmp --onnx model.onnx"
 REPORT_EXAMPLE = "Example: wassloss report runs/kl runs/w --out report.html"
-_FORMATS = (".csv", ".jsonl", ".parquet")
 _Run = Annotated[Path, typer.Argument(help="What train or compare wrote, or a saved classifier.")]
 
 
@@ -49,7 +47,6 @@ def evaluate(
         str | None, option("Of a table; by default that of the run, or label.")
     ] = None,
     as_json: Annotated[bool, option("Print JSON instead of a table.", "--json")] = False,
-    out: Annotated[Path | None, option("Also write the JSON to a file.", "--out", "-o")] = None,
 ) -> None:
     """Score a run: how often it is right, and how far off it is."""
     opened = open_run(run)
@@ -62,11 +59,8 @@ def evaluate(
             err=True,
         )
     found = evaluation.evaluate(opened, given)
-    text = json.dumps({"run": str(run), "part": part, **found.to_json()}, indent=1)
-    if out is not None:
-        write_file(out, f"{text}\n".encode())
     if as_json:
-        say(text)
+        say(json.dumps({"run": str(run), "part": part, **found.to_json()}, indent=1))
     else:
         say(score_table(found, f"{run}, {part or 'all'}: {found.count} examples"))
 
@@ -87,24 +81,14 @@ def predict(
         ),
     ] = None,
     part: Annotated[str | None, option("Which examples; by default all.")] = None,
-    label_column: Annotated[
-        str | None, option("A column that is no feature; by default that of the run, or label.")
-    ] = None,
-    keep: Annotated[
-        str | None, option("Columns of the table to copy to the answers, such as id,name.")
-    ] = None,
     out: Annotated[
         Path | None,
-        option(f"{', '.join(_FORMATS)}; by default CSV to the terminal.", "--out", "-o"),
+        option(".csv or .parquet; by default CSV to the terminal.", "--out", "-o"),
     ] = None,
 ) -> None:
     """Predict labels with their probabilities."""
-    kept = name_list(keep)
-    if clash := sorted({"row", "labels", "probabilities"} & set(kept)):
-        raise typer.BadParameter(f"--keep must not name {clash[0]}, which the answers have.")
-    if out is not None and out.suffix.lower() not in _FORMATS:
-        raise typer.BadParameter(f"--out must end in one of {', '.join(_FORMATS)}, got {out}.")
-    copies = columns(data, kept) if kept else {}
+    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
+        raise typer.BadParameter(f"--out must end in .csv or .parquet, got {out}.")
     opened = open_run(run)
     model = opened.model
     if decision is not None:
@@ -114,12 +98,10 @@ def predict(
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
-    numbers, features = read_features(data, part, Wanted.like(opened.columns, label_column))
+    numbers, features = read_features(data, part, Wanted.like(opened.columns))
     chosen = model._chosen(features.numpy(), top or min(5, len(names)))
-    rows = numbers.tolist()
     answers = {
-        "row": rows,
-        **{name: [values[row] for row in rows] for name, values in copies.items()},
+        "row": numbers.tolist(),
         "labels": [[names[i] for i in ids] for ids in chosen.tolist()],
         "probabilities": np.take_along_axis(
             model.predict_proba(features.numpy()), chosen, axis=1
@@ -128,8 +110,13 @@ def predict(
     if out is None:
         sys.stdout.write(_csv(answers))
         return
-    _write(answers, out)
-    say(f"{len(rows)} predictions: {out}", err=True)
+    if out.suffix.lower() == ".csv":
+        write_file(out, _csv(answers).encode())
+    else:
+        pa = import_pyarrow()
+        with replacing(out) as temporary:
+            pa.parquet.write_table(pa.table(answers), temporary)
+    say(f"{len(numbers)} predictions: {out}", err=True)
 
 
 def report(
@@ -154,28 +141,14 @@ def export(
     say(f"{onnx}: features in, probabilities, label and least_cost_label out")
 
 
-def _write(answers: dict[str, list[Any]], path: Path) -> None:
-    if path.suffix.lower() == ".csv":
-        write_file(path, _csv(answers).encode())
-    elif path.suffix.lower() == ".jsonl":
-        rows = (dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True))
-        lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-        write_file(path, "".join(lines).encode())
-    else:
-        pa = import_pyarrow()
-        with replacing(path) as temporary:
-            pa.parquet.write_table(pa.table(answers), temporary)
-
-
 def _csv(answers: dict[str, list[Any]]) -> str:
-    """The row's number, columns that are kept, then each label and its probability."""
-    *own, labels, chances = answers.values()
+    """The row's number, then each label and its probability."""
+    rows, labels, chances = answers.values()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     ranks = range(1, len(labels[0]) + 1)
-    pairs = (f"{word}_{i}" for i in ranks for word in ("label", "probability"))
-    writer.writerow([*list(answers)[:-2], *pairs])
-    for *values, names, h in zip(*own, labels, chances, strict=True):
+    writer.writerow(["row", *(f"{word}_{i}" for i in ranks for word in ("label", "probability"))])
+    for row, names, h in zip(rows, labels, chances, strict=True):
         each = zip(names, (f"{chance:.6g}" for chance in h), strict=True)
-        writer.writerow([*values, *chain.from_iterable(each)])
+        writer.writerow([row, *chain.from_iterable(each)])
     return text.getvalue()

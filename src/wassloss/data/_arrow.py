@@ -33,6 +33,7 @@ def import_pyarrow() -> Any:
         import pyarrow
         import pyarrow.compute
         import pyarrow.csv
+        import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError("CSV and Parquet files need pyarrow: pip install 'wassloss[data]'") from (
@@ -66,23 +67,18 @@ class Values:
         return cls(name, _cleaned(column, gaps), place)
 
     @property
-    def kind(self) -> pa.DataType:
-        """The type of the values."""
-        return self.array.type
-
-    @property
     def is_number(self) -> bool:
         """Whether these are numbers or booleans."""
         types = import_pyarrow().types
         tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
-        return any(test(self.kind) for test in tests)
+        return any(test(self.array.type) for test in tests)
 
     @property
     def is_list(self) -> bool:
         """Whether these are lists, of any or one length."""
         types = import_pyarrow().types
         tests = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-        return any(test(self.kind) for test in tests)
+        return any(test(self.array.type) for test in tests)
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -107,12 +103,12 @@ class Values:
     def numbers(self) -> NDArray[np.float64]:
         """Numbers, booleans or words that spell numbers as floats; NaN for what is missing."""
         pa, values = import_pyarrow(), self.array
-        if pa.types.is_string(self.kind):
+        if pa.types.is_string(self.array.type):
             odd = [word is not None and not _spells(word) for word in values.to_pylist()]
             self.refuse(np.array(odd), "a number")
-        elif not (self.is_number or pa.types.is_null(self.kind)):
-            raise ValueError(f"column {self.name!r} must hold numbers, got {self.kind}")
-        if not pa.types.is_float16(self.kind):  # which pyarrow does not convert
+        elif not (self.is_number or pa.types.is_null(self.array.type)):
+            raise ValueError(f"column {self.name!r} must hold numbers, got {self.array.type}")
+        if not pa.types.is_float16(self.array.type):  # which pyarrow does not convert
             values = values.cast(pa.float64(), safe=False)
         found: NDArray[np.float64] = values.to_numpy(zero_copy_only=False).astype(np.float64)
         return found
@@ -138,7 +134,7 @@ def _cleaned(values: pa.Array, gaps: Sequence[str]) -> Any:
 
 
 def _spells(word: str) -> bool:
-    """Whether a word spells a number."""
+    """Whether a word spells a number, also one with leading zeros."""
     try:
         float(word)
     except ValueError:

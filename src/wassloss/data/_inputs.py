@@ -141,22 +141,18 @@ def part_name(text: str) -> str:
 
 
 def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
-    """Row numbers of each part. Parts must not be empty and must not overlap."""
-    checked: dict[str, Tensor] = {}
-    owner = torch.full((n,), -1)
-    for number, (name, given) in enumerate(parts.items()):
-        rows = row_numbers(f"parts[{name!r}]", given, n)
+    """Row numbers of each part. Parts must not be empty, and a row is in one of them at most."""
+    checked = {name: row_numbers(f"parts[{name!r}]", rows, n) for name, rows in parts.items()}
+    for name, rows in checked.items():
         if len(rows) == 0:
             raise ValueError(f"parts[{name!r}] must not be empty")
-        if len(rows.unique()) != len(rows):
-            raise ValueError(f"parts[{name!r}] must name each row once")
-        taken = owner[rows] >= 0
-        if taken.any():
-            row = int(rows[taken][0])
-            other = list(checked)[int(owner[row])]
-            raise ValueError(f"parts must not overlap, got row {row} in {other!r} and {name!r}")
-        owner[rows] = number
-        checked[name] = rows
+    found, uses = torch.cat([torch.empty(0).long(), *checked.values()]).unique(return_counts=True)
+    if (uses > 1).any():
+        row = int(found[uses > 1][0])
+        owners = [repr(name) for name, rows in checked.items() if row in rows]
+        raise ValueError(
+            f"parts must name each row at most once, got row {row} twice, in {' and '.join(owners)}"
+        )
     return checked
 
 
@@ -174,7 +170,7 @@ def row_numbers(name: str, given: Any, n: int) -> Tensor:
             f"{name} must be a list of row numbers or a mask of {n} rows, got {rows.dtype} of "
             f"shape {tuple(rows.shape)}"
         )
-    if int(rows.min()) < 0 or int(rows.max()) >= n:
-        wrong = rows[(rows < 0) | (rows >= n)][0].item()
-        raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong}")
+    wrong = rows[(rows < 0) | (rows >= n)]
+    if len(wrong):
+        raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong[0].item()}")
     return rows.long()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,31 +39,23 @@ def converted(words: pa.Table, layout: Layout, raw: RawTable | None) -> pa.Table
     for listed in (layout.weights, "labels" if layout.target == "labels" else None):
         if listed is not None:
             rows[listed] = pa.compute.split_pattern(rows[listed], _SEPARATOR)
-    if layout.group is not None:
-        rows[layout.group] = _typed(Values.of(words, layout.group).array, "int64")
     return pa.table(rows)
 
 
 def line_of(path: str | os.PathLike[str], row: int) -> str:
     """Where a row is in its file."""
-    return f"line {next(islice(_rows(path), row + 1, None))[0]}"
+    return f"line {next(islice(rows_of(path), row + 1, None))[0]}"
 
 
-def _typed(words: pa.Array, kind: str = "float64") -> Any:
+def _typed(words: pa.Array) -> Any:
     """Text as numbers, booleans or times if all of it is; the text itself otherwise."""
     pa = import_pyarrow()
     if words.null_count == len(words):
         return pa.nulls(len(words))
-    found = (_cast(words, each) for each in (kind, "bool", "timestamp[s]", "timestamp[ns]"))
-    return next((typed for typed in found if typed is not None), words)
-
-
-def _cast(words: pa.Array, kind: str) -> Any:
-    """Words as another type; None if some are not."""
-    try:
-        return words.cast(kind)
-    except import_pyarrow().ArrowInvalid:
-        return None
+    for kind in ("float64", "bool", "timestamp[s]", "timestamp[ns]"):
+        with suppress(pa.ArrowInvalid):
+            return words.cast(kind)
+    return words
 
 
 def read_text(path: str | os.PathLike[str]) -> pa.Table:
@@ -70,7 +63,7 @@ def read_text(path: str | os.PathLike[str]) -> pa.Table:
     pa, header = import_pyarrow(), _read_header(path)
     content = Path(path).read_bytes()
     if b'"' in content:
-        _check_rows(path, len(header))  # Arrow reads on to the end of the file after a lost quote
+        check_width(path, len(header))  # Arrow reads on to the end of the file after a lost quote
     try:
         # By its path: Arrow's threads may free what they read while the interpreter exits, and a
         # thread that then waits for Python, as it must to free bytes, aborts the process.
@@ -87,14 +80,14 @@ def read_text(path: str | os.PathLike[str]) -> pa.Table:
             ),
         )
     except pa.ArrowInvalid as error:
-        _check_rows(path, len(header))  # says where
+        check_width(path, len(header))  # says where
         raise ValueError(one_line(error)) from error
     return found.slice(1).rename_columns(header)
 
 
 def _read_header(path: str | os.PathLike[str]) -> list[str]:
     """The names of the columns, in the first line."""
-    rows = _rows(path)
+    rows = rows_of(path)
     _, words = next(rows, (1, []))
     names = [word.strip() for word in words]
     if not names:
@@ -109,7 +102,7 @@ def _read_header(path: str | os.PathLike[str]) -> list[str]:
     return names
 
 
-def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
+def rows_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not empty, with their line numbers; errors say which line is wrong."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)
@@ -123,8 +116,9 @@ def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
             raise ValueError(f"it is not UTF-8 text: {error}") from error
 
 
-def _check_rows(path: str | os.PathLike[str], width: int) -> None:
-    for line, row in _rows(path):
+def check_width(path: str | os.PathLike[str], width: int) -> None:
+    """Refuse rows that have not as many words as the header."""
+    for line, row in rows_of(path):
         if len(row) != width:
             raise ValueError(
                 f"line {line}: expected {width} columns, as the header has, got {len(row)}"

@@ -25,11 +25,11 @@ from wassloss.data._inputs import (
     relabelled,
     row_numbers,
 )
-from wassloss.data.labels import UnknownLabelError, numbers, places_of, shown
+from wassloss.data.labels import numbers, places_of, shown
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels
-from wassloss.targets import SparseTarget, Target, is_class_ids, is_dense, read_target
+from wassloss.targets import Target, is_class_ids, is_dense, read_target
 
 NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
@@ -180,26 +180,22 @@ class Dataset:
     def with_labels(self, names: Sequence[str]) -> Dataset:
         """Put the labels into this order, without the metric; there may be more of them.
 
-        Labels are found by name, or as the number that a name spells. Class ids without names are
-        these numbers if all names are numbers, and places in the list otherwise.
+        Labels are found by name, or as the number that a name spells; class ids without names are
+        places in the list.
 
         >>> data = Dataset([[0.0], [1.0]], [0, 1], label_names=("high", "low"))
         >>> data.with_labels(["low", "middle", "high"]).target
         tensor([2, 0])
         """
         own = self.label_names
-        if own is None and numbers(names) is not None:
-            return self._named().with_labels(names)
         places = list(range(self.label_count)) if own is None else places_of(own, names)
         if len(places) > len(names):
             raise ValueError(f"label_names must be of {len(places)} labels, got {len(names)}")
         lacking = [] if own is None else [n for n, at in zip(own, places, strict=True) if at < 0]
         if lacking:
-            raise UnknownLabelError(
-                lacking[0],
-                "",
+            raise ValueError(
                 f"label_names must have all {len(places)} labels of the data, but {len(lacking)} "
-                f"are missing: {shown(lacking, 3)}; they are {shown(names)}",
+                f"are missing: {shown(lacking, 3)}; they are {shown(names)}"
             )
         if len(set(places)) < len(places):
             twice = [n for n, at in zip(own or (), places, strict=True) if places.count(at) > 1]
@@ -210,23 +206,6 @@ class Dataset:
             label_names=tuple(names),
             label_count=len(names),
             metric=None,
-        )
-
-    def _named(self) -> Dataset:
-        """With class ids as the names of the labels, those that occur."""
-        target = self.target
-        if isinstance(target, SparseTarget):
-            used = target.weights > 0
-            padded = target.indices.masked_fill(~used, int(target.indices[used][0]))
-            found, ids = padded.unique(return_inverse=True)
-            target = SparseTarget(ids, target.weights)
-        elif is_class_ids(target):
-            found, target = target.unique(return_inverse=True)
-        else:
-            found = torch.arange(self.label_count)
-        names = tuple(str(label) for label in found.tolist())
-        return dataclasses.replace(
-            self, target=target, label_names=names, label_count=len(names), metric=None
         )
 
     def summary(self, examples: int = 5) -> str:

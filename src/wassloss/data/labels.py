@@ -20,14 +20,6 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _CODE = re.compile(r"[+-]?0\d")  # as a number, 007 would lose its zeros
 
 
-class UnknownLabelError(ValueError):
-    """A value that is not one of the labels; its place in the file is empty if not known."""
-
-    def __init__(self, label: str, place: str, reason: str) -> None:
-        super().__init__(f"{place}: {reason}" if place else reason)
-        self.label, self.place = label, place
-
-
 def number(word: str) -> int | float | None:
     """The number that a word spells, exact if whole; None for names, and for codes such as 007.
 
@@ -69,7 +61,7 @@ def read_labels(
         The ids, and the names of all labels in their order.
 
     Raises:
-        UnknownLabelError: a word is not in the list; ``where`` says its place in the file.
+        ValueError: a word is not in the list; ``where`` says its place in the file.
 
     >>> read_labels(["10", "9.0", "10"])
     (array([1, 0, 1]), ('9', '10'))
@@ -83,12 +75,10 @@ def read_labels(
     place = dict(zip(distinct, places_of(distinct, names), strict=True))
     unknown = next((word for word, at in place.items() if at < 0), None)
     if unknown is not None:
-        at = "" if where is None else where(words.index(unknown))
+        at = "" if where is None else f"{where(words.index(unknown))}: "
         near = difflib.get_close_matches(unknown, names)
         hint = f"; did you mean {near[0]!r}?" if near else f", {shown(names)}"
-        raise UnknownLabelError(
-            unknown, at, f"{unknown!r} is none of the {len(names)} labels{hint}"
-        )
+        raise ValueError(f"{at}{unknown!r} is none of the {len(names)} labels{hint}")
     return np.array([place[word] for word in words], dtype=np.int64), tuple(names)
 
 

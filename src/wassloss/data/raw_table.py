@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wassloss._checks import check_choice
 from wassloss.data._arrow import ROW, Place, Values, import_pyarrow, listed, warn
 from wassloss.data.labels import number, shown
 
@@ -37,7 +36,7 @@ class Column:
     Attributes:
         kind: ``"number"``, one feature and, where `gaps`, another that says what is missing; or
             ``"category"``, a feature for each of `levels`.
-        fill: the number in place of a missing one; None if nothing may be missing.
+        fill: in place of a missing number; None if none may be missing.
     """
 
     name: str
@@ -66,8 +65,6 @@ class Column:
         return np.stack([filled, missing], 1) if self.gaps else filled[:, None]
 
     def _one_hot(self, values: Values) -> NDArray[np.float64]:
-        if self.fill is None:
-            values.refuse(values.missing, "a value")
         pa, words = import_pyarrow(), values.words().fill_null(MISSING)
         level = pa.compute.index_in(words, value_set=pa.array(self.levels))
         unseen = sorted(words.filter(level.is_null()).unique().to_pylist())
@@ -97,10 +94,9 @@ class RawTable:
     ignored: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: pa.Table, missing: str = "impute", place: Place = ROW) -> RawTable:
-        """Decide by the rows of a table; `missing` is ``"impute"`` or ``"error"``."""
-        check_choice("missing", missing, ("impute", "error"))
-        found = [_decided(Values.of(table, name, place), missing) for name in table.column_names]
+    def of(cls, table: pa.Table, place: Place = ROW) -> RawTable:
+        """Decide by the rows of a table."""
+        found = [_decided(Values.of(table, name, place)) for name in table.column_names]
         columns = tuple(column for column in found if column is not None)
         if not columns:
             raise ValueError("table must have a column that says something, got none")
@@ -158,9 +154,9 @@ class RawTable:
         return cls(tuple(columns), state["label_column"], tuple(state["ignored"]))
 
 
-def _decided(values: Values, missing: str) -> Column | None:
+def _decided(values: Values) -> Column | None:
     """What becomes of a column; None where it says nothing."""
-    types, name, kind = import_pyarrow().types, values.name, values.kind
+    types, name, kind = import_pyarrow().types, values.name, values.array.type
     if types.is_null(kind):
         return None
     if types.is_temporal(kind):
@@ -171,18 +167,13 @@ def _decided(values: Values, missing: str) -> Column | None:
     if types.is_nested(kind) or types.is_binary(kind):
         raise ValueError(
             f"column {name!r} must hold numbers or words, got {kind}: put each number into a "
-            "column of its own, or arrays into an .npz file"
+            "column of its own"
         )
     numbers = values.numbers() if values.is_number else None
-    gaps = values.missing if numbers is None else np.isnan(numbers)
-    strict = missing == "error"
-    if strict:
-        values.refuse(gaps, "a value, as nothing may be missing (missing=error)")
-    some = bool(gaps.any())
     if numbers is None:
         levels = _levels(values)
-        fill = None if strict else 0.0
-        return Column(name, "category", fill, some, levels) if len(levels) > 1 else None
+        return Column(name, "category", levels=levels) if len(levels) > 1 else None
+    some = bool(np.isnan(numbers).any())
     there = numbers[np.isfinite(numbers)]
     if len(there) == 0:
         return None
@@ -191,7 +182,7 @@ def _decided(values: Values, missing: str) -> Column | None:
             f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says "
             "nothing about a row"
         )
-    return Column(name, "number", None if strict else float(np.median(there)), some)
+    return Column(name, "number", float(np.median(there)), some)
 
 
 def _levels(values: Values) -> tuple[str, ...]:

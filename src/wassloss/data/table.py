@@ -34,7 +34,6 @@ class Wanted(NamedTuple):
     feature_names: Names = None
     drop: tuple[str, ...] = ()
     group: str | None = None
-    missing: str = "impute"
     raw: RawTable | None = None  # how another table's columns became features
     labelled: bool = True  # whether rows must have labels
 
@@ -64,18 +63,10 @@ def find_layout(names: Sequence[str], wanted: Wanted) -> Layout:
     raw, group = wanted.raw, wanted.group
     chosen = wanted.feature_names or () if raw is None else [c.name for c in raw.columns]
     asked = [] if raw else [*chosen, *wanted.drop]
-    feature_order(names, [*asked, *([group] if group else [])])
+    check_columns(names, [*asked, *([group] if group else [])])
     target = _target_column(names, wanted)
     weights = "weights" if target == "labels" and "weights" in names else None
-    free = [name for name in names if name not in [*chosen, *wanted.drop]]
-    part = "part" if "part" in free else None
-    if group is None and "group" in free:
-        group = "group"
-        if raw is None and wanted.labelled:
-            warn(
-                "the column 'group' says which rows stay together, and is not a feature: ask for "
-                "that with group (--group group), or rename it"
-            )
+    part = "part" if "part" in names and "part" not in [*chosen, *wanted.drop] else None
     others = {target, part, group, weights, *wanted.drop}
     # Pandas writes its index as a column of that name.
     columns = [n for n in names if n not in others and not n.startswith("__index_level_")]
@@ -115,19 +106,14 @@ def _no_label(usable: Sequence[str], names: Sequence[str]) -> str:
     return f"it lacks a column {' or '.join(map(repr, usable))}; it has {shown(names, 10)}; {hint}"
 
 
-def feature_order(found: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """The position of each wanted column among those found; an error names the missing ones.
-
-    >>> feature_order(["height", "age"], ["age"])
-    [1]
-    """
-    place = {name: i for i, name in enumerate(found)}
-    missing = [name for name in wanted if name not in place]
+def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a table that lacks columns; the error names them."""
+    known = set(found)
+    missing = [name for name in wanted if name not in known]
     if missing:
         near = get_close_matches(missing[0], found, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"it lacks {listed(missing)}; it has {shown(found, 10)}{hint}")
-    return [place[name] for name in wanted]
 
 
 def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -> dict[str, Any]:
@@ -145,7 +131,7 @@ def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -
         target, names = _targets(labels, weights, wanted.label_names)
         found = {"target": target, "label_names": names}
     own = rows.select(layout.features)
-    raw = wanted.raw or RawTable.of(own, wanted.missing, place)
+    raw = wanted.raw or RawTable.of(own, place)
     features = torch.from_numpy(raw.features(own, place))
     parts: dict[str, list[int]] = {}
     if layout.part is not None:
@@ -153,20 +139,16 @@ def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -
         for row, text in enumerate(words):
             if name := part_name(text or ""):
                 parts.setdefault(name, []).append(row)
+    groups = None
+    if layout.group is not None:  # a number for each group, from 0
+        groups = np.array(column(layout.group, "a group").array.dictionary_encode().indices)
     return found | {
         "features": features,
         "feature_names": raw.feature_names,
         "raw": raw,
         "parts": parts,
-        "groups": layout.group and _group_ids(column(layout.group, "a group")),
+        "groups": groups,
     }
-
-
-def _group_ids(values: Values) -> NDArray[Any]:
-    """An integer for each row, the same for rows of a group."""
-    own = (values.array if values.is_number else values.words()).to_numpy(zero_copy_only=False)
-    ids: NDArray[Any] = np.unique(own, return_inverse=True)[1]
-    return own.copy() if own.dtype.kind in "iu" else ids
 
 
 def _targets(labels: Values, weights: Values | None, names: Names) -> tuple[Any, Names]:
@@ -179,7 +161,7 @@ def _targets(labels: Values, weights: Values | None, names: Names) -> tuple[Any,
     if weights is None:
         return from_lists(counts, ids), found
     if not weights.is_list:
-        raise ValueError(f"column 'weights' must hold lists of numbers, got {weights.kind}")
+        raise ValueError(f"column 'weights' must hold lists of numbers, got {weights.array.type}")
     lengths, masses = weights.flat()
     weights.refuse(lengths != counts, "as many numbers as labels")
     masses.refuse(masses.missing, "a number")
@@ -193,10 +175,12 @@ def _label_ids(values: Values, names: Names) -> tuple[NDArray[np.int64], tuple[s
     """The ids of labels given by value, as strings or numbers, and the names of all labels."""
     values.refuse(values.missing, "a label")
     types = import_pyarrow().types
-    if types.is_floating(values.kind):
+    if types.is_floating(values.array.type):
         values.refuse(~np.isfinite(values.numbers()), "a finite number")
-    if not (values.is_number or types.is_string(values.kind)):
-        raise ValueError(f"column {values.name!r} must hold numbers or strings, got {values.kind}")
+    if not (values.is_number or types.is_string(values.array.type)):
+        raise ValueError(
+            f"column {values.name!r} must hold numbers or strings, got {values.array.type}"
+        )
     return read_labels([str(plain(v)) for v in values.array.to_pylist()], names, values.place)
 
 

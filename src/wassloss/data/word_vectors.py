@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -120,26 +119,22 @@ class WordVectors:
 
 
 def read_word_vectors(
-    path: str | os.PathLike[str],
-    *,
-    words: Collection[str] | None = None,
-    names: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str], *, words: Collection[str] | None = None
 ) -> WordVectors:
-    r"""Read word vectors: text as GloVe, fastText and word2vec write it, or ``.npy``.
+    r"""Read word vectors: text as GloVe, fastText and word2vec write it.
 
-    Text may be compressed with gzip or bzip2. It is streamed: memory holds the vectors that are
+    The file may be compressed with gzip or bzip2. It is streamed: memory holds the vectors that are
     kept and a small block of the file. Of a word that comes twice, the first vector is kept.
 
     Args:
         path: the file.
         words: the words to keep; by default all.
-        names: the file with the words of a ``.npy``, one per line; by default ``words.txt`` next
-            to it.
 
     Raises:
         ValueError: one line that names the file and, if there is one, the line.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "glove.txt")
     ...     _ = path.write_text("the 0.1 0.2\ncat 1 -1\n")
@@ -150,13 +145,8 @@ def read_word_vectors(
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
     wanted = None if words is None else set(words)
     with named_errors(path, "word vectors"):
-        if Path(path).suffix == ".npy":
-            kept, vectors = _read_array(Path(path), names, wanted)
-        elif names is not None:
-            raise ValueError("names is for .npy, but this file has words of its own")
-        else:
-            with _opened(path) as file:
-                kept, vectors = _read_text(file, wanted)
+        with _opened(path) as file:
+            kept, vectors = _read_text(file, wanted)
         if not kept:
             asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
             raise ValueError(f"it has no vectors{asked}")
@@ -167,8 +157,8 @@ def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
     """Lines of a word and its numbers, which may follow a line of counts."""
     if _CONTROL & set(file.peek(1)):
         raise ValueError(
-            "it is not text: read binary files with gensim's KeyedVectors.load_word2vec_format"
-            "(path, binary=True), whose index_to_key and vectors WordVectors takes"
+            "it is not text: WordVectors takes words and an array, from numpy.load or, for binary "
+            "word2vec files, gensim's KeyedVectors.load_word2vec_format(path, binary=True)"
         )
     count, dimensions, found = None, 0, 0
     kept: dict[str, None] = {}
@@ -215,33 +205,6 @@ def _divided(line: bytes, dimensions: int, place: int) -> tuple[str, bytes]:
             f"{len(line.split()) - 1}"
         )
     return word, b" ".join(fields)
-
-
-def _read_array(
-    path: Path, names: str | os.PathLike[str] | None, wanted: set[str] | None
-) -> _Found:
-    """The vectors of an .npy file, and their words from a file next to it."""
-    names = path.with_name("words.txt") if names is None else names
-    if path.exists() and not Path(names).exists():
-        raise ValueError(
-            f"it does not say which word each row is of: put them into {names}, one a line"
-        )
-    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    with _opened(names) as file:
-        text: str = file.read().decode("utf-8")
-    words = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    if vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise ValueError(
-            f"it must hold floats (words, dimensions), got {vectors.dtype} {vectors.shape}"
-        )
-    if len(words) != len(vectors):
-        raise ValueError(f"{names} must name {len(vectors)} words, got {len(words)}")
-    rows: dict[str, int] = {}
-    for row, word in enumerate(words):
-        if wanted is None or word in wanted:
-            rows.setdefault(word, row)
-    kept = np.array(vectors) if len(rows) == len(words) else vectors[list(rows.values())]
-    return rows, kept
 
 
 @contextmanager

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss.ground import GroundMetric, Ordinal
-from wassloss.report.record import Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from wassloss.report.page import Report
 
 _WIDTH = 5.6  # inches of a figure; on a telephone its letters are then as large as in print
 _MOST_VALUES = 14  # distances that each get a bar; beyond, they are put into bins
@@ -79,11 +80,16 @@ def draw_confusion(
 ) -> None:
     """A cell for each true and each predicted label, the darker the more often."""
     from matplotlib.colors import to_rgba
+    from sklearn.metrics import confusion_matrix
 
     if report.truth is None:
         raise ValueError("truth must be one label for each answer")
     axes = figure.subplots()
-    counts = confusion(report.truth, report.models[model].guess, groups)
+    group_of = np.empty(len(report.labels), dtype=np.int64)
+    for i, labels in enumerate(groups):
+        group_of[labels] = i
+    both = group_of[report.truth], group_of[report.models[model].guess]
+    counts = confusion_matrix(*both, labels=range(len(groups)))
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     cells = np.empty((*shares.shape, 4))
     cells[:] = to_rgba(color(model))
@@ -135,18 +141,6 @@ def neighbours(metric: GroundMetric) -> list[NDArray[np.int64]]:
     """The labels in that order, put together if they are many."""
     order = neighbour_order(metric)
     return np.array_split(order, min(_GROUPS, len(order)))
-
-
-def confusion(
-    truth: NDArray[np.int64], guess: NDArray[np.int64], groups: list[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """How often a label of group `i` is said to be one of group `j`, `(groups, groups)`."""
-    group_of = np.empty(sum(map(len, groups)), dtype=np.int64)
-    for i, labels in enumerate(groups):
-        group_of[labels] = i
-    counts = np.zeros((len(groups), len(groups)), dtype=np.int64)
-    np.add.at(counts, (group_of[truth], group_of[guess]), 1)
-    return counts
 
 
 def svg(name: str, title: str, draw: Callable[[Figure], None], height: float = 3.4) -> str:

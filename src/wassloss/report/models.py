@@ -20,7 +20,7 @@ from wassloss.estimators.comparison import (
     in_percent,
 )
 from wassloss.ground import GroundMetric
-from wassloss.report.record import Mistake, Report, most_mended
+from wassloss.report.page import Mistake, Report, most_mended
 from wassloss.runs.evaluation import ExampleScores, example_scores
 from wassloss.scores import accuracy, paired_difference, top_k_cost
 from wassloss.scores._inputs import read_weights
@@ -112,7 +112,12 @@ def models_report(
         meanings=[SCORES[name].meaning_for(kind) for name in titles],
         mended=[mistake(i) for i in rows[most_mended(first[rows], second[rows])]],
         made=[mistake(i) for i in rows[most_mended(second[rows], first[rows])]],
-        notes=[*notes, _explained(names[0], seeds)],
+        notes=[
+            *notes,
+            "Scores are means, ↓ lower is better, ↑ higher is better. Changes are relative to "
+            f"{names[0]}, with 95 % intervals over examples{' and seeds' if seeds > 1 else ''}; "
+            f"“unclear” means that the interval includes 0.{'' if seeds > 1 else _ONE_SEED}",
+        ],
         **page,
     )
 
@@ -130,14 +135,6 @@ def _decided(
         off.append(top_k_cost(chosen, target, metric, reduction="none"))
     scores = torch.cat(right), torch.cat(off)
     return torch.cat(guesses).numpy(), scores[0].double().numpy(), scores[1].double().numpy()
-
-
-def _explained(name: str, seeds: int) -> str:
-    over, caveat = ("examples and seeds", "") if seeds > 1 else ("examples", _ONE_SEED)
-    return (
-        f"Scores are means, ↓ lower is better, ↑ higher is better. Changes are relative to {name}, "
-        f"with 95 % intervals over {over}; “unclear” means that the interval includes 0.{caveat}"
-    )
 
 
 def _answer(models: Sequence[Candidate], far_from: str) -> str:

@@ -1,17 +1,83 @@
-"""The page: a report as one HTML file that fetches nothing."""
+"""What a report says, and the page that shows it: one HTML file that fetches nothing."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wassloss import __version__
 from wassloss._files import write_file
+from wassloss.estimators.comparison import Candidate
+from wassloss.ground import GroundMetric
 from wassloss.report import figures
-from wassloss.report.record import Report
 
 _HERE = Path(__file__).parent
+_SHOWN = 5  # mistakes of each kind
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An example, its true label or labels, and what the models say."""
+
+    name: str
+    text: str
+    truth: str
+    guesses: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that the page shows.
+
+    Attributes:
+        answer: the finding in a sentence.
+        warnings: what to keep in mind when reading it.
+        models, names: what is shown next to each other; mistakes are of the first two.
+        candidates: each loss, or run, with each decision, as marks of accuracy against distance.
+        metric, labels: how far apart labels are, and their names.
+        truth: the true label of each answer, `(answers,)`; None if there may be several.
+        far_from: what distances are measured from.
+        header, rows: a table of scores.
+        meanings: what the first cell of each row means, if it is not plain.
+        notes: how it was found.
+        unit: what an example is, in a word.
+        mended, made: mistakes of the first model that the second mends, and the other way round; of
+            a single model, its worst.
+    """
+
+    answer: str
+    warnings: Sequence[str] = ()
+    models: Sequence[Candidate]
+    names: Sequence[str]
+    candidates: Sequence[Candidate]
+    metric: GroundMetric
+    labels: Sequence[str]
+    truth: NDArray[np.int64] | None
+    far_from: str = "the truth"
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    meanings: Sequence[str] = ()
+    notes: Sequence[str]
+    unit: str
+    mended: Sequence[Mistake] = ()
+    made: Sequence[Mistake] = ()
+
+
+def most_mended(before: NDArray[np.floating], after: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The examples whose distance falls most, the worst mistakes first; at most five.
+
+    >>> most_mended(np.array([3.0, 0.0, 4.0, 2.0]), np.array([1.0, 1.0, 2.0, 2.0])).tolist()
+    [2, 0]
+    """
+    gain = before - after
+    order = np.lexsort((-before, -gain))[:_SHOWN]
+    return order[gain[order] > 0]
 
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:

@@ -15,8 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from wassloss._files import write_file
 from wassloss._sealed import sealed, unsealed
 from wassloss.data.raw_table import RawTable
@@ -28,7 +26,7 @@ from wassloss.training.log import LOG_NAME, Record, parse_log
 
 CONFIG, SCORES, LOG = "config.json", "scores.json", LOG_NAME
 MODEL = "model.safetensors"
-FORMAT = 6
+FORMAT = 7
 
 _AGAIN = "restore it from a copy, or train again in another directory"
 _REMEDY = {
@@ -113,10 +111,6 @@ class TrainedRun:
     def columns(self) -> RawTable:
         """What becomes of the columns of a table."""
         return self.model._columns_taken()
-
-    def logits(self, features: Tensor) -> Tensor:
-        """The model's outputs `(n, labels)`, in the order of the metric."""
-        return self.model._outputs(features.numpy())
 
     def log(self) -> list[Record]:
         """The records of its small steps, if there are any."""

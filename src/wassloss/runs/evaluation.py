@@ -17,8 +17,7 @@ from torch import Tensor
 
 from wassloss.data import Dataset
 from wassloss.data._inputs import part_name
-from wassloss.data.files import BUILT_IN, read_wanted
-from wassloss.data.labels import UnknownLabelError, shown
+from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
 from wassloss.estimators.base import rows_at_once
 from wassloss.ground import GroundMetric
@@ -80,7 +79,7 @@ class ExampleScores:
 def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
     """Score a run on data with labels in the order of its metric."""
     pieces = torch.arange(len(data)).split(rows_at_once(run.model.metric_.size))
-    answers = ((run.logits(data.features[p]), data.target[p]) for p in pieces)
+    answers = ((run.model._outputs(data.features[p].numpy()), data.target[p]) for p in pieces)
     return example_scores(answers, run.model.metric_)
 
 
@@ -138,15 +137,11 @@ def data_for(
     own = task is not None and (
         source is None or Path(source).resolve() == Path(task.data).resolve()
     )
+    wanted = Wanted.like(run.columns, label_column, label_names=run.labels)
     if task is None or not own:
-        data = _read(run, str(source), label_column)
-    elif task.data not in BUILT_IN and not Path(task.data).exists():
-        raise FileNotFoundError(
-            f"{task.data}, which the run was trained on, no longer exists: say what to judge it "
-            "on (DATA)"
-        )
+        data = read_wanted(str(source), wanted)
     else:
-        data = _read(run, task.data, label_column, task.group)
+        data = read_wanted(task.data, wanted._replace(group=task.group))
         divided = task.divided(data)
         own = fingerprint(divided) == run.config["fingerprints"]["training data"]
         if not own and source is None:
@@ -172,20 +167,3 @@ def _held_out(data: Dataset) -> str:
         f"the data have no part 'test' or 'validation' that was held out: {others}give other "
         "DATA, or hold some out with `wassloss train --test 0.2`"
     )
-
-
-def _read(
-    run: TrainedRun, source: str, label_column: str | None, group: str | None = None
-) -> Dataset:
-    wanted = Wanted.like(run.columns, label_column, label_names=run.labels, group=group)
-    try:
-        return read_wanted(source, wanted)
-    except ValueError as error:
-        unknown = error if isinstance(error, UnknownLabelError) else error.__cause__
-        if not isinstance(unknown, UnknownLabelError):
-            raise
-        at = f", {unknown.place}" if unknown.place else ""
-        raise ValueError(
-            f"{source}{at}: the label {unknown.label!r} is none of the {len(run.labels)} that "
-            f"{run.path} was trained on: {shown(run.labels)}"
-        ) from error

@@ -35,7 +35,6 @@ def fit(
     resume: bool = False,
     device: str = "cpu",
     checkpoint_every: int = 1000,
-    progress: bool | None = None,
 ) -> Fitted:
     """Fit `WassersteinClassifier(**params)` to the data of a task, and keep it in a directory.
 
@@ -49,7 +48,6 @@ def fit(
             newest checkpoint, L-BFGS from its beginning. The outcome is the same.
         device: such as ``"cuda"``.
         checkpoint_every: steps between checkpoints.
-        progress: show a bar; None for only on a terminal.
 
     Returns:
         The run, the seconds that it took, and its scores on the parts that were held out, if any.
@@ -99,7 +97,7 @@ def fit(
             remove_leftovers(out)
             files.write_run(out, new if old is None else {**old, "files": {}}, {})
 
-        kept = Kept(out, resume, checkpoint_every, progress, lock, begin)
+        kept = Kept(out, resume, checkpoint_every, None, lock, begin)
         x, y, weight = model._examples(own.features.numpy(), own.y, None)
         model._fit(x, y, weight, kept=kept)
         model.table_ = task.columns_of(data)

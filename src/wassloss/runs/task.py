@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from wassloss._checks import check_number, check_seed
 from wassloss._precision import narrowed
 from wassloss.data import Dataset
 from wassloss.data._inputs import KNOWN_PARTS
-from wassloss.data.files import is_table, read_wanted
+from wassloss.data.files import BUILT_IN, read_wanted
 from wassloss.data.labels import numbers
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
@@ -39,8 +39,8 @@ class Task:
         metric: a file of a ground metric, ``"ordinal"``, ``"discrete"``, or None for the one that
             comes with the data.
         order: the labels in their order, if neither the data nor the metric say.
-        label_column, features, drop, group, missing: of a table, as in
-            :func:`wassloss.data.read`, where `features` are `feature_names`.
+        label_column, features, drop, group: of a table, as in :func:`wassloss.data.read`, where
+            `features` are `feature_names`.
         test: share of the examples to hold out, if the data have no part ``"test"``.
         seed: which examples these are.
     """
@@ -52,7 +52,6 @@ class Task:
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     group: str | None = None
-    missing: str = "impute"
     test: float = 0.0
     seed: int = 0
 
@@ -68,8 +67,9 @@ class Task:
         if self.metric is not None and self.metric not in _MADE:
             ground = load(self.metric)
         names = self.order if ground is None or ground.labels is None else ground.labels
-        data = read_wanted(self.data, self._wanted(names))
-        listed = names is not None or not is_table(self.data)
+        asked = self.label_column, self.features, self.drop, self.group
+        data = read_wanted(self.data, Wanted(names, *asked))
+        listed = names is not None or self.data in BUILT_IN
         if self.metric is None:
             ground = data.metric
             if ground is None:
@@ -92,7 +92,13 @@ class Task:
         classes = None if by_id or names is None else data.classes
         metric = _MADE[self.metric or ""] if ground is None else ground
         narrowed("features", data.features, torch.float32)  # which most models are in
-        _warn_of_unused(data)
+        unused = [name for name in data.parts if name not in KNOWN_PARTS]
+        if unused and "train" in data.parts:
+            warnings.warn(
+                f"parts that are not used: {', '.join(unused)}; train is trained on, test and "
+                "validation are scored",
+                stacklevel=3,
+            )
         return self.divided(data), metric, classes
 
     def columns_of(self, data: Dataset) -> RawTable:
@@ -113,15 +119,9 @@ class Task:
 
     @classmethod
     def from_config(cls, values: Mapping[str, Any]) -> Task:
-        """The task that `config` describes; ValueError for anything else."""
-        if values.keys() != {field.name for field in fields(cls)}:
-            raise ValueError(f"it describes no task: {', '.join(values)}")
+        """The task that `config` describes; TypeError for anything else."""
         lists = {name: tuple(v) for name, v in values.items() if isinstance(v, list)}
         return cls(**{**values, **lists})
-
-    def _wanted(self, names: tuple[str, ...] | None) -> Wanted:
-        asked = self.label_column, self.features, self.drop, self.group
-        return Wanted(names, *asked, missing=self.missing)
 
     def divided(self, data: Dataset) -> Dataset:
         """Data with a part ``"test"``, if there is none and a share is to be held out."""
@@ -163,15 +163,3 @@ def _digest(*arrays: NDArray[Any]) -> str:
         digest.update(repr((array.shape, array.dtype)).encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _warn_of_unused(data: Dataset) -> None:
-    """Name the parts that are neither trained on nor scored."""
-    unused = [name for name in data.parts if name not in KNOWN_PARTS]
-    if unused and "train" in data.parts:
-        subject, verb = ("part", "is") if len(unused) == 1 else ("parts", "are")
-        warnings.warn(
-            f"the {subject} {', '.join(unused)} {verb} not used: train is trained on, test and "
-            "validation are scored",
-            stacklevel=4,
-        )

@@ -75,7 +75,7 @@ def test_tags(run: Any, tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(60, 5))
     np.savez(tmp_path / "features.npz", photos=sample.photos[::-1], features=features)
     assert "60 examples" in run(*given, "--features", tmp_path / "features.npz")
-    made = data.read(out / "data.npz")
+    made = data.read(out / "data.parquet", label_names=sample.label_names)
     np.testing.assert_allclose(made.features.numpy(), features[::-1], rtol=1e-6)
     assert made.label_names == sample.label_names
     assert load(out / "metric.npz").labels == sample.label_names

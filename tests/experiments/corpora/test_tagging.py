@@ -308,8 +308,8 @@ def test_data_set(tmp_path: Path, whole: tuple[TagSample, bytes]) -> None:
     features = np.random.default_rng(0).normal(size=(500, 6))
     data = sample.with_features(features)
     assert (len(data.part("train")), len(data.part("test"))) == (300, 200)
-    write_data(data, tmp_path / "data.npz")
-    back = read(tmp_path / "data.npz")
+    write_data(data, tmp_path / "data.parquet")
+    back = read(tmp_path / "data.parquet", label_names=sample.label_names)
     assert (data.y != back.y).nnz == 0
     assert back.label_names == sample.label_names
     assert back.parts["test"].tolist() == list(range(300, 500))
