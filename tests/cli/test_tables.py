@@ -176,6 +176,7 @@ def test_what_a_table_cannot_be(wine: Path, tmp_path: Path) -> None:
     assert "it lacks the column 'idd'; it has" in said
     assert "did you mean 'id'?" in said
     out = (*out, "--drop", "id")
+    assert "nothing may be missing" in failed("train", wine, *WORDS, "--missing", "error", *out)
     assert "pass order, such as --order fair,good,poor" in failed("train", wine, *WORDS[:4], *out)
     said = failed("train", wine, *WORDS, "--group", "maker", "--test", 0.99, *out)
     assert "a share of 0.99 cannot be held out of 240 rows in 8 groups" in said

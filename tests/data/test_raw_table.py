@@ -85,11 +85,18 @@ def test_row_numbers_are_warned_of() -> None:
     RawTable.of(table(a=[1, 2, 3]))  # so few may count something
 
 
-def test_dates_are_refused() -> None:
+def test_dates_and_gaps_can_be_refused() -> None:
     from datetime import date
 
     with pytest.raises(ValueError, match="column 'day' holds dates or times"):
         RawTable.of(table(day=[date(2020, 1, 1), date(2020, 1, 2)]))
+    for gap in (None, float("nan")):
+        with pytest.raises(ValueError, match="row 1, column 'a': expected a value, as nothing may"):
+            RawTable.of(table(a=[1.0, gap]), missing="error")
+    strict = RawTable.of(table(a=[1.0, 2.0], cut=["x", "y"]), missing="error")
+    for new in (table(a=[None], cut=["x"]), table(a=[1.0], cut=pa.array([None], pa.string()))):
+        with pytest.raises(ValueError, match=r"row 0, column '(a|cut)': expected a (number|value)"):
+            strict.features(new)
 
 
 def test_a_number_that_was_one_in_training() -> None:

@@ -64,6 +64,10 @@ TABLE: dict[str, tuple[Any, str]] = {
     "features": (str | None, "The columns to learn from, separated by commas; by default all."),
     "drop": (str | None, "Columns that are no features."),
     "group": (str | None, "A column whose equal rows stay together when some are held out."),
+    "missing": (
+        Literal["impute", "error"],
+        "impute: the median, and a feature that says so. error: refuse gaps.",
+    ),
     "test": (
         float,
         "Share of the examples to hold out and score, unless the data have a part test.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ def read(
     feature_names: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     group: str | None = None,
+    missing: Literal["impute", "error"] = "impute",
     like: Dataset | None = None,
 ) -> Dataset:
     r"""Read a data set from a table in a ``.csv`` or ``.parquet`` file.
@@ -48,6 +49,7 @@ def read(
         feature_names: the columns to read as features, in this order; by default all.
         drop: columns that are no features.
         group: a column whose equal rows stay together (`Dataset.groups`), and that is no feature.
+        missing: ``"impute"`` as above, or raise an ``"error"`` where a value is missing.
         like: data whose columns and labels this file has: what was decided for a training file is
             done again to the rows of a test file.
 
@@ -71,7 +73,8 @@ def read(
         raw = like.raw or RawTable.of_numbers(feature_names, like.features.shape[1])
         label_names = label_names or like.label_names
     names, features = (None if n is None else tuple(n) for n in (label_names, feature_names))
-    found = read_wanted(path, Wanted(names, label_column, features, tuple(drop), group, raw))
+    wanted = Wanted(names, label_column, features, tuple(drop), group, missing, raw)
+    found = read_wanted(path, wanted)
     if found.raw is not None and found.parts and not set(found.parts) & set(KNOWN_PARTS):
         warn(
             f"the column 'part' divides the rows into {shown(list(found.parts))}, and is "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from wassloss._checks import check_choice
 from wassloss.data._arrow import ROW, Place, Values, import_pyarrow, listed, warn
 from wassloss.data.labels import number, shown
 
@@ -36,7 +37,7 @@ class Column:
     Attributes:
         kind: ``"number"``, one feature and, where `gaps`, another that says what is missing; or
             ``"category"``, a feature for each of `levels`.
-        fill: in place of a missing number; None if none may be missing.
+        fill: the number in place of a missing one; None if nothing may be missing.
     """
 
     name: str
@@ -65,6 +66,8 @@ class Column:
         return np.stack([filled, missing], 1) if self.gaps else filled[:, None]
 
     def _one_hot(self, values: Values) -> NDArray[np.float64]:
+        if self.fill is None:
+            values.refuse(values.missing, "a value")
         pa, words = import_pyarrow(), values.words().fill_null(MISSING)
         level = pa.compute.index_in(words, value_set=pa.array(self.levels))
         unseen = sorted(words.filter(level.is_null()).unique().to_pylist())
@@ -94,9 +97,11 @@ class RawTable:
     ignored: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: pa.Table, place: Place = ROW) -> RawTable:
-        """Decide by the rows of a table."""
-        found = [_decided(Values.of(table, name, place)) for name in table.column_names]
+    def of(cls, table: pa.Table, missing: str = "impute", place: Place = ROW) -> RawTable:
+        """Decide by the rows of a table; `missing` is ``"impute"`` or ``"error"``."""
+        check_choice("missing", missing, ("impute", "error"))
+        strict = missing == "error"
+        found = [_decided(Values.of(table, name, place), strict) for name in table.column_names]
         columns = tuple(column for column in found if column is not None)
         if not columns:
             raise ValueError("table must have a column that says something, got none")
@@ -154,7 +159,7 @@ class RawTable:
         return cls(tuple(columns), state["label_column"], tuple(state["ignored"]))
 
 
-def _decided(values: Values) -> Column | None:
+def _decided(values: Values, strict: bool) -> Column | None:
     """What becomes of a column; None where it says nothing."""
     types, name, kind = import_pyarrow().types, values.name, values.array.type
     if types.is_null(kind):
@@ -170,10 +175,14 @@ def _decided(values: Values) -> Column | None:
             "column of its own"
         )
     numbers = values.numbers() if values.is_number else None
+    gaps = values.missing if numbers is None else np.isnan(numbers)
+    if strict:
+        values.refuse(gaps, "a value, as nothing may be missing (missing=error)")
     if numbers is None:
         levels = _levels(values)
-        return Column(name, "category", levels=levels) if len(levels) > 1 else None
-    some = bool(np.isnan(numbers).any())
+        fill = None if strict else 0.0
+        return Column(name, "category", fill, levels=levels) if len(levels) > 1 else None
+    some = bool(gaps.any())
     there = numbers[np.isfinite(numbers)]
     if len(there) == 0:
         return None
@@ -182,7 +191,7 @@ def _decided(values: Values) -> Column | None:
             f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says "
             "nothing about a row"
         )
-    return Column(name, "number", float(np.median(there)), some)
+    return Column(name, "number", None if strict else float(np.median(there)), some)
 
 
 def _levels(values: Values) -> tuple[str, ...]:

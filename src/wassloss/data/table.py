@@ -34,6 +34,7 @@ class Wanted(NamedTuple):
     feature_names: Names = None
     drop: tuple[str, ...] = ()
     group: str | None = None
+    missing: str = "impute"
     raw: RawTable | None = None  # how another table's columns became features
     labelled: bool = True  # whether rows must have labels
 
@@ -131,7 +132,7 @@ def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -
         target, names = _targets(labels, weights, wanted.label_names)
         found = {"target": target, "label_names": names}
     own = rows.select(layout.features)
-    raw = wanted.raw or RawTable.of(own, place)
+    raw = wanted.raw or RawTable.of(own, wanted.missing, place)
     features = torch.from_numpy(raw.features(own, place))
     parts: dict[str, list[int]] = {}
     if layout.part is not None:

@@ -39,8 +39,8 @@ class Task:
         metric: a file of a ground metric, ``"ordinal"``, ``"discrete"``, or None for the one that
             comes with the data.
         order: the labels in their order, if neither the data nor the metric say.
-        label_column, features, drop, group: of a table, as in :func:`wassloss.data.read`, where
-            `features` are `feature_names`.
+        label_column, features, drop, group, missing: of a table, as in
+            :func:`wassloss.data.read`, where `features` are `feature_names`.
         test: share of the examples to hold out, if the data have no part ``"test"``.
         seed: which examples these are.
     """
@@ -52,6 +52,7 @@ class Task:
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     group: str | None = None
+    missing: str = "impute"
     test: float = 0.0
     seed: int = 0
 
@@ -67,7 +68,7 @@ class Task:
         if self.metric is not None and self.metric not in _MADE:
             ground = load(self.metric)
         names = self.order if ground is None or ground.labels is None else ground.labels
-        asked = self.label_column, self.features, self.drop, self.group
+        asked = self.label_column, self.features, self.drop, self.group, self.missing
         data = read_wanted(self.data, Wanted(names, *asked))
         listed = names is not None or self.data in BUILT_IN
         if self.metric is None:
