@@ -41,7 +41,7 @@ def _arrays(metric: GroundMetric, path: Path) -> Arrays:
         ({"dtype": np.array("int8")}, "dtype 'int8' is unknown"),
         ({"power": None}, "it lacks power"),
         ({"spacing": None, "norm": None}, "it lacks norm, spacing"),
-        ({"power": np.array([1.0, 2.0])}, r"power must be a single value, got shape \(2,\)"),
+        ({"power": np.array([1.0, 2.0])}, "power must be a number"),
         ({"power": np.array(np.nan)}, "power must be a finite"),
         ({"scale": np.array(0.0)}, "scale must be"),
         ({"labels": np.array(["a", "b"])}, "labels must hold 6 names, got 2"),
@@ -72,7 +72,7 @@ def test_wrong_content(change: Arrays, message: str, tmp_path: Path) -> None:
         (Tree([-1, 0, 0]), {"parents": np.array([-1.0, 0.0, 0.0])}, "parents must hold integers"),
         (Tree([-1, 0, 0]), {"nodes": np.array([1, 7])}, "nodes must be in 0..2"),
         (Embedding([[1.0]]), {"vectors": np.ones(3)}, "vectors must have shape"),
-        (Ordinal(3), {"positions": np.array(3)}, "positions must have shape"),
+        (Ordinal(3), {"positions": np.ones((3, 1))}, "positions must have shape"),
         (Discrete(3), {"size": np.array(2.5)}, "size must be an integer"),
     ],
 )

@@ -11,21 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
-from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices, refuse
+from wassloss.ground._inputs import Numbers, float_tensor, label_indices, refuse
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# Rounding. Distances are often computed by matrix products, as torch.cdist does beyond 25 rows: the
-# square |x|² + |y|² − 2xy has an error of some rounding units of |x|², so distances of nearly equal
-# points, the diagonal among them, have an error of its square root.
-_LARGEST_ERROR = 0.01  # of the largest distance, or square, however few digits the numbers have
-# Errors of squares that are forgiven, in rounding units of the largest square. Points that are
-# centred cause some 20, points ten times as far from the origin as from each other some 300.
-_ERROR_OF_SQUARES = 512
+# Distances are often computed by matrix products, as torch.cdist does beyond 25 rows: the square
+# |x|² + |y|² − 2xy has an error of some rounding units of |x|², so distances of nearly equal
+# points, the diagonal among them, have an error of its square root. Points that are centred cause
+# some 20 units, points ten times as far from the origin as from each other some 300.
+_ERROR_OF_SQUARES = 512  # rounding units of the largest square that are forgiven
+_LARGEST_ERROR = 0.01  # of the largest square, however few digits the numbers have
 
 
 class _Table(GroundMetric):
@@ -42,7 +40,7 @@ class _Table(GroundMetric):
         rows, columns = table.shape
         if rows != columns:
             raise ValueError(f"{name} must be square, got shape ({rows}, {columns})")
-        cleaned = self._cleaned(table.detach(), exact=holds_integers(given))
+        cleaned = self._cleaned(table.detach())
         self._table = table if table.requires_grad else cleaned
         super().__init__(rows, like=table, **keywords)
 
@@ -51,11 +49,9 @@ class _Table(GroundMetric):
         # A parameter may leave the range: it is then at its end.
         return self._table.clamp(min=0) if self._table.requires_grad else self._table
 
-    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
-        """Without negative entries; an error if one is more than rounding, none if ``exact``."""
-        unit = _rounding_unit(given, exact)
-        least = -min(math.sqrt(unit), _LARGEST_ERROR) * float(given.abs().max())
-        refuse(self._FIELDS[0], "not be negative", given, given < least)
+    def _cleaned(self, given: Tensor) -> Tensor:
+        """Without negative entries; an error if one is more than rounding."""
+        refuse(self._FIELDS[0], "not be negative", given, given < -_rounding_error(given))
         return given.clamp(min=0)
 
     def _distances_between(self, first: Tensor, second: Tensor) -> Tensor:
@@ -77,9 +73,10 @@ class Matrix(_Table):
     not symmetric, or not 0 on the diagonal, see :class:`Cost`.
 
     Rounding, such as that of ``torch.cdist``, is cleaned: entries ``D[i, j]`` and ``D[j, i]`` are
-    averaged, the diagonal and entries below 0 are set to 0, all where they are within rounding of
-    it (√eps of the largest distance, and as much in its square). Integers have none. To learn the
-    distances, pass a tensor that requires grad; keeping it symmetric is then up to its owner.
+    averaged, the diagonal and entries below 0 are set to 0, where they are within rounding of it
+    (0.8 % of the largest distance in single precision, 3e-7 of it in double). Integers have none.
+    To learn the distances, pass a tensor that requires grad; keeping it symmetric is then up to its
+    owner.
 
     Args:
         distance: finite, not negative, symmetric, with a zero diagonal, shape (K, K). The columns
@@ -95,24 +92,18 @@ class Matrix(_Table):
     def __init__(self, distance: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         super().__init__(distance, **keywords)
 
-    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
+    def _cleaned(self, given: Tensor) -> Tensor:
         """The nearest matrix of distances; an error if it is further away than rounding takes."""
         zero, positive = (given.diagonal() == 0).all(), (given >= 0).all()
         if bool(zero & positive) and torch.equal(given, given.T):
             return given
-        super()._cleaned(given, exact)
-        # In single precision at least, where squares of the largest ratio, 1, and of √eps fit.
-        wide = at_least_single(given)
-        ratio = wide / wide.abs().max()
-        unit = _rounding_unit(given, exact)
-        linear = min(math.sqrt(unit), _LARGEST_ERROR)
-        of_squares = min(_ERROR_OF_SQUARES * unit, _LARGEST_ERROR)
+        super()._cleaned(given)
+        error = _rounding_error(given)
         advice = "; wassloss.ground.Cost takes costs of any kind"
         centre = "if it is rounding, the points are far from the origin: subtract their mean first"
-        diagonal = torch.diag(ratio.diagonal().square() > of_squares)
+        diagonal = torch.diag(given.diagonal() > error)
         refuse("distance", "be 0 on the diagonal", given, diagonal, f"{advice}; {centre}")
-        uneven = (ratio - ratio.T).abs() > linear
-        uneven &= (ratio.square() - ratio.T.square()).abs() > of_squares
+        uneven = (given - given.T).abs() > error
         if uneven.any():
             i, j = uneven.nonzero()[0].tolist()
             other = f" and distance[{j}, {i}] = {float(given[j, i]):g}"
@@ -172,15 +163,15 @@ class Cost(_Table):
         return self.distance()[:, indices].T.contiguous()
 
 
-def _rounding_unit(given: Tensor, exact: bool) -> float:
-    """The relative rounding error of the numbers, by the least precision that holds them."""
-    dtype = given.dtype
-    fractions_fit = float(given.abs().max()) < 1 / torch.finfo(dtype).eps
-    if exact or (fractions_fit and torch.equal(given, given.round())):  # integers
-        return 0.0
+def _rounding_error(given: Tensor) -> float:
+    """How far rounding may have taken distances, by the least precision that holds them."""
+    dtype, largest = given.dtype, float(given.abs().max())
+    if largest < 1 / torch.finfo(dtype).eps and torch.equal(given, given.round()):
+        return 0.0  # integers
     if dtype == torch.float64 and torch.equal(given.float().double(), given):
         dtype = torch.float32  # computed in single precision, converted later
-    return torch.finfo(dtype).eps
+    error_of_squares = min(_ERROR_OF_SQUARES * torch.finfo(dtype).eps, _LARGEST_ERROR)
+    return math.sqrt(error_of_squares) * largest
 
 
 AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
