@@ -226,23 +226,27 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def check_count(name: str, value: SupportsIndex) -> int:
-    """An integer of at least 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    count = operator.index(value)
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {count}")
+    """An integer of at least 1, which int64 holds."""
+    count = _integer(name, value)
+    if not 1 <= count < 2**63:
+        raise ValueError(
+            f"{name} must be {'at least 1' if count < 1 else 'less than 2**63'}, got {count}"
+        )
     return count
 
 
 def check_seed(name: str, value: SupportsIndex) -> int:
     """A seed that every generator accepts."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer in 0..2**63 - 1, got {value!r}")
-    seed = operator.index(value)
+    seed = _integer(name, value)
     if not 0 <= seed < 2**63:
         raise ValueError(f"{name} must be in 0..2**63 - 1, got {seed}")
     return seed
+
+
+def _integer(name: str, value: SupportsIndex) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    return operator.index(value)
 
 
 def real_array(name: str, value: object) -> NDArray[Any]:
@@ -266,3 +270,22 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
 def at_least_single(x: Tensor) -> Tensor:
     """The same numbers in `wide_dtype`."""
     return x.to(wide_dtype(x.dtype))
+
+
+def narrowed(name: str, values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Convert a matrix `(n, columns)` to another floating dtype; refuse numbers it cannot hold.
+
+    >>> narrowed("features", torch.tensor([[1.5]]), torch.float64)
+    tensor([[1.5000]], dtype=torch.float64)
+    """
+    narrow = values.to(dtype)
+    if narrow is values or not values.is_floating_point():
+        return narrow
+    lost = narrow.isinf() & values.isfinite()
+    if values.dim() != 2 or not lost.any():  # the caller refuses other shapes
+        return narrow
+    row, column = lost.nonzero()[0].tolist()
+    raise ValueError(
+        f"{name} must fit {dtype}, got {values[row, column].item():g} in row {row}, column "
+        f"{column}; divide that column by its size"
+    )

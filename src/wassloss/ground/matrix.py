@@ -33,16 +33,20 @@ class _Table(GroundMetric):
 
     def __init__(self, given: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         (name,) = self._FIELDS
-        names = _names_of_table(name, given)
-        if names is not None and keywords.get("labels") is None:
-            keywords["labels"] = names
+        columns: list[Any] = list(getattr(given, "columns", ()))  # of a data frame
+        if columns and all(isinstance(column, str) for column in columns):
+            if (rows := list(getattr(given, "index", ()))) != columns:
+                raise ValueError(
+                    f"{name} must have the same labels in rows and columns, got {rows[:3]} … and "
+                    f"{columns[:3]} …"
+                )
+            keywords["labels"] = keywords.get("labels") or columns
         table = float_tensor(name, given, shape="(labels, labels)", differentiable=True)
-        rows, columns = table.shape
-        if rows != columns:
-            raise ValueError(f"{name} must be square, got shape ({rows}, {columns})")
+        if table.shape[0] != table.shape[1]:
+            raise ValueError(f"{name} must be square, got shape {tuple(table.shape)}")
         cleaned = self._cleaned(table.detach())
         self._table = table if table.requires_grad else cleaned
-        super().__init__(rows, like=table, **keywords)
+        super().__init__(len(table), like=table, **keywords)
 
     def distance(self) -> Tensor:
         """The matrix itself, before power and scale, shape (K, K)."""
@@ -191,16 +195,3 @@ def as_ground_metric(metric: AnyMetric) -> GroundMetric:
         "metric must be a GroundMetric, or a tensor or array of distances of shape "
         f"(labels, labels), got {type(metric).__name__}"
     )
-
-
-def _names_of_table(name: str, given: Any) -> list[str] | None:
-    """The columns of a data frame, where they are names, which its index must repeat."""
-    columns = getattr(given, "columns", None)
-    if columns is None or not all(isinstance(column, str) for column in columns):
-        return None
-    if list(given.index) != list(columns):
-        raise ValueError(
-            f"{name} must have the same labels in rows and columns, got {list(given.index)[:3]} … "
-            f"and {list(columns)[:3]} …"
-        )
-    return list(columns)
