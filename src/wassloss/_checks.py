@@ -187,27 +187,21 @@ def check_strength(name: str, value: float) -> float:
     return value
 
 
-def check_fits(name: str, value: float, dtype: torch.dtype) -> None:
-    """A strength, unless it is infinite, is a number in this dtype too."""
-    if torch.finfo(dtype).max < value < math.inf:
-        raise ValueError(
-            f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or divide "
-            "the costs by their median (scale='median')"
-        )
-
-
 def inverse_overflows(value: float, dtype: torch.dtype) -> bool:
     """Whether `1 / value` is more than a dtype can hold, as that of 0 is."""
     return value * torch.finfo(dtype).max < 1
 
 
-def check_divisor(name: str, value: float, dtype: torch.dtype) -> None:
-    """A strength that costs are divided by: it is 0, or neither it nor its inverse overflows."""
-    check_fits(name, value, dtype)
-    if value and inverse_overflows(value, dtype):
+def check_fits(name: str, value: float, dtype: torch.dtype, *, divides: bool = False) -> None:
+    """A strength that does not overflow in this dtype; nor does its inverse if costs are divided.
+
+    It may be infinite, and 0.
+    """
+    too_small = divides and value > 0 and inverse_overflows(value, dtype)
+    if too_small or torch.finfo(dtype).max < value < math.inf:
         raise ValueError(
-            f"{name} must be a number that {dtype} can divide by, got {value:g}; use float64, or "
-            "divide the costs by their median (scale='median')"
+            f"{name} must be a number that {dtype} can {'divide by' if too_small else 'hold'}, got "
+            f"{value:g}; use float64, or divide the costs by their median (scale='median')"
         )
 
 

@@ -83,12 +83,11 @@ def _checked_edges(adjacency: Any) -> Any:
     summed = adjacency.astype(np.float64)
     summed.sum_duplicates()
     entries = summed.tocoo()
-    refusals = {"be finite": ~np.isfinite(entries.data), "not be negative": entries.data < 0}
-    for expected, wrong in refusals.items():
-        if wrong.any():
-            at = int(wrong.argmax())
-            got = f"adjacency[{entries.row[at]}, {entries.col[at]}] = {entries.data[at]:g}"
-            raise ValueError(f"adjacency must {expected}, got {got}")
+    wrong = ~(np.isfinite(entries.data) & (entries.data >= 0))
+    if wrong.any():
+        at = int(wrong.argmax())
+        got = f"adjacency[{entries.row[at]}, {entries.col[at]}] = {entries.data[at]:g}"
+        raise ValueError(f"adjacency must be finite and not negative, got {got}")
     keep = (entries.data > 0) & (entries.row != entries.col)  # no shortest path takes a loop
     kept = (entries.data[keep], (entries.row[keep], entries.col[keep]))
     edges = scipy.sparse.csr_matrix(kept, shape=entries.shape)
