@@ -64,8 +64,8 @@ class Grid(GroundMetric):
             raise ValueError("shape must have at least one axis, got ()")
         check_choice("norm", norm, ("euclidean", "manhattan"))
         self.norm = norm
-        one, axes = isinstance(spacing, Real | float), len(self.shape)
-        widths = float_tensor("spacing", [spacing] if one else spacing, shape="(axes)")
+        axes, given = len(self.shape), [spacing] if isinstance(spacing, Real | float) else spacing
+        widths = float_tensor("spacing", given, shape="(axes)")
         if not (widths > 0).all():
             raise ValueError(f"spacing must be positive, got {widths.tolist()}")
         if len(widths) not in (1, axes):

@@ -75,7 +75,9 @@ def load(path: str | os.PathLike[str]) -> GroundMetric:
 
 def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
     """The metric that ``to_arrays`` was given."""
-    given = {name: array.item() if array.ndim == 0 else array for name, array in arrays.items()}
+    given: dict[str, Any] = {
+        name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
+    }
     _require(given, _HEADER)
     kind, version, dtype, power, scale, labels = (given[name] for name in _HEADER)
     if version != _FORMAT:
