@@ -17,6 +17,7 @@ from wassloss.ground import (
     GroundMetric,
     Matrix,
     Ordinal,
+    Subset,
     Tree,
     load,
 )
@@ -46,6 +47,9 @@ def _arrays(metric: GroundMetric, path: Path) -> Arrays:
         ({"scale": np.array(0.0)}, "scale must be"),
         ({"labels": np.array(["a", "b"])}, "labels must hold 6 names, got 2"),
         ({"labels": np.array([1.0])}, "labels must be a list of names"),
+        ({"labels": np.array("ab")}, "labels must be a list of names"),
+        ({"kind": np.array(["Grid", "Grid"])}, ""),
+        ({"format": np.array([1, 1])}, ""),
         ({"spacing": np.ones(3)}, "spacing must be one number or 2, got 3"),
         ({"spacing": np.array(["wide"])}, "spacing must hold real numbers"),
         ({"shape": np.array(6)}, "shape must be a sequence of integers"),
@@ -73,6 +77,7 @@ def test_wrong_content(change: Arrays, message: str, tmp_path: Path) -> None:
         (Tree([-1, 0, 0]), {"nodes": np.array([1, 7])}, "nodes must be in 0..2"),
         (Embedding([[1.0]]), {"vectors": np.ones(3)}, "vectors must have shape"),
         (Ordinal(3), {"positions": np.ones((3, 1))}, "positions must have shape"),
+        (Subset(Ordinal(2), [0, 1], 3), {"metric": np.array(3)}, ""),
         (Discrete(3), {"size": np.array(2.5)}, "size must be an integer"),
     ],
 )

@@ -69,7 +69,7 @@ def load(path: str | os.PathLike[str]) -> GroundMetric:
     """
     try:
         return from_arrays(read_npz(path))
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(f"{os.fspath(path)} is not a saved ground metric: {error}") from error
 
 
@@ -79,7 +79,7 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
         name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
     }
     _require(given, _HEADER)
-    kind, version, dtype, power, scale, labels = (given[name] for name in _HEADER)
+    kind, version, dtype, power, scale = (given[name] for name in _HEADER[:-1])
     if version != _FORMAT:
         raise ValueError(f"format {version} is unknown, this version reads format {_FORMAT}")
     for name, known in (("kind", KINDS), ("dtype", _DTYPES)):
@@ -87,6 +87,7 @@ def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
             raise ValueError(
                 f"{name} {given[name]!r} is unknown, expected one of {', '.join(known)}"
             )
+    labels = arrays["labels"]
     if labels.ndim != 1 or (labels.size > 0 and labels.dtype.kind != "U"):
         raise ValueError(f"labels must be a list of names, got {labels.dtype} of {labels.shape}")
     cls = KINDS[kind]
