@@ -187,27 +187,21 @@ def check_strength(name: str, value: float) -> float:
     return value
 
 
-def check_fits(name: str, value: float, dtype: torch.dtype) -> None:
-    """A strength, unless it is infinite, is a number in this dtype too."""
-    if torch.finfo(dtype).max < value < math.inf:
-        raise ValueError(
-            f"{name} must be a number that {dtype} can hold, got {value:g}; use float64, or divide "
-            "the costs by their median (scale='median')"
-        )
-
-
 def inverse_overflows(value: float, dtype: torch.dtype) -> bool:
     """Whether `1 / value` is more than a dtype can hold, as that of 0 is."""
     return value * torch.finfo(dtype).max < 1
 
 
-def check_divisor(name: str, value: float, dtype: torch.dtype) -> None:
-    """A strength that costs are divided by: it is 0, or neither it nor its inverse overflows."""
-    check_fits(name, value, dtype)
-    if value and inverse_overflows(value, dtype):
+def check_fits(name: str, value: float, dtype: torch.dtype, *, divides: bool = False) -> None:
+    """A strength that does not overflow in this dtype; nor does its inverse if costs are divided.
+
+    It may be infinite, and 0.
+    """
+    too_small = divides and value > 0 and inverse_overflows(value, dtype)
+    if too_small or torch.finfo(dtype).max < value < math.inf:
         raise ValueError(
-            f"{name} must be a number that {dtype} can divide by, got {value:g}; use float64, or "
-            "divide the costs by their median (scale='median')"
+            f"{name} must be a number that {dtype} can {'divide by' if too_small else 'hold'}, got "
+            f"{value:g}; use float64, or divide the costs by their median (scale='median')"
         )
 
 
@@ -226,23 +220,27 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def check_count(name: str, value: SupportsIndex) -> int:
-    """An integer of at least 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    count = operator.index(value)
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {count}")
+    """An integer of at least 1, which int64 holds."""
+    count = _integer(name, value)
+    if not 1 <= count < 2**63:
+        raise ValueError(
+            f"{name} must be {'at least 1' if count < 1 else 'less than 2**63'}, got {count}"
+        )
     return count
 
 
 def check_seed(name: str, value: SupportsIndex) -> int:
     """A seed that every generator accepts."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer in 0..2**63 - 1, got {value!r}")
-    seed = operator.index(value)
+    seed = _integer(name, value)
     if not 0 <= seed < 2**63:
         raise ValueError(f"{name} must be in 0..2**63 - 1, got {seed}")
     return seed
+
+
+def _integer(name: str, value: SupportsIndex) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    return operator.index(value)
 
 
 def real_array(name: str, value: object) -> NDArray[Any]:
@@ -266,3 +264,22 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
 def at_least_single(x: Tensor) -> Tensor:
     """The same numbers in `wide_dtype`."""
     return x.to(wide_dtype(x.dtype))
+
+
+def narrowed(name: str, values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Convert a matrix `(n, columns)` to another floating dtype; refuse numbers it cannot hold.
+
+    >>> narrowed("features", torch.tensor([[1.5]]), torch.float64)
+    tensor([[1.5000]], dtype=torch.float64)
+    """
+    narrow = values.to(dtype)
+    if narrow is values or not values.is_floating_point():
+        return narrow
+    lost = narrow.isinf() & values.isfinite()
+    if values.dim() != 2 or not lost.any():  # the caller refuses other shapes
+        return narrow
+    row, column = lost.nonzero()[0].tolist()
+    raise ValueError(
+        f"{name} must fit {dtype}, got {values[row, column].item():g} in row {row}, column "
+        f"{column}; divide that column by its size"
+    )

@@ -15,7 +15,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 ROOMS = (
     "_files",
     "_sealed",
-    "_precision",
     "_checks",
     "kernels",
     "ground",

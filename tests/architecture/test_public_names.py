@@ -25,7 +25,7 @@ NAMES = {
         WassersteinMeasureRegressor compare export_onnx make_scorer mean_distance
     """,
     "wassloss.ground": """
-        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load taxonomy
+        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load
     """,
     "wassloss.language": "LinearWassersteinLoss NumberTokenLoss",
     "wassloss.losses": """

@@ -1,7 +1,5 @@
 """Labels, indices, the cost rule's gradient, and what the base class refuses."""
 
-import inspect
-
 import pytest
 import torch
 
@@ -142,10 +140,3 @@ def test_many_labels_never_become_a_square_matrix(norm: str) -> None:
         assert columns.shape == (3, size)
         assert (columns.gather(1, indices[:, None]) == 0).all()
         assert columns.max() == 1
-
-
-@pytest.mark.parametrize("kind", [Discrete, Graph, Grid, Matrix, Ordinal])
-def test_signatures_spell_the_common_keywords(kind: type) -> None:
-    parameters = inspect.signature(kind).parameters.values()
-    assert [p.name for p in parameters if p.kind is p.KEYWORD_ONLY] == ["power", "scale", "labels"]
-    assert all(p.kind is not p.VAR_KEYWORD for p in parameters)

@@ -150,12 +150,12 @@ def test_unequal_masses_that_are_dear_to_miss_are_no_reason_not_to_converge(
 ) -> None:
     # The difference in mass is paid for by potentials of γ log(40), many thousand times ε: far to
     # go in steps of ε, and in single precision with too few digits left.
-    h, y = 40 * random_masses(4, 6, seed=1), random_masses(4, 6, seed=2)
+    h, y = 40 * random_masses(2, 6, seed=1), random_masses(2, 6, seed=2)
     cost = random_metric(6).cost()
     for epsilon in (0.1, 1e-3):
         solution = wl.solve(h.to(dtype), y.to(dtype), cost.to(dtype), epsilon=epsilon, gamma=gamma)
         assert solution.converged.all()
-        for b in range(4):
+        for b in range(2):
             known = bounds(h[b].numpy(), y[b].numpy(), cost.numpy(), epsilon, gamma)
             assert known.tight
             slack = (1e-5 if dtype == F32 else 1e-8) * known.size

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from wassloss._precision import narrowed
+from wassloss._checks import narrowed
 from wassloss.ground import GroundMetric
 from wassloss.targets import SparseTarget, Target, is_dense, padded, read_target
 

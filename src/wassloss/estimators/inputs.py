@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from wassloss._precision import narrowed
+from wassloss._checks import narrowed
 from wassloss.targets import Target, padded
 from wassloss.training.sparse_rows import SparseRows
 

@@ -17,16 +17,11 @@ CostsByTile: TypeAlias = tuple[
 BLOCK_ENTRIES = 2**22  # of distances or costs computed at once, to bound the memory
 
 
-class CostKeywords(TypedDict, total=False):
-    """The parameters of the cost; see :class:`GroundMetric`."""
+class MetricKeywords(TypedDict, total=False):
+    """The keywords of every ground metric; see :class:`GroundMetric`."""
 
     power: float
     scale: Scale
-
-
-class MetricKeywords(CostKeywords, total=False):
-    """The keywords of every ground metric; see :class:`GroundMetric`."""
-
     labels: Sequence[str] | None
 
 

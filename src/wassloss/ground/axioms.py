@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -14,26 +13,11 @@ _AXIOM_LABELS = 256  # 256 ** 3 triples take a fraction of a second
 _TOLERANCE = 8  # in rounding units of the largest distance
 
 
-@dataclass(frozen=True)
-class AxiomReport:
-    """Which of the metric axioms a distance satisfies, up to rounding.
+class AxiomReport(NamedTuple):
+    """Whether a distance satisfies all metric axioms, up to rounding, and the details in words."""
 
-    Attributes:
-        symmetric, zero_diagonal, triangle: the axioms.
-        distinct: no two different labels are at distance 0.
-        text: the same in words, with the labels that break the triangle inequality the most.
-    """
-
-    symmetric: bool
-    zero_diagonal: bool
-    distinct: bool
-    triangle: bool
+    ok: bool
     text: str
-
-    @property
-    def ok(self) -> bool:
-        """Whether all four axioms hold."""
-        return self.symmetric and self.zero_diagonal and self.distinct and self.triangle
 
     def __str__(self) -> str:
         return self.text
@@ -65,9 +49,8 @@ def axiom_report(metric: GroundMetric) -> AxiomReport:
         "distinct labels apart": not bool(coincide.any()),
         "triangle inequality": not worst_triple,
     }
-    part = "all" if count == size else f"{count} of"
-    text = f"{'a' if all(holds.values()) else 'not a'} metric ({part} {size} labels checked)"
+    ok, part = all(holds.values()), "all" if count == size else f"{count} of"
+    text = f"{'a' if ok else 'not a'} metric ({part} {size} labels checked)"
     for axiom, held in holds.items():
         text += f"\n  {axiom}: {'yes' if held else 'no'}"
-    symmetric, zero_diagonal, distinct, triangle = holds.values()
-    return AxiomReport(symmetric, zero_diagonal, distinct, triangle, text + worst_triple)
+    return AxiomReport(ok, text + worst_triple)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 import os
 from abc import ABC, abstractmethod
@@ -18,7 +17,6 @@ from wassloss._files import write_npz
 from wassloss.ground import storage
 from wassloss.ground._cost import (
     CostsByTile,
-    MetricKeywords,
     Scale,
     blocks,
     check_scale,
@@ -77,7 +75,6 @@ class GroundMetric(ABC):
     def __init_subclass__(cls) -> None:
         if cls.__module__.startswith("wassloss.ground.") and "_FIELDS" in vars(cls):
             storage.KINDS[cls.__name__] = cls
-            _spell_keywords(cls)
 
     def __init__(
         self,
@@ -419,13 +416,3 @@ class GroundMetric(ABC):
 
     def _name(self, index: int) -> str | int:
         return index if self._labels is None else self._labels[index]
-
-
-def _spell_keywords(cls: type[GroundMetric]) -> None:
-    """Let `help` and editors show the keywords that a constructor hands on."""
-    given = inspect.signature(cls.__init__)
-    own = [p for p in given.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    if len(own) < len(given.parameters):
-        common = inspect.signature(GroundMetric.__init__).parameters
-        every = [*own, *(common[name] for name in MetricKeywords.__annotations__)]
-        setattr(cls.__init__, "__signature__", given.replace(parameters=every))  # noqa: B010

@@ -64,7 +64,13 @@ class Grid(GroundMetric):
             raise ValueError("shape must have at least one axis, got ()")
         check_choice("norm", norm, ("euclidean", "manhattan"))
         self.norm = norm
-        self.spacing = _spacing(spacing, axes=len(self.shape))
+        axes, given = len(self.shape), [spacing] if isinstance(spacing, Real | float) else spacing
+        widths = float_tensor("spacing", given, shape="(axes)")
+        if not (widths > 0).all():
+            raise ValueError(f"spacing must be positive, got {widths.tolist()}")
+        if len(widths) not in (1, axes):
+            raise ValueError(f"spacing must be one number or {axes}, got {len(widths)}")
+        self.spacing = widths.expand(axes).contiguous()
         super().__init__(math.prod(self.shape), like=self.spacing, **keywords)
 
     def axis_costs(self) -> tuple[Tensor, ...] | None:
@@ -119,13 +125,3 @@ class Grid(GroundMetric):
 
     def _summary(self) -> str:
         return str(self.shape) + ("" if self.norm == "euclidean" else f", norm={self.norm!r}")
-
-
-def _spacing(spacing: float | Numbers, axes: int) -> Tensor:
-    one = [spacing] if isinstance(spacing, Real | float) else spacing
-    widths = float_tensor("spacing", one, shape="(axes)")
-    if not (widths > 0).all():
-        raise ValueError(f"spacing must be positive, got {widths.tolist()}")
-    if len(widths) not in (1, axes):
-        raise ValueError(f"spacing must be one number or {axes}, got {len(widths)}")
-    return widths.expand(axes).contiguous()

@@ -13,19 +13,18 @@ from torch import Tensor
 
 from wassloss._checks import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
-from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices, refuse
+from wassloss.ground._inputs import Numbers, float_tensor, label_indices, refuse
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# Rounding. Distances are often computed by matrix products, as torch.cdist does beyond 25 rows: the
-# square |x|² + |y|² − 2xy has an error of some rounding units of |x|², so distances of nearly equal
-# points, the diagonal among them, have an error of its square root.
+# Distances are often computed by matrix products, as torch.cdist does beyond 25 rows: the square
+# |x|² + |y|² − 2xy has an error of some rounding units of |x|², so distances of nearly equal
+# points, the diagonal among them, have an error of its square root. Points that are centred cause
+# some 20 units, points ten times as far from the origin as from each other some 300.
+_ERROR_OF_SQUARES = 512  # rounding units of the largest square that are forgiven
 _LARGEST_ERROR = 0.01  # of the largest distance, or square, however few digits the numbers have
-# Errors of squares that are forgiven, in rounding units of the largest square. Points that are
-# centred cause some 20, points ten times as far from the origin as from each other some 300.
-_ERROR_OF_SQUARES = 512
 
 
 class _Table(GroundMetric):
@@ -35,26 +34,29 @@ class _Table(GroundMetric):
 
     def __init__(self, given: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         (name,) = self._FIELDS
-        names = _names_of_table(name, given)
-        if names is not None and keywords.get("labels") is None:
-            keywords["labels"] = names
+        columns: list[Any] = list(getattr(given, "columns", ()))  # of a data frame
+        if columns and all(isinstance(column, str) for column in columns):
+            if (rows := list(getattr(given, "index", ()))) != columns:
+                raise ValueError(
+                    f"{name} must have the same labels in rows and columns, got {rows[:3]} … and "
+                    f"{columns[:3]} …"
+                )
+            keywords["labels"] = keywords.get("labels") or columns
         table = float_tensor(name, given, shape="(labels, labels)", differentiable=True)
-        rows, columns = table.shape
-        if rows != columns:
-            raise ValueError(f"{name} must be square, got shape ({rows}, {columns})")
-        cleaned = self._cleaned(table.detach(), exact=holds_integers(given))
+        if table.shape[0] != table.shape[1]:
+            raise ValueError(f"{name} must be square, got shape {tuple(table.shape)}")
+        cleaned = self._cleaned(table.detach())
         self._table = table if table.requires_grad else cleaned
-        super().__init__(rows, like=table, **keywords)
+        super().__init__(len(table), like=table, **keywords)
 
     def distance(self) -> Tensor:
         """The matrix itself, before power and scale, shape (K, K)."""
         # A parameter may leave the range: it is then at its end.
         return self._table.clamp(min=0) if self._table.requires_grad else self._table
 
-    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
-        """Without negative entries; an error if one is more than rounding, none if ``exact``."""
-        unit = _rounding_unit(given, exact)
-        least = -min(math.sqrt(unit), _LARGEST_ERROR) * float(given.abs().max())
+    def _cleaned(self, given: Tensor) -> Tensor:
+        """Without negative entries; an error if one is more than rounding."""
+        least = -_forgiven(given)[0] * given.abs().max()
         refuse(self._FIELDS[0], "not be negative", given, given < least)
         return given.clamp(min=0)
 
@@ -95,18 +97,15 @@ class Matrix(_Table):
     def __init__(self, distance: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         super().__init__(distance, **keywords)
 
-    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
+    def _cleaned(self, given: Tensor) -> Tensor:
         """The nearest matrix of distances; an error if it is further away than rounding takes."""
         zero, positive = (given.diagonal() == 0).all(), (given >= 0).all()
         if bool(zero & positive) and torch.equal(given, given.T):
             return given
-        super()._cleaned(given, exact)
+        super()._cleaned(given)
         # In single precision at least, where squares of the largest ratio, 1, and of √eps fit.
         wide = at_least_single(given)
-        ratio = wide / wide.abs().max()
-        unit = _rounding_unit(given, exact)
-        linear = min(math.sqrt(unit), _LARGEST_ERROR)
-        of_squares = min(_ERROR_OF_SQUARES * unit, _LARGEST_ERROR)
+        ratio, (linear, of_squares) = wide / wide.abs().max(), _forgiven(given)
         advice = "; wassloss.ground.Cost takes costs of any kind"
         centre = "if it is rounding, the points are far from the origin: subtract their mean first"
         diagonal = torch.diag(ratio.diagonal().square() > of_squares)
@@ -172,15 +171,19 @@ class Cost(_Table):
         return self.distance()[:, indices].T.contiguous()
 
 
-def _rounding_unit(given: Tensor, exact: bool) -> float:
-    """The relative rounding error of the numbers, by the least precision that holds them."""
+def _forgiven(given: Tensor) -> tuple[float, float]:
+    """Errors that rounding explains, of distances and of squares, relative to the largest.
+
+    By the least precision that holds the numbers.
+    """
     dtype = given.dtype
     fractions_fit = float(given.abs().max()) < 1 / torch.finfo(dtype).eps
-    if exact or (fractions_fit and torch.equal(given, given.round())):  # integers
-        return 0.0
+    if fractions_fit and torch.equal(given, given.round()):  # integers
+        return 0.0, 0.0
     if dtype == torch.float64 and torch.equal(given.float().double(), given):
         dtype = torch.float32  # computed in single precision, converted later
-    return torch.finfo(dtype).eps
+    unit = torch.finfo(dtype).eps
+    return min(math.sqrt(unit), _LARGEST_ERROR), min(_ERROR_OF_SQUARES * unit, _LARGEST_ERROR)
 
 
 AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
@@ -200,16 +203,3 @@ def as_ground_metric(metric: AnyMetric) -> GroundMetric:
         "metric must be a GroundMetric, or a tensor or array of distances of shape "
         f"(labels, labels), got {type(metric).__name__}"
     )
-
-
-def _names_of_table(name: str, given: Any) -> list[str] | None:
-    """The columns of a data frame, where they are names, which its index must repeat."""
-    columns = getattr(given, "columns", None)
-    if columns is None or not all(isinstance(column, str) for column in columns):
-        return None
-    if list(given.index) != list(columns):
-        raise ValueError(
-            f"{name} must have the same labels in rows and columns, got {list(given.index)[:3]} … "
-            f"and {list(columns)[:3]} …"
-        )
-    return list(columns)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 KINDS: dict[str, type[GroundMetric]] = {}  # by name; each class of this room enters itself
 _FORMAT = 1
 _HEADER = ("kind", "format", "dtype", "power", "scale", "labels")
-_SCALARS = ("size", "norm", "far")  # fields that are single values
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -70,44 +69,35 @@ def load(path: str | os.PathLike[str]) -> GroundMetric:
     """
     try:
         return from_arrays(read_npz(path))
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(f"{os.fspath(path)} is not a saved ground metric: {error}") from error
 
 
 def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
     """The metric that ``to_arrays`` was given."""
-    _require(arrays, _HEADER)
-    version, kind, dtype_name = (_scalar(arrays, name) for name in ("format", "kind", "dtype"))
+    given: dict[str, Any] = {
+        name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
+    }
+    _require(given, _HEADER)
+    kind, version, dtype, power, scale = (given[name] for name in _HEADER[:-1])
     if version != _FORMAT:
         raise ValueError(f"format {version} is unknown, this version reads format {_FORMAT}")
-    if kind not in KINDS:
-        raise ValueError(f"kind {kind!r} is unknown, expected one of {', '.join(KINDS)}")
-    if dtype_name not in _DTYPES:
-        raise ValueError(f"dtype {dtype_name!r} is unknown, expected one of {', '.join(_DTYPES)}")
+    for name, known in (("kind", KINDS), ("dtype", _DTYPES)):
+        if given[name] not in known:
+            raise ValueError(
+                f"{name} {given[name]!r} is unknown, expected one of {', '.join(known)}"
+            )
     labels = arrays["labels"]
     if labels.ndim != 1 or (labels.size > 0 and labels.dtype.kind != "U"):
         raise ValueError(f"labels must be a list of names, got {labels.dtype} of {labels.shape}")
-
     cls = KINDS[kind]
-    _require(arrays, cls._FIELDS)
-    fields = {name: arrays[name] for name in cls._FIELDS}
-    scalars = {name: _scalar(arrays, name) for name in _SCALARS if name in fields}
-    metric = cls._from_fields(
-        {**fields, **scalars},
-        power=_scalar(arrays, "power"),
-        scale=_scalar(arrays, "scale"),
-        labels=labels.tolist() or None,
-    )
-    return metric.to(dtype=_DTYPES[dtype_name])
+    _require(given, cls._FIELDS)
+    fields = {name: given[name] for name in cls._FIELDS}
+    names = labels.tolist() or None
+    return cls._from_fields(fields, power=power, scale=scale, labels=names).to(dtype=_DTYPES[dtype])
 
 
-def _require(arrays: dict[str, NDArray[Any]], names: Sequence[str]) -> None:
-    missing = [name for name in names if name not in arrays]
+def _require(given: dict[str, Any], names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in given]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")
-
-
-def _scalar(arrays: dict[str, NDArray[Any]], name: str) -> Any:
-    if arrays[name].ndim != 0:
-        raise ValueError(f"{name} must be a single value, got shape {arrays[name].shape}")
-    return arrays[name].item()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss._checks import check_choice
-from wassloss.ground._cost import CostKeywords, MetricKeywords, fill_by_labels
+from wassloss.ground._cost import MetricKeywords, fill_by_labels
 from wassloss.ground._inputs import Numbers, float_tensor, int_array, refuse
 from wassloss.ground.base import GroundMetric
 
@@ -103,12 +103,12 @@ class Tree(GroundMetric):
         paths: Sequence[Sequence[str]],
         *,
         distance: Literal["path", "lca_height"] = "path",
-        **cost: Unpack[CostKeywords],
+        **keywords: Unpack[MetricKeywords],
     ) -> Self:
         """A tree of names, each label given by its path from the top.
 
-        Labels are named by the last name of their path, or by the whole path joined with ``/``
-        where that name occurs more than once. Every edge has length 1.
+        Unless ``labels`` are given, they are named by the last name of their path, or by the whole
+        path joined with ``/`` where that name occurs more than once. Every edge has length 1.
 
         >>> taxonomy = Tree.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "rose")])
         >>> taxonomy.nearest("dog", 2)
@@ -134,8 +134,9 @@ class Tree(GroundMetric):
         if not labelled:
             raise ValueError("paths must hold at least one path, got none")
         uses = Counter(path[-1] for path in paths)
-        labels = [path[-1] if uses[path[-1]] == 1 else "/".join(path) for path in paths]
-        return cls(parents, nodes=list(labelled), distance=distance, labels=labels, **cost)
+        names = [path[-1] if uses[path[-1]] == 1 else "/".join(path) for path in paths]
+        keywords.setdefault("labels", names)
+        return cls(parents, nodes=list(labelled), distance=distance, **keywords)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         own = self.label_position[indices][:, None]

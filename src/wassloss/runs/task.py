@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wassloss._checks import check_number, check_seed
-from wassloss._precision import narrowed
+from wassloss._checks import check_number, check_seed, narrowed
 from wassloss.data import Dataset
 from wassloss.data._inputs import KNOWN_PARTS
 from wassloss.data.files import BUILT_IN, read_wanted

@@ -146,9 +146,9 @@ class Problem:
             objective: what a plan is charged for.
             block: costs `(batch or 1, support, labels)`, where they are not to be the metric's.
         """
-        _checks.check_divisor("epsilon", objective.epsilon, log_h.dtype)
+        _checks.check_fits("epsilon", objective.epsilon, log_h.dtype, divides=True)
         for strength in objective.gamma:
-            _checks.check_divisor("gamma", strength, log_h.dtype)
+            _checks.check_fits("gamma", strength, log_h.dtype, divides=True)
         smallest = smallest_mass(log_h.dtype)
         low_h, low_y = (objective.log_of_no_mass(smallest, side) for side in (0, 1))
         log_h, log_y = log_h.clamp(min=low_h), y.log()

@@ -36,7 +36,10 @@ class SolveOptions:
         limits = ("tol", "max_iterations", "scaling_iterations")
         names = [name for name in limits if getattr(self, name) is not None]
         for name in names:
-            object.__setattr__(self, name, _checked_limit(name, getattr(self, name)))
+            check: Any = _checks.check_number if name == "tol" else _checks.check_count
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.tol is not None and not self.tol > 0:
+            raise ValueError(f"tol must be positive, got {self.tol}")
         solver = self.solver
         if solver is not None and (isinstance(solver, type) or not hasattr(solver, "solve")):
             raise TypeError(
@@ -59,18 +62,6 @@ class SolveOptions:
             )
         if count is not None and objective.exact:
             raise ValueError(f"epsilon must be positive where scaling_iterations={count}, got 0")
-
-
-def _checked_limit(name: str, limit: Any) -> float:
-    if name != "tol":
-        count = _checks.check_count(name, limit)
-        if count >= 2**63:
-            raise ValueError(f"{name} must be less than 2**63, got {count}")
-        return count
-    tol = _checks.check_number(name, limit)
-    if not tol > 0:
-        raise ValueError(f"tol must be positive, got {limit}")
-    return tol
 
 
 class Solver(ABC):
