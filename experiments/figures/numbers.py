@@ -191,7 +191,8 @@ class RelativePlaces(nn.Module):
         before = torch.where(is_number, 0, numbers).cummax(-1).values  # in earlier runs of them
         share = 10.0 ** (1 - self.width * (numbers - before).clamp(min=1).to(logits.dtype))
         term = self.both(logits, target) - cross_entropy
-        return (cross_entropy + share * term).sum() / counts.sum()
+        total: Tensor = (cross_entropy + share * term).sum()
+        return total / counts.sum()
 
 
 class SquaredError(wl.NumberTokenLoss):
