@@ -33,7 +33,7 @@ class OneHot(Solver):
     def applies(cls, problem: Problem) -> bool:
         return problem.log_y.shape[1] == 1 and problem.objective.balanced
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         epsilon, log_y = problem.objective.epsilon, problem.log_y
         h, cost = problem.log_h.exp(), problem.cost().squeeze(1)
         if problem.objective.regularizer is Regularizer.PRODUCT:
@@ -67,7 +67,7 @@ class ZeroOne(ExactForm):
     kind = Discrete
     powers = (0, math.inf)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         excess = problem.log_h.exp() - problem.dense_target()
         metric = problem.metric
         cost = (1.0 / metric.scale) ** metric.power
@@ -81,7 +81,7 @@ class LineArea(ExactForm):
 
     kind = Ordinal
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         position, order = _positions(problem).sort()
         gap = position.diff() / problem.metric.scale  # (labels - 1,)
         surplus = (problem.log_h.exp() - problem.dense_target())[:, order]
@@ -106,7 +106,7 @@ class LineQuantiles(ExactForm):
     kind = Ordinal
     powers = (1, math.inf)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         y, labels = problem.log_y.exp(), problem.log_h.shape[1]
         places = _positions(problem)
         position, order = places.sort()
@@ -146,7 +146,7 @@ class TreeFlow(ExactForm):
 
     kind = Tree
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         tree = cast(Tree, problem.metric)
         length = tree.edge_length.to(problem.dtype) / tree.scale  # (nodes,)
         surplus = length.new_zeros(problem.batch, len(length))
@@ -193,7 +193,7 @@ class Nearest(Solver):
     def applies(cls, problem: Problem) -> bool:
         return problem.objective.free_target
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         objective, log_h, log_y = problem.objective, problem.log_h, problem.log_y
         f, g = potential(problem), torch.zeros_like(log_y)
         plan_mass = objective.marginal(log_h, f, 0).sum(1)

@@ -47,10 +47,9 @@ class Terms(NamedTuple):
     largest: float
     negligible: float
     no_log_mass: float
-    # The budget, and whether to lower ε in stages; or just so many iterations of Algorithm 1.
+    # The budget; or just so many iterations of Algorithm 1.
     tol: float
     max_iterations: int
-    staged: bool
     fixed: bool
 
 
@@ -363,11 +362,10 @@ def ascend(
     trial, trial_mass, trial_wanted = view[6], view[7], view[8]
 
     epsilon, near_enough = terms.epsilon, constants.STAGE_TOLERANCE
-    if terms.staged:
-        reach = largest_cost(cost, columns)
-        if terms.unequal_price > 0:
-            reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
-        epsilon = max(epsilon, reach / constants.FIRST_EXPONENT)
+    reach = largest_cost(cost, columns)
+    if terms.unequal_price > 0:
+        reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
+    epsilon = max(epsilon, reach / constants.FIRST_EXPONENT)
     objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
     for iteration in range(terms.max_iterations + 1):
         for j in range(n):

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from wassloss._checks import has_memory
 from wassloss.kernels import launch
@@ -40,16 +39,15 @@ class NewtonCPU(Newton):
         on_cpu = launch.HAS_NUMBA and problem.log_h.device.type == "cpu"
         return readable and on_cpu and super().applies(problem)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         if not has_memory(problem.log_h):
-            return super().solve(problem, start)
+            return super().solve(problem)
         from wassloss.kernels.numba.newton import maximize, new_scratch
 
         tol, log_h, log_y = self.tolerance(problem), problem.log_h, problem.log_y
-        limit, staged = self.max_iterations, start is None
-        terms = terms_of(problem.objective, log_h.dtype, tol, limit, staged=staged)
+        terms = terms_of(problem.objective, log_h.dtype, tol, self.max_iterations)
         f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
-        g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
+        g = torch.zeros_like(log_y)
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
         cost, rows = problem.costs.rows()
         rows = rows.expand_as(log_y)
@@ -76,7 +74,6 @@ def terms_of(
     tol: float,
     max_iterations: int,
     *,
-    staged: bool,
     fixed: bool = False,
 ) -> Terms:
     """What the compiled code needs to know about a problem, apart from its data."""
@@ -96,6 +93,5 @@ def terms_of(
         no_log_mass=NO_LOG_MASS,
         tol=float(tol),
         max_iterations=max_iterations,
-        staged=staged,
         fixed=fixed,
     )
