@@ -7,6 +7,7 @@ reads the costs once, and the rest stays in the cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,10 @@ class NewtonCPU(Newton):
         read = [launch.as_array(x) for x in (log_h, log_y, cost, rows)]
         written = [launch.as_array(x) for x in (value, f, g, n_iterations, error)]
         (batch, support), labels = rows.shape, cost.shape[1]
+        kernel: Callable[..., None] = maximize
 
         def work(first: int, last: int, scratch: Scratch) -> None:
-            maximize(first, last, *read, terms, scratch, *written)
+            kernel(first, last, *read, terms, scratch, *written)
 
         def scratch() -> Scratch:
             return new_scratch(support, labels, read[0].dtype)
