@@ -680,11 +680,6 @@ SETTINGS: dict[str, Mistake] = {
         ValueError,
         r"sample_weight must be on the logits' device \(cpu\), got meta",
     ),
-    "start of another problem": (
-        lambda: wl.solve(H, H, METRIC, epsilon=1.0, start=wl.solve(H, IDS, METRIC, epsilon=1.0)),
-        ValueError,
-        r"start must have target potentials of shape \(2, 4\), .*, got \(2, 1\)",
-    ),
 }
 
 

@@ -692,7 +692,7 @@ def test_softened_labels_by_costs_far_from_nothing(use, kernels, dtype):
     """What costs have in common is taken off before they are divided by a small softening."""
     cost = 1000 + torch.randint(64, (LABELS, LABELS)) / 64
     metric = wl.ground.Cost(cost.to(dtype))
-    for target in targets_of_all_kinds(dtype):
+    for target in targets_of_all_kinds(dtype)[:2]:
         compare(
             use, kernels, metric, some_logits(dtype), target,
             epsilon=20.0, kl_weight=100.0, softening=0.02,
@@ -700,7 +700,7 @@ def test_softened_labels_by_costs_far_from_nothing(use, kernels, dtype):
 
 
 @each_kernels
-@pytest.mark.parametrize("support", [1, 13, 20])
+@pytest.mark.parametrize("support", [1, 13])
 def test_any_number_of_softened_labels(use, kernels, support):
     compare(
         use, kernels, random_metric(LABELS), some_logits(F64), few_labels(F64, support + 1),

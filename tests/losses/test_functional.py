@@ -306,14 +306,6 @@ def test_a_solution_has_the_value_and_a_plan_with_the_marginals(
     torch.testing.assert_close(solution.value, paid, rtol=1e-6, atol=1e-7)
 
 
-def test_a_solve_starts_from_an_earlier_one() -> None:
-    h, y = simplex(3, K), simplex(3, K)
-    cold = wl.solve(h, y, EMBEDDING, epsilon=0.02)
-    warm = wl.solve(h, y, EMBEDDING, epsilon=0.02, start=cold)
-    assert (warm.n_iterations < cold.n_iterations).all()
-    torch.testing.assert_close(warm.value, cold.value)
-
-
 def test_a_solve_that_gives_up_says_so_and_what_to_do() -> None:
     h, y = simplex(3, K), simplex(3, K)
     with pytest.warns(wl.ConvergenceWarning, match="0 of 3 converged.*Raise `max_iterations`"):

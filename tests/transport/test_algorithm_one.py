@@ -50,13 +50,6 @@ def test_a_fixed_number_of_iterations_makes_no_claim_to_have_converged() -> None
     torch.testing.assert_close((solution.plan().sum(1) - y).abs().sum(1), solution.error)
 
 
-def test_iterations_continue_from_a_start() -> None:
-    h, y, metric = problem()
-    first = wl.solve(h, y, metric, epsilon=0.1, scaling_iterations=4)
-    rest = wl.solve(h, y, metric, epsilon=0.1, scaling_iterations=6, start=first)
-    torch.testing.assert_close(rest.f, wl.solve(h, y, metric, epsilon=0.1, scaling_iterations=10).f)
-
-
 # Oracles
 
 

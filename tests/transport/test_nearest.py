@@ -148,3 +148,25 @@ def test_what_does_not_fit_is_refused() -> None:
         wl.solve(h, y, METRIC, epsilon=0.3, solver=Nearest())
     with pytest.raises(ValueError, match="debiased"):
         wl.wasserstein(h, y, METRIC, epsilon=0.3, gamma=FREE, debiased=True)
+
+
+def test_weights_too_small_for_a_normal_number_are_small_and_no_less() -> None:
+    # The label itself has next to no weight; another at distance 1 has all the rest.
+    h, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[1e-40, 1.0]])
+    metric = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    value = wl.wasserstein(h, y, metric, epsilon=1e-3, gamma=FREE, regularizer="product")
+    torch.testing.assert_close(value, torch.tensor([-1e-3 * math.log(1e-40)]), rtol=0.1, atol=0)
+
+
+def test_inside_the_transforms_of_torch_func() -> None:
+    y, logits = TAGS / TAGS.sum(1, keepdim=True), torch.randn(2, K, dtype=F64)
+    loss_fn = wl.NearestWassersteinLoss(
+        METRIC, epsilon=0.1, kl_weight=0.2, reduction="sum", own_units=True
+    )
+
+    def of_all(x: torch.Tensor) -> torch.Tensor:
+        return loss_fn(x, y)
+
+    x = logits.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(of_all(x), x)
+    torch.testing.assert_close(torch.func.grad(of_all)(logits), expected)

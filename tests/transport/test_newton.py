@@ -1,4 +1,4 @@
-"""Newton's method: its reach, its warm start, and what it says when it stops."""
+"""Newton's method: its reach, and what it says when it stops."""
 
 import math
 from typing import Any
@@ -205,33 +205,6 @@ def test_an_easy_example_leaves_early_with_the_answer_it_has_alone(
     torch.testing.assert_close(hard.f[0], together.f[1], rtol=0, atol=1e-7)
 
 
-@each_objective
-@pytest.mark.parametrize("epsilon", [0.3, 0.003])
-def test_starting_at_the_solution_takes_one_step(
-    gamma: tuple[float, float], regularizer: str, epsilon: float
-) -> None:
-    h, y = random_masses(3, 60, seed=1), random_masses(3, 60, support=5, seed=2)
-    given: dict[str, Any] = {"epsilon": epsilon, "gamma": gamma, "regularizer": regularizer}
-    cold = wl.solve(h, y, random_metric(60), **given)
-    warm = wl.solve(h, y, random_metric(60), **given, start=cold)
-    assert (warm.n_iterations <= 1).all()
-    assert warm.converged.all()
-    torch.testing.assert_close(warm.value, cold.value, rtol=1e-12, atol=0)
-    torch.testing.assert_close(warm.f, cold.f, rtol=0, atol=1e-7)
-
-
-@each_objective
-def test_starting_nearby_takes_fewer_steps(gamma: tuple[float, float], regularizer: str) -> None:
-    h, y = random_masses(3, 60, seed=1), random_masses(3, 60, support=5, seed=2)
-    near = 0.99 * h + 0.01 * random_masses(3, 60, seed=3)
-    given: dict[str, Any] = {"epsilon": 0.01, "gamma": gamma, "regularizer": regularizer}
-    start = wl.solve(h, y, random_metric(60), **given)
-    cold = wl.solve(near, y, random_metric(60), **given)
-    warm = wl.solve(near, y, random_metric(60), **given, start=start)
-    assert (warm.n_iterations < cold.n_iterations).all()
-    torch.testing.assert_close(warm.value, cold.value, rtol=1e-10, atol=0)
-
-
 @pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES[2:], ids=OBJECTIVE_NAMES[2:])
 @pytest.mark.parametrize("mass", [0.2, 5.0])
 def test_one_label_only_has_its_mass_to_settle(
@@ -365,11 +338,3 @@ def test_a_tolerance_below_rounding_is_said_to_be_that() -> None:
         solution = wl.solve(h, y, random_metric(50), epsilon=0.1, tol=1e-18, max_iterations=50)
     assert solution.status is Status.PRECISION_EXHAUSTED
     assert (solution.error < 1e-13).all()
-
-
-def test_a_start_of_another_shape_is_refused() -> None:
-    h, y = random_masses(2, 9, seed=1), random_masses(2, 9, support=3, seed=2)
-    start = wl.solve(h, y, random_metric(9), epsilon=0.1)
-    wider = random_masses(2, 9, support=4, seed=3)
-    with pytest.raises(ValueError, match=r"start must have target potentials of shape \(2, 4\)"):
-        wl.solve(h, wider, random_metric(9), epsilon=0.1, start=start)

@@ -206,19 +206,7 @@ def test_costs_that_are_not_finite_are_an_error() -> None:
         NewtonCPU(max_iterations=3).solve(problem)
 
 
-# Starts, budgets and bad numbers
-
-
-@each_objective
-def test_starting_at_the_solution_takes_one_step(
-    gamma: tuple[float, float], regularizer: str
-) -> None:
-    given: dict[str, Any] = {"epsilon": 0.01, "gamma": gamma, "regularizer": regularizer}
-    given |= {"solver": NewtonCPU()}
-    cold = wl.solve(*masses(), random_metric(LABELS), **given)
-    warm = wl.solve(*masses(), random_metric(LABELS), **given, start=cold)
-    assert (warm.n_iterations == 1).all()
-    torch.testing.assert_close(warm.f, cold.f, rtol=0, atol=1e-7)
+# Budgets and bad numbers
 
 
 def test_running_out_of_iterations_is_said() -> None:
@@ -251,19 +239,6 @@ def test_a_bad_number_spoils_its_own_example_only(bad: float, dtype: torch.dtype
     assert solution.converged.tolist() == [True, False, True]
     for b in (0, 2):
         assert torch.equal(solution.f[b], expected.f[b])
-
-
-@pytest.mark.parametrize("far", [1.0, -100.0])
-def test_a_start_from_afar_still_arrives(far: float) -> None:
-    h, y = masses()
-    problem = problem_of(h, y.topk(7).values, y.topk(7).indices, random_metric(LABELS))
-    start = far * torch.linspace(0, 1, 7).expand(3, -1)
-    best, solution = (
-        NewtonCPU().solve(problem),
-        NewtonCPU(max_iterations=3000).solve(problem, start),
-    )
-    assert solution.converged.all()
-    torch.testing.assert_close(solution.value, best.value)
 
 
 # Threads and processes

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.generators import (
     OBJECTIVE_NAMES,
@@ -84,10 +83,8 @@ def assert_same(solution: Solution, expected: Solution, **close: Any) -> None:
     assert is_finite(solution.g, solution.log_gradient(), solution.support_plan())
 
 
-def solve_both(
-    problem: Problem, start: Tensor | None = None, **budget: Any
-) -> tuple[Solution, ...]:
-    return NewtonGPU(**budget).solve(problem, start), Newton(**budget).solve(problem, start)
+def solve_both(problem: Problem, **budget: Any) -> tuple[Solution, ...]:
+    return NewtonGPU(**budget).solve(problem), Newton(**budget).solve(problem)
 
 
 @pytest.mark.one_in(3)
@@ -161,17 +158,6 @@ def test_a_support_may_be_shared() -> None:
     shared = with_costs(problem, support=problem.support[:1], metric=problem.metric.tabulated())
     fused, expected = solve_both(shared, tol=1e-9)
     assert_same(fused, expected, rtol=0, atol=1e-8)
-
-
-@two_objectives
-def test_starting_at_the_solution_takes_no_step(
-    gamma: tuple[float, float], regularizer: str
-) -> None:
-    problem = random_problem(gamma, regularizer)
-    cold = NewtonGPU().solve(problem)
-    warm = NewtonGPU().solve(problem, cold.g)
-    assert (warm.n_iterations == 0).all()
-    assert_same(warm, cold, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("max_iterations", [0, 1, 4])

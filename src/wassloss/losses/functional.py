@@ -33,7 +33,7 @@ from wassloss.targets import (
     read_form,
     read_target,
 )
-from wassloss.transport import Problem, Solution
+from wassloss.transport import Solution
 from wassloss.transport.dispatch import choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
 
@@ -47,7 +47,6 @@ def solve(
     metric: GroundMetric | Tensor | NDArray[Any],
     *,
     epsilon: float = 0.0,
-    start: Solution | None = None,
     **keywords: Unpack[TransportKeywords],
 ) -> Solution:
     """Solve the transport from each prediction to its target.
@@ -58,7 +57,6 @@ def solve(
         metric: the ground metric, or a matrix of distances; for other costs,
             :class:`~wassloss.ground.Cost`.
         epsilon: entropic strength; 0 is exact.
-        start: an earlier solution of a similar problem with the same support, to start from.
         **keywords: `gamma`, `regularizer`, `tol`, `max_iterations`, `scaling_iterations` and
             `solver`: see :mod:`wassloss.losses`.
 
@@ -80,8 +78,7 @@ def solve(
         raise ValueError("debiased is a combination of three problems: use wasserstein")
     masses, target = _read_masses(h, y, spec)
     problem = problem_of(masses.detach().log(), target, spec)
-    solver = choose_solver(problem, spec.options)
-    return solve_problem(problem, solver, _start_potential(start, problem))
+    return solve_problem(problem, choose_solver(problem, spec.options))
 
 
 def wasserstein(
@@ -313,14 +310,3 @@ def divergence_at(target: SparseTarget, log_h: Tensor) -> Tensor:
 
 def _ignoring(value: Tensor, counts: Tensor | None) -> Tensor:
     return value if counts is None else torch.where(counts, value, 0.0)
-
-
-def _start_potential(start: Solution | None, problem: Problem) -> Tensor | None:
-    if start is None:
-        return None
-    if start.g.shape != problem.log_y.shape:
-        raise ValueError(
-            f"start must have target potentials of shape {tuple(problem.log_y.shape)}, as this "
-            f"problem has, got {tuple(start.g.shape)}"
-        )
-    return start.g

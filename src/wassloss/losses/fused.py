@@ -270,7 +270,7 @@ class NumbaKernels(_Kernels):
         )
         indices, weights = batch.indices.numpy(), cast(Tensor, batch.weights).numpy()
         support, fixed = indices.shape[1], spec.options.scaling_iterations is not None
-        terms = terms_of(spec.objective, dtype, batch.tol, self.budget(), staged=True, fixed=fixed)
+        terms = terms_of(spec.objective, dtype, batch.tol, self.budget(), fixed=fixed)
         free, normalize = spec.objective.free_target, spec.normalize_target
         apart = spec.per_softening > 0
         costs = x, indices, weights, cost.contiguous().numpy(), tabulated

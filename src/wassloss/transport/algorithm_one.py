@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import kernel_sums_of
@@ -43,10 +42,9 @@ class AlgorithmOne(Solver):
     def from_options(cls, options: SolveOptions) -> AlgorithmOne:
         return cls(options.scaling_iterations or 1)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         conditions, objective = Conditions.of(problem, kernel_sums_of(problem)), problem.objective
-        g = conditions.initial_potential(start)
-        f = torch.zeros_like(conditions.log_h) if start is None else conditions.f_of(g)
+        f = torch.zeros_like(conditions.log_h)
         for _ in range(self.iterations):
             g = conditions.g_of(conditions.column_log_sum(f))
             f = conditions.f_of(g)

@@ -9,13 +9,10 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
-from wassloss._checks import has_memory
 from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
-from wassloss.kernels.launch import WORTH_PASSING
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import BlockLogSums
 from wassloss.transport.network_simplex import simplex_plan
-from wassloss.transport.newton.cpu import compiles_for, run_compiled, terms_of
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution
@@ -36,7 +33,7 @@ class OneHot(Solver):
     def applies(cls, problem: Problem) -> bool:
         return problem.log_y.shape[1] == 1 and problem.objective.balanced
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         epsilon, log_y = problem.objective.epsilon, problem.log_y
         h, cost = problem.log_h.exp(), problem.cost().squeeze(1)
         if problem.objective.regularizer is Regularizer.PRODUCT:
@@ -70,7 +67,7 @@ class ZeroOne(ExactForm):
     kind = Discrete
     powers = (0, math.inf)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         excess = problem.log_h.exp() - problem.dense_target()
         metric = problem.metric
         cost = (1.0 / metric.scale) ** metric.power
@@ -84,7 +81,7 @@ class LineArea(ExactForm):
 
     kind = Ordinal
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         position, order = _positions(problem).sort()
         gap = position.diff() / problem.metric.scale  # (labels - 1,)
         surplus = (problem.log_h.exp() - problem.dense_target())[:, order]
@@ -109,7 +106,7 @@ class LineQuantiles(ExactForm):
     kind = Ordinal
     powers = (1, math.inf)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         y, labels = problem.log_y.exp(), problem.log_h.shape[1]
         places = _positions(problem)
         position, order = places.sort()
@@ -149,7 +146,7 @@ class TreeFlow(ExactForm):
 
     kind = Tree
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         tree = cast(Tree, problem.metric)
         length = tree.edge_length.to(problem.dtype) / tree.scale  # (nodes,)
         surplus = length.new_zeros(problem.batch, len(length))
@@ -189,18 +186,16 @@ class Nearest(Solver):
     """The target's marginal is free (`γ_b = 0`), so that labels do not compete for targets.
 
     Targets have a potential of zero. A label's is the cost of the nearest target, or with an
-    entropy a soft minimum of its costs, `−ε log Σ_j y_j e^{−M_ij/ε}` for ``"product"``. In torch
-    that takes some six passes over a block of costs; compiled code reads them in place, twice.
+    entropy a soft minimum of its costs, `−ε log Σ_j y_j e^{−M_ij/ε}` for ``"product"``.
     """
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
         return problem.objective.free_target
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         objective, log_h, log_y = problem.objective, problem.log_h, problem.log_y
-        compiled = compiles_for(problem) and has_memory(log_h)
-        f, g = (compiled_potential if compiled else potential)(problem), torch.zeros_like(log_y)
+        f, g = potential(problem), torch.zeros_like(log_y)
         plan_mass = objective.marginal(log_h, f, 0).sum(1)
         value = objective.dual(log_h, log_y, f, g, plan_mass, objective.epsilon)
         return Solution.exact(problem, value, f, g, nearest_plan if objective.exact else None)
@@ -213,16 +208,6 @@ def potential(problem: Problem) -> Tensor:
         return _costs_of_present(problem).amin(1)
     sums = BlockLogSums(problem.costs.block(), objective.epsilon)
     return Conditions.of(problem, sums).f_of(torch.zeros_like(problem.log_y))
-
-
-def compiled_potential(problem: Problem) -> Tensor:
-    """`potential`, compiled for the CPU; NaN where there is no target at all."""
-    from wassloss.kernels.numba.newton import nearest_rows
-
-    f = torch.empty_like(problem.log_h)
-    terms = terms_of(problem.objective, f.dtype, tol=0, max_iterations=0, staged=False)
-    run_compiled(nearest_rows, problem, terms, [f], WORTH_PASSING)
-    return f
 
 
 def nearest_plan(problem: Problem) -> Tensor:

@@ -44,13 +44,11 @@ def choose_solver(problem: Problem, options: SolveOptions = _DEFAULTS) -> Solver
 
 
 @torch.no_grad()
-def solve_problem(
-    problem: Problem, solver: Solver, start: Tensor | None = None, unsolved: Tensor | None = None
-) -> Solution:
+def solve_problem(problem: Problem, solver: Solver, unsolved: Tensor | None = None) -> Solution:
     """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`.
 
-    `start` holds target potentials to start from. To `unsolved` a CUDA graph adds, at each replay,
-    the number of examples that went wrong; without it their value is NaN.
+    To `unsolved` a CUDA graph adds, at each replay, the number of examples that went wrong; without
+    it their value is NaN.
     """
     if not solver.applies(problem):
         raise ValueError(
@@ -65,12 +63,12 @@ def solve_problem(
     with torch.autocast(problem.log_h.device.type, enabled=False):
         if solver.traceable:
             own = replace(problem, costs=replace(problem.costs))  # which keeps what it computes
-            return _checked(replace(solver.solve(own, start), problem=problem), unsolved)
+            return _checked(replace(solver.solve(own), problem=problem), unsolved)
         run = _solve_in_pieces
         if _checks.is_traced():
             # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
             run = torch.compiler.disable(run)
-        return run(problem, solver, start, unsolved)
+        return run(problem, solver, unsolved)
 
 
 def largest_block(device: torch.device) -> int:
@@ -78,15 +76,14 @@ def largest_block(device: torch.device) -> int:
     return LARGEST_BLOCK_ON_GPU if device.type == "cuda" else LARGEST_BLOCK
 
 
-def _solve_in_pieces(
-    problem: Problem, solver: Solver, start: Tensor | None, unsolved: Tensor | None
-) -> Solution:
+def _solve_in_pieces(problem: Problem, solver: Solver, unsolved: Tensor | None) -> Solution:
     size = max(1, largest_block(problem.log_h.device) // solver.elements_per_example(problem))
     parts = []
     for first in range(0, problem.batch, size):
         rows = slice(first, first + size)
-        found = solver.answer(problem[rows], None if start is None else start[rows])
-        parts.append(found.to(problem[rows]))  # another piece: the one solved keeps its costs
+        parts.append(
+            solver.answer(problem[rows]).to(problem[rows])
+        )  # another piece: the one solved keeps its costs
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
     solution = _checked(solution, unsolved)
     if solution.status not in (Status.CONVERGED, Status.EXACT):

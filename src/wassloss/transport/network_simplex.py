@@ -41,7 +41,7 @@ class NetworkSimplex(Solver):
     def from_options(cls, options: SolveOptions) -> NetworkSimplex:
         return cls(options.max_iterations or cls.max_iterations)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         cost = problem.cost()
         given = (problem.log_h.exp(), problem.log_y.exp(), cost)
         h, y, costs = (x.to("cpu", torch.float64).numpy() for x in given)

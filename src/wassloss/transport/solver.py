@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from wassloss import _checks
 from wassloss.transport.objective import Objective
@@ -91,16 +90,16 @@ class Solver(ABC):
         return cls()
 
     @abstractmethod
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
-        """Answer a problem in its own dtype, starting from target potentials if given."""
+    def solve(self, problem: Problem) -> Solution:
+        """Answer a problem in its own dtype."""
 
     def elements_per_example(self, problem: Problem) -> int:
         """Numbers in memory per example, in units of the problem's dtype."""
         return problem.log_y.shape[1] * problem.log_h.shape[1]
 
-    def answer(self, problem: Problem, start: Tensor | None) -> Solution:
+    def answer(self, problem: Problem) -> Solution:
         """Solve in a dtype that will do; the dispatcher calls this, one piece of a batch a time."""
-        return self.solve(problem, start)
+        return self.solve(problem)
 
 
 @dataclass(frozen=True)
@@ -128,14 +127,14 @@ class IterativeSolver(Solver):
         objective = problem.objective
         return objective.marginal_error(tol, problem.reach()) if objective.values_are_costs else tol
 
-    def answer(self, problem: Problem, start: Tensor | None) -> Solution:
+    def answer(self, problem: Problem) -> Solution:
         tol = default_tolerance(problem.dtype) if self.tol is None else self.tol
         solver, log_h, epsilon = replace(self, tol=tol), problem.log_h, problem.objective.epsilon
         if not needs_double(log_h, problem.reach, epsilon, solver.tolerance(problem)):
-            solution = solver.solve(problem, start)
+            solution = solver.solve(problem)
             if not (can_widen(log_h) and _left_the_range(solution)):
                 return solution
-        return solver.solve(problem.to(torch.float64), start)
+        return solver.solve(problem.to(torch.float64))
 
 
 def _left_the_range(solution: Solution) -> bool:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -26,7 +24,6 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.compiler import CompileResult
 
 FOLDER = Path(__file__).parent
-TEMPORARY = "wassloss-{}-{}"  # of a user and a version
 
 
 @cache
@@ -46,18 +43,6 @@ def directories() -> Iterator[Path]:
         return
     yield FOLDER / "__pycache__"
     yield platformdirs.user_cache_path("wassloss") / "kernels" / version()
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    with suppress(FileNotFoundError):  # no directory is known to be writable
-        yield Path(tempfile.gettempdir(), TEMPORARY.format(user, version()))
-
-
-def is_ours(directory: Path) -> bool:
-    """Whether what is found there may be run: in a temporary directory others may write, too."""
-    if os.name == "nt" or directory.name != TEMPORARY.format(os.getuid(), version()):
-        return True
-    info = directory.lstat()
-    private = info.st_uid == os.getuid() and not info.st_mode & 0o022
-    return stat.S_ISDIR(info.st_mode) and private
 
 
 @cache
@@ -82,7 +67,7 @@ class KernelCache:
         key = self._key(signature, context.codegen())
         for directory in directories():
             with suppress(Exception):  # missing, damaged, not readable
-                data = self._file(directory, key).load(key) if is_ours(directory) else None
+                data = self._file(directory, key).load(key)
                 if data is not None:
                     return CompileResult._rebuild(context, *data)
         announce()
@@ -94,9 +79,8 @@ class KernelCache:
         for directory in directories():
             with suppress(Exception):  # read-only, full
                 directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-                if is_ours(directory):
-                    self._file(directory, key).save(key, data)
-                    return
+                self._file(directory, key).save(key, data)
+                return
 
     def _key(self, signature: Any, codegen: Any) -> Any:
         return FunctionCache._index_key(cast(Any, self), signature, codegen)

@@ -25,7 +25,8 @@ from wassloss.kernels.numba.newton import (
     ascend,
     largest_cost,
     new_scratch,
-    write_nearest,
+    write_least_cost,
+    write_potential,
 )
 from wassloss.kernels.numba.vectorized import compiled, exp, kept_on_disk, log, summing
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
@@ -269,7 +270,11 @@ def sparse_rows(
         else:
             if not free:
                 dual, error, _ = ascend(log_h, totals, cost, n, terms, solving)
-            mean = write_nearest(log_h, h, cost, n, terms, solving, gradient[b])
+            if terms.epsilon > 0:
+                none = solving.vectors[4, :0]
+                mean = write_potential(log_h, cost, n, terms, solving, gradient[b], none)
+            else:
+                mean = write_least_cost(h, cost, solving.present[:n], gradient[b])
             if free:  # the potential of the targets is zero: the labels' own makes the dual
                 dual = mean if terms.product else mean - terms.epsilon * total
         if transport_weight != 1:

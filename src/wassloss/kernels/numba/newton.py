@@ -1,4 +1,4 @@
-"""The compiled halves of `NewtonCPU` and `Nearest`: an example at a time, in scratch in the cache.
+"""The compiled half of `NewtonCPU`: an example at a time, in scratch in the cache.
 
 The mathematics is that of `transport/newton/solver.py` and `transport/conditions.py`. Labels are
 processed in blocks: while a block is in the first-level cache, its exponents, shares, marginals and
@@ -47,10 +47,9 @@ class Terms(NamedTuple):
     largest: float
     negligible: float
     no_log_mass: float
-    # The budget, and whether to lower ε in stages; or just so many iterations of Algorithm 1.
+    # The budget; or just so many iterations of Algorithm 1.
     tol: float
     max_iterations: int
-    staged: bool
     fixed: bool
 
 
@@ -363,11 +362,10 @@ def ascend(
     trial, trial_mass, trial_wanted = view[6], view[7], view[8]
 
     epsilon, near_enough = terms.epsilon, constants.STAGE_TOLERANCE
-    if terms.staged:
-        reach = largest_cost(cost, columns)
-        if terms.unequal_price > 0:
-            reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
-        epsilon = max(epsilon, reach / constants.FIRST_EXPONENT)
+    reach = largest_cost(cost, columns)
+    if terms.unequal_price > 0:
+        reach += terms.unequal_price * abs(math.log(totals.h / totals.y))
+    epsilon = max(epsilon, reach / constants.FIRST_EXPONENT)
     objective, noise, error, slope, step = -math.inf, 0.0, 0.0, 0.0, 0.0
     for iteration in range(terms.max_iterations + 1):
         for j in range(n):
@@ -410,15 +408,34 @@ def ascend(
 
 
 @summing
+def add_masses(
+    share: Reals, h: Reals, total: Reals, size: int, weight: Reals, mass: Doubles
+) -> None:
+    """Add the block's part of a balanced plan's column sums; `weight` is scratch."""
+    for i in range(size):
+        weight[i] = h[i] / total[i]
+    for j in range(mass.size):
+        row, part = share[j], share.dtype.type(0)
+        for i in range(size):
+            part += row[i] * weight[i]
+        mass[j] += part
+
+
+@summing
 def write_potential(
-    log_h: Reals, h: Reals, cost: Reals, n: int, terms: Terms, scratch: Scratch, out: Reals
+    log_h: Reals, cost: Reals, n: int, terms: Terms, scratch: Scratch, out: Reals, mass: Doubles
 ) -> float:
-    """Write `f`, the best for the potential in `scratch`; its mean under `h`."""
-    real = log_h.dtype.type
+    """Write `f`, the best for the potential in `scratch`; its mean under `h`.
+
+    `mass` is filled with the column sums of a balanced plan, or empty where nobody needs them.
+    """
+    real, h = log_h.dtype.type, scratch.h
     w, epsilon, total = scratch.vectors[1, :n], terms.epsilon, 0.0
     for j in range(n):
         reference = scratch.vectors[LOG_Y, j] if terms.product else -1.0
         w[j] = scratch.vectors[POTENTIAL, j] / epsilon + reference
+    for j in range(mass.size):
+        mass[j] = 0
     lead, unit = real(0 if terms.product else 1), real(damping(terms.gamma_h, epsilon) * epsilon)
     top, sums = scratch.lanes[0], scratch.lanes[1]
     for first in range(0, h.size, BLOCK):
@@ -433,6 +450,8 @@ def write_potential(
             out_[i] = f
             part += h_[i] * f
         total += part
+        if mass.size > 0:
+            add_masses(scratch.share, h_, sums, size, scratch.lanes[2], mass)
     return total
 
 
@@ -453,16 +472,6 @@ def write_least_cost(h: Reals, cost: Reals, rows: Indices, out: Reals) -> float:
             part += h_[i] * out_[i]
         total += part
     return total
-
-
-@compiled
-def write_nearest(
-    log_h: Reals, h: Reals, cost: Reals, n: int, terms: Terms, scratch: Scratch, out: Reals
-) -> float:
-    """Write `f`, the best for the potential in `scratch`, at any ε; its mean under `h`."""
-    if terms.epsilon > 0:
-        return write_potential(log_h, h, cost, n, terms, scratch, out)
-    return write_least_cost(h, cost, scratch.present[:n], out)
 
 
 @summing
@@ -517,7 +526,7 @@ def maximize(
                 n += 1
         totals = Totals(total_h, total_y)
         value[b], error[b], n_iterations[b] = ascend(log_h[b], totals, cost, n, terms, scratch)
-        write_potential(log_h[b], scratch.h, cost, n, terms, scratch, f[b])
+        write_potential(log_h[b], cost, n, terms, scratch, f[b], vectors[4, :0])
         # The error all but overlooks targets of little mass; their potential follows from f.
         little, n = math.sqrt(terms.tol) * min(total_h, total_y), 0
         for j in range(log_y.shape[1]):
@@ -528,22 +537,3 @@ def maximize(
             if math.exp(log_y[b, j]) <= little:
                 g[b, j] = best_for(f[b], log_h[b], cost, n, terms, scratch)
             n += 1
-
-
-@kept_on_disk
-def nearest_rows(
-    start: int, stop: int, log_h: Reals, log_y: Reals, cost: Reals, rows: Indices, terms: Terms,
-    scratch: Scratch, f: Reals,
-) -> None:  # fmt: skip
-    """Write `f` of examples `start` to `stop − 1`; NaN where there is no target at all."""
-    for b in range(start, stop):
-        n = 0
-        for j in range(log_y.shape[1]):
-            if log_y[b, j] > -math.inf:
-                scratch.present[n] = rows[b, j]
-                scratch.vectors[LOG_Y, n], scratch.vectors[POTENTIAL, n] = log_y[b, j], 0
-                n += 1
-        if n > 0:
-            write_nearest(log_h[b], scratch.h, cost, n, terms, scratch, f[b])
-        else:
-            f[b, :] = math.nan

@@ -41,13 +41,13 @@ INF = tl.constexpr(math.inf)
 
 @triton.jit
 def newton_kernel(
-    cost, support, log_h, log_y, start,  # read
+    cost, support, log_h, log_y,  # read
     f, g, value, error, n_iterations, converged,  # written
     labels, cost_row, cost_example, support_example, max_iterations,
     epsilon: tl.float64, gamma_a: tl.float64, gamma_b: tl.float64, unequal_price: tl.float64,
     tol: tl.float64,
     N: tl.constexpr, S: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr,
-    UNROLLED: tl.constexpr, TABLE: tl.constexpr, WARM: tl.constexpr, PRODUCT: tl.constexpr,
+    UNROLLED: tl.constexpr, TABLE: tl.constexpr, PRODUCT: tl.constexpr,
     RELAXED_A: tl.constexpr, RELAXED_B: tl.constexpr,
 ):  # fmt: skip
     """Solve the example this program is numbered for; `Newton.solve` takes the same steps."""
@@ -75,18 +75,14 @@ def newton_kernel(
     present = log_y > -INF
     log_2_beta = (log_y if PRODUCT else tl.where(present, -1.0, log_y)) * LOG2_E
     mass_h, largest_cost = survey(cost, rows, log_h, labels, present, TILE)
-    start_at = tl.zeros((S,), dtype)
-    stage = last
-    if WARM:
-        start_at = tl.load(start + example * N + slot, mask=present, other=0.0).to(dtype)
-    else:
-        reach = largest_cost.to(dtype)
-        if RELAXED_A or RELAXED_B:
-            mass_y = tl.sum(tl.exp2(log_y * LOG2_E), 0)
-            reach += tl.full((), unequal_price, dtype) * tl.abs(tl.log(mass_h / mass_y))
-        stage = tl.maximum(reach / FIRST_EXPONENT, last)
+    reach = largest_cost.to(dtype)
+    if RELAXED_A or RELAXED_B:
+        mass_y = tl.sum(tl.exp2(log_y * LOG2_E), 0)
+        reach += tl.full((), unequal_price, dtype) * tl.abs(tl.log(mass_h / mass_y))
+    stage = tl.maximum(reach / FIRST_EXPONENT, last)
+    at = tl.zeros((S,), dtype)
     at, objective, violation, sum_f, _, count = ascend(
-        cost, rows, log_h, labels, log_y, mass_h, start_at, stage, last, gamma_a, gamma_b, tol,
+        cost, rows, log_h, labels, log_y, mass_h, at, stage, last, gamma_a, gamma_b, tol,
         max_iterations, N, S, TILE, ALIGNED, UNROLLED, PRODUCT, RELAXED_A, RELAXED_B,
     )  # fmt: skip
 

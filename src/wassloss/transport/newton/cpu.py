@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from wassloss._checks import has_memory
 from wassloss.kernels import launch
@@ -37,51 +36,37 @@ class NewtonCPU(Newton):
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
-        return compiles_for(problem) and super().applies(problem)
+        readable = problem.log_h.dtype in (torch.float32, torch.float64)
+        on_cpu = launch.HAS_NUMBA and problem.log_h.device.type == "cpu"
+        return readable and on_cpu and super().applies(problem)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         if not has_memory(problem.log_h):
-            return super().solve(problem, start)
-        from wassloss.kernels.numba.newton import maximize
+            return super().solve(problem)
+        from wassloss.kernels.numba.newton import maximize, new_scratch
 
         tol, log_h, log_y = self.tolerance(problem), problem.log_h, problem.log_y
-        limit, staged = self.max_iterations, start is None
-        terms = terms_of(problem.objective, log_h.dtype, tol, limit, staged=staged)
+        terms = terms_of(problem.objective, log_h.dtype, tol, self.max_iterations)
         f, value, error = torch.empty_like(log_h), *log_h.new_empty(2, problem.batch)
-        g = torch.zeros_like(log_y) if start is None else start.to(log_y).clone()
+        g = torch.zeros_like(log_y)
         n_iterations = torch.empty(problem.batch, dtype=torch.long)
-        written = [value, f, g, n_iterations, error]
-        run_compiled(maximize, problem, terms, written, launch.WORTH_SOLVING)
+        cost, rows = problem.costs.rows()
+        rows = rows.expand_as(log_y)
+        read = [launch.as_array(x) for x in (log_h, log_y, cost, rows)]
+        written = [launch.as_array(x) for x in (value, f, g, n_iterations, error)]
+        (batch, support), labels = rows.shape, cost.shape[1]
+        kernel: Callable[..., None] = maximize
+
+        def work(first: int, last: int, scratch: Scratch) -> None:
+            kernel(first, last, *read, terms, scratch, *written)
+
+        def scratch() -> Scratch:
+            return new_scratch(support, labels, read[0].dtype)
+
+        spread(work, batch, scratch, 1 + batch * support * labels // launch.WORTH_SOLVING)
         converged = error <= tol
         status = Status.of(problem, converged, tol)
         return Solution(problem, value, f, g, n_iterations, error, converged, status).centred()
-
-
-def compiles_for(problem: Problem) -> bool:
-    """Whether compiled code can read a problem's numbers: their device and dtype decide."""
-    known = problem.log_h.dtype in (torch.float32, torch.float64)
-    return launch.HAS_NUMBA and problem.log_h.device.type == "cpu" and known
-
-
-def run_compiled(
-    kernel: Callable[..., None], problem: Problem, terms: Terms, written: list[Tensor], worth: int
-) -> None:
-    """Run a kernel on all examples, with one more thread for every `worth` costs."""
-    from wassloss.kernels.numba.newton import new_scratch
-
-    cost, rows = problem.costs.rows()
-    rows = rows.expand_as(problem.log_y)
-    read = [launch.as_array(x) for x in (problem.log_h, problem.log_y, cost, rows)]
-    arrays = [launch.as_array(x) for x in written]
-    (batch, support), labels = rows.shape, cost.shape[1]
-
-    def work(first: int, last: int, scratch: Scratch) -> None:
-        kernel(first, last, *read, terms, scratch, *arrays)
-
-    def scratch() -> Scratch:
-        return new_scratch(support, labels, read[0].dtype)
-
-    spread(work, batch, scratch, 1 + batch * support * labels // worth)
 
 
 @lru_cache(64)  # a loss asks for the same at every call
@@ -91,7 +76,6 @@ def terms_of(
     tol: float,
     max_iterations: int,
     *,
-    staged: bool,
     fixed: bool = False,
 ) -> Terms:
     """What the compiled code needs to know about a problem, apart from its data."""
@@ -111,6 +95,5 @@ def terms_of(
         no_log_mass=NO_LOG_MASS,
         tol=float(tol),
         max_iterations=max_iterations,
-        staged=staged,
         fixed=fixed,
     )

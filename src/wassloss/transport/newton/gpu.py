@@ -35,11 +35,9 @@ class NewtonGPU(IterativeSolver):
         fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
         return fits and super().applies(problem) and triton_available(problem.log_h.device)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         tol = self.tolerance(problem)
-        f, g, value, error, n_iterations, converged = launch(
-            problem, start, tol, self.max_iterations
-        )
+        f, g, value, error, n_iterations, converged = launch(problem, tol, self.max_iterations)
         # The one time the host waits for the GPU, which it cannot while a graph is captured.
         status = (
             Status.of(problem, converged, tol) if _checks.can_read_values() else Status.CONVERGED
@@ -47,9 +45,7 @@ class NewtonGPU(IterativeSolver):
         return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 
-def launch(
-    problem: Problem, start: Tensor | None, tol: float, max_iterations: int
-) -> tuple[Tensor, ...]:
+def launch(problem: Problem, tol: float, max_iterations: int) -> tuple[Tensor, ...]:
     """Start the kernel; returns what it fills in: `f, g, value, error, n_iterations, converged`.
 
     Nothing here waits for the GPU, so that it can be part of a CUDA graph.
@@ -68,11 +64,10 @@ def launch(
     value, error = log_h.new_empty(batch), log_h.new_empty(batch)
     n_iterations = log_h.new_empty(batch, dtype=torch.long)
     converged = log_h.new_empty(batch, dtype=torch.bool)
-    read = cost, support, log_h, log_y, log_y if start is None else start.contiguous()
+    read = cost, support, log_h, log_y
     written = f, g, value, error, n_iterations, converged
     constants = {
         "TABLE": table is not None,
-        "WARM": start is not None,
         "PRODUCT": objective.regularizer is Regularizer.PRODUCT,
         "RELAXED_A": not math.isinf(objective.gamma[0]),
         "RELAXED_B": not math.isinf(objective.gamma[1]),

@@ -53,17 +53,15 @@ class Newton(IterativeSolver):
             largest = LARGEST_TABULATED_NEWTON_SUPPORT
         return problem.log_y.shape[1] <= largest and cls.applies(problem)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         tol = self.tolerance(problem)
         whole = DenseConditions.over_blocks(problem)
-        g = whole.initial_potential(start)
+        g = torch.zeros_like(whole.log_y)
         n_iterations = torch.full((problem.batch,), self.max_iterations, device=g.device)
 
         last = problem.objective.epsilon
-        epsilon = g.new_full((problem.batch, 1), last)
-        if start is None:
-            reach = whole.sums.block.amax((1, 2)) + problem.shift()
-            epsilon = (reach / constants.FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
+        reach = whole.sums.block.amax((1, 2)) + problem.shift()
+        epsilon = (reach / constants.FIRST_EXPONENT).clamp(min=last).unsqueeze(1)
 
         active = torch.arange(problem.batch, device=g.device)
         conditions = whole.at(epsilon)

@@ -71,16 +71,17 @@ class ProductSolver(IterativeSolver):
             return problem.log_h.shape[1] + problem.log_y.shape[1]
         return super().elements_per_example(problem)
 
-    def answer(self, problem: Problem, start: Tensor | None) -> Solution:
-        return Solver.answer(self, problem, start)
+    def answer(self, problem: Problem) -> Solution:
+        return Solver.answer(self, problem)
 
-    def solve(self, problem: Problem, start: Tensor | None = None) -> Solution:
+    def solve(self, problem: Problem) -> Solution:
         tol, left = self.tolerance(problem), self.max_iterations
         if not can_widen(problem.log_h):
-            return self._solve(problem, start, tol, left)
+            return self._solve(problem, None, tol, left)
+        start: Tensor | None = None
         used = torch.zeros_like(problem.log_h[:, 0], dtype=torch.long)
         if products_fit_single(problem.reach(), problem.objective.epsilon, tol):
-            single = self._solve(problem, start, tol, min(left, SINGLE_ITERATIONS))
+            single = self._solve(problem, None, tol, min(left, SINGLE_ITERATIONS))
             if single.status is Status.CONVERGED or left <= SINGLE_ITERATIONS:
                 return single
             start, used = single.g, single.n_iterations
