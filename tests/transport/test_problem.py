@@ -149,15 +149,15 @@ def test_log_masses_below_the_smallest_number_count_where_the_plan_takes_a_root_
     # e⁻⁸⁰⁰ is no number, but at γ = 1, ε = 400 its row of the plan is h^(1/401): e⁻². A model in
     # logs can say so, and the answer is that of an equivalent problem with everyday masses.
     log_h = torch.tensor([[-800.0, -1.0]], dtype=torch.float64)
-    cost = torch.tensor([[0.3, 2.0], [1.0, 0.2]], dtype=torch.float64)
+    cost = torch.tensor([[[0.3, 1.0], [2.0, 0.2]]], dtype=torch.float64)
     y = torch.tensor([[0.4, 0.6]], dtype=torch.float64)
     objective = Objective(400.0, (1.0, 1.0))
-    support = torch.tensor([[0, 1]])
-    problem = Problem.from_log(log_h, y, support, wl.ground.Cost(cost), objective)
+    metric, support = Ordinal(2), torch.tensor([[0, 1]])
+    problem = Problem.from_log(log_h, y, support, metric, objective, block=cost)
     solution = Newton(1e-12).solve(problem)
     # Adding a constant c to log h_0 is the same as adding γ c to f_0, or taking γ c off M_0j.
-    dearer = wl.ground.Cost(cost + torch.tensor([[799.0], [0.0]]))
-    moved = Problem.from_log(log_h.clamp(min=-1), y, support, dearer, objective)
+    dearer = cost + torch.tensor([799.0, 0.0])
+    moved = Problem.from_log(log_h.clamp(min=-1), y, support, metric, objective, block=dearer)
     same = Newton(1e-12).solve(moved)
     torch.testing.assert_close(solution.support_plan(), same.support_plan())
 

@@ -178,6 +178,22 @@ def test_batches_of_any_size(batch, dtype):
         assert is_finite(gradient)
 
 
+def test_a_target_is_compared_with_itself_among_its_own_labels(monkeypatch):
+    metric = METRICS["table"]
+    h = random_masses(4, 30, seed=1)
+    target = SparseTarget(torch.arange(20).reshape(4, 5), random_masses(4, 5, seed=2))
+    seen: list[tuple[int, ...]] = []
+    solve = Symmetric.solve
+
+    def recording(self: Symmetric, problem: Problem, start: Tensor | None = None) -> Any:
+        seen.append(tuple(problem.cost().shape))
+        return solve(self, problem, start)
+
+    monkeypatch.setattr(Symmetric, "solve", recording)
+    wl.wasserstein(h, target, metric, epsilon=0.1, debiased=True)
+    assert seen == [(4, 30, 30), (4, 5, 5)]
+
+
 @each_metric
 @pytest.mark.parametrize("support", [3, 10, 30])
 def test_the_order_of_a_targets_labels_does_not_matter(metric, support):

@@ -16,6 +16,10 @@ from wassloss.transport.dispatch import choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
 from wassloss.transport.sinkhorn import Symmetric
 
+# A product with a kernel shared by the batch costs a fraction of exponentials: where a target has
+# more than this part of the labels, one over all of them is cheaper than its own block.
+WIDE_SUPPORT = 5
+
 
 def transport_cost(
     log_h: Tensor,
@@ -28,38 +32,63 @@ def transport_cost(
 
     `unsolved` is for CUDA graphs: see `solve_problem`.
     """
+    metric, options = spec.metric, spec.options
     value = _one_transport(log_h, target, spec, h, unsolved)
     if not spec.debiased or spec.objective.exact:  # exactly, a measure costs itself nothing
         return value
-    options, y = spec.options, target.dense(spec.metric.size)
     if options.scaling_iterations is None and options.solver is None:
         solver = Symmetric(options.tol, options.max_iterations or Symmetric.max_iterations)
-        of_prediction = _to_itself(log_h, spec, solver, h)
-        of_target = _to_itself(y.detach().log(), spec, solver, y)
+        of_prediction = _prediction_itself(log_h, spec, solver, h)
+        of_target = _target_itself(target, spec, solver)
     else:  # whatever was asked for, for all three
-        everything = torch.arange(spec.metric.size, device=log_h.device).unsqueeze(0)
-        itself = SparseTarget(everything, log_h.exp() if h is None else h)
+        masses = log_h.exp() if h is None else h
+        everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
+        y = torch.zeros_like(masses, requires_grad=False).scatter_add(
+            1, target.indices.expand_as(target.weights), target.weights
+        )
+        itself = SparseTarget(everything, masses)
         of_prediction = _one_transport(log_h, itself, spec, h)
         of_target = _one_transport(y.detach().log(), target, spec, y)
     return value - 0.5 * of_prediction - 0.5 * of_target
 
 
-def _to_itself(log_h: Tensor, spec: LossSpec, solver: Symmetric, h: Tensor | None) -> Tensor:
-    """The transport of each measure to itself, `(batch,)`."""
+def _prediction_itself(
+    log_h: Tensor, spec: LossSpec, solver: Symmetric, h: Tensor | None
+) -> Tensor:
+    """The transport of each prediction to itself, `(batch,)`."""
     everything = torch.arange(spec.metric.size, device=log_h.device).unsqueeze(0)
     masses = log_h.detach().exp() if h is None else h.detach()
     masses = masses.clamp(min=smallest_mass(masses.dtype))
     problem = Problem.from_log(log_h.detach(), masses, everything, spec.metric, spec.objective)
     solution = solve_problem(problem, solver)
-
-    def slope() -> Tensor:
-        return solution.gradient(0) + solution.gradient(1)  # it is on both sides
-
     return _differentiable(
         solution,
-        (h, slope),
-        (log_h if h is None else None, lambda: masses * slope()),
+        (h, lambda: _slope_of_both(solution)),
+        (log_h if h is None else None, lambda: masses * _slope_of_both(solution)),
         costs=lambda: spec.metric.cost_columns(everything),
+    )
+
+
+def _target_itself(target: SparseTarget, spec: LossSpec, solver: Symmetric) -> Tensor:
+    """The transport of each target to itself, `(batch,)`, among the labels it names."""
+    metric, weights, dtype = spec.metric, target.weights, target.weights.dtype
+    if WIDE_SUPPORT * weights.shape[1] >= metric.size:
+        y = weights.new_zeros(len(weights), metric.size).scatter_add(
+            1, target.indices.expand_as(weights), weights
+        )
+        return _prediction_itself(y.detach().log(), spec, solver, y)
+    masses = weights.detach()
+    if weights.requires_grad:
+        masses = masses.clamp(min=smallest_mass(dtype))  # see problem_of
+    labels = target.indices
+    costs = metric.cost_between(labels.unsqueeze(2), labels.unsqueeze(1)).to(dtype)
+    own = torch.arange(weights.shape[1], device=weights.device).unsqueeze(0)
+    problem = Problem.from_log(
+        masses.log(), masses, own, metric, spec.objective, block=costs.detach()
+    )
+    solution = solve_problem(problem, solver)
+    return _differentiable(
+        solution, (weights, lambda: _slope_of_both(solution)), costs=lambda: costs
     )
 
 
@@ -97,6 +126,11 @@ def _differentiable(
         columns = costs().to(solution.value.dtype)
         pairs.append((columns.expand(problem.batch, -1, -1), solution.support_plan()))
     return with_gradient(solution.value, *pairs) if pairs else solution.value
+
+
+def _slope_of_both(solution: Solution) -> Tensor:
+    """The gradient in a measure that is on both sides."""
+    return solution.gradient(0) + solution.gradient(1)
 
 
 def problem_of(log_h: Tensor, target: SparseTarget, spec: LossSpec) -> Problem:

@@ -28,19 +28,22 @@ class Costs:
     metric: GroundMetric
     support: Tensor  # (batch, support), the labels of each target, or (1, support) when shared
     dtype: torch.dtype  # what costs are asked for in
+    given: Tensor | None = None  # a block (batch or 1, support, labels) that is not the metric's
 
     @property
     def shared(self) -> bool:
         """Whether one block serves all examples."""
-        return len(self.support) == 1
+        return (self.support if self.given is None else self.given).shape[0] == 1
 
     @property
     def table(self) -> Tensor | None:
         """All costs `(labels, labels)` by target as the metric keeps them, if it does."""
-        return self.metric.known_costs
+        return self.metric.known_costs if self.given is None else None
 
     def block(self) -> Tensor:
         """Costs `(batch or 1, support, labels)`."""
+        if self.given is not None:
+            return self.given
         return self.of_labels(self.support) if _checks.is_traced() else self._block
 
     @cached_property
@@ -49,7 +52,7 @@ class Costs:
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Costs `(n, labels)`, and which row belongs to each target, `(batch or 1, support)`."""
-        table = self.metric.known_costs_in(self.dtype)
+        table = self.metric.known_costs_in(self.dtype) if self.given is None else None
         if table is not None:
             return table, self.support
         block = self.block()
@@ -73,7 +76,7 @@ class Costs:
     @cached_property
     def axes(self) -> tuple[Tensor, ...] | None:
         """Costs along each axis of a grid in double precision, where summing by axes pays."""
-        axes = self.metric.axis_costs()
+        axes = self.metric.axis_costs() if self.given is None else None
         if axes is None or self.support.shape[1] <= sum(len(axis) for axis in axes):
             return None  # the target's own columns are less work
         return tuple(self.checked(axis.detach().double()) for axis in axes)
@@ -81,7 +84,7 @@ class Costs:
     @cached_property
     def largest(self) -> float:
         """The largest cost, for which the host waits unless the metric knows it."""
-        known = self.metric.largest_known_cost
+        known = self.metric.largest_known_cost if self.given is None else None
         if known is not None and known <= torch.finfo(self.dtype).max:
             return known
         if self.axes is not None:
@@ -90,11 +93,13 @@ class Costs:
 
     def to(self, dtype: torch.dtype) -> Costs:
         """The same costs in another dtype, as the metric has them there."""
-        return replace(self, dtype=dtype)
+        given = None if self.given is None else self.given.to(dtype)
+        return replace(self, dtype=dtype, given=given)
 
     def __getitem__(self, rows: slice) -> Costs:
         """The costs of some examples; a shared block stays shared."""
-        return replace(self, support=some_rows(self.support, rows))
+        given = None if self.given is None else some_rows(self.given, rows)
+        return replace(self, support=some_rows(self.support, rows), given=given)
 
 
 def some_rows(x: Tensor, rows: slice | Tensor) -> Tensor:
@@ -129,6 +134,7 @@ class Problem:
         support: Tensor,
         metric: GroundMetric,
         objective: Objective,
+        block: Tensor | None = None,
     ) -> Problem:
         """Build from a log-prediction and target weights; zero masses are allowed.
 
@@ -138,6 +144,7 @@ class Problem:
             support: the label of each weight, `(batch, support)`, or `(1, support)` when shared.
             metric: the ground metric of the labels.
             objective: what a plan is charged for.
+            block: costs `(batch or 1, support, labels)`, where they are not to be the metric's.
         """
         _checks.check_fits("epsilon", objective.epsilon, log_h.dtype, divides=True)
         for strength in objective.gamma:
@@ -147,6 +154,8 @@ class Problem:
         log_h, log_y = log_h.clamp(min=low_h), y.log()
         log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
         costs = Costs(metric, support, log_h.dtype)
+        if block is not None:
+            costs = replace(costs, given=costs.checked(block))
         return cls(log_h, log_y, costs, objective)._with_equal_masses()
 
     def _with_equal_masses(self) -> Problem:
