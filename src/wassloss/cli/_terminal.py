@@ -119,18 +119,6 @@ def table(
     return made
 
 
-def fitted_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int]
-) -> Table:
-    """A table without those of the optional columns, the first first, that find no room."""
-    shown, waiting = list(range(len(header))), list(optional)
-    widths = [max(map(len, column)) + 1 for column in zip(header, *rows, strict=True)]
-    while waiting and sum(widths[i] for i in shown) - 1 > Console().width:
-        shown.remove(waiting.pop(0))
-    cells = [[row[i] for i in shown] for row in (header, *rows)]
-    return table("", cells[0], cells[1:], numbers=0, gap=1)
-
-
 def score_table(found: ExampleScores, title: str) -> Table:
     """A run's scores with their standard errors; ↑ marks those of which more is better."""
     rows = []

@@ -12,7 +12,7 @@ import typer
 
 from wassloss._files import write_file
 from wassloss.cli._options import TABLE, parsed, with_options
-from wassloss.cli._terminal import fitted_table, option, progress_bar, say
+from wassloss.cli._terminal import option, progress_bar, say, table
 from wassloss.estimators import Comparison, compare
 from wassloss.estimators.base import FitWarning
 from wassloss.report import comparison_report, write_report
@@ -81,7 +81,7 @@ def compare_table(
         header, rows = found.table()
         _keep(found, header, rows, out)
         say(f"\n{found.answer}\n")
-        say(fitted_table(header, rows, optional=range(4, len(header) - 3)))
+        say(table("", header, rows, numbers=0, gap=1))
         say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
         say(f"\n{_saved(found)}")
         write_report(comparison_report(found, found.best.table_, X), out / REPORT)

@@ -20,8 +20,7 @@ from wassloss.scores._inputs import AnyTarget, Numbers
 Predictions: TypeAlias = Any
 Weights: TypeAlias = Any  # likewise, or None
 
-Reader = Callable[[Numbers, GroundMetric | None], Tensor]
-_READERS: dict[str, Reader] = {
+_READERS: dict[str, Callable[[Numbers, GroundMetric | None], Tensor]] = {
     "scores": inputs.read_scores,
     "probabilities": inputs.read_probabilities,
 }
@@ -40,7 +39,6 @@ def score(
     larger_is_better: bool,
     ranks: bool = False,
     answer: Callable[[Tensor], Tensor] | None = None,
-    read: Reader | None = None,
 ) -> Callable[[_Function], _Function]:
     """Make a score of a function of predictions and a target.
 
@@ -58,7 +56,7 @@ def score(
     """
 
     def decorate(function: _Function) -> _Function:
-        made = Score(function, larger_is_better, ranks, answer, read)
+        made = Score(function, larger_is_better, ranks, answer)
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
@@ -83,30 +81,24 @@ class Score:
         larger_is_better: bool,
         ranks: bool,
         answer: Callable[[Tensor], Tensor] | None,
-        read: Reader | None,
     ) -> None:
         self.function, self.larger_is_better = function, larger_is_better
         self.ranks, self.answer = ranks, answer
-        self.signature = inspect.signature(function)
-        parameters = dict(self.signature.parameters)
-        self.weighs = "sample_weight" in parameters
-        self.takes_metric = "metric" in parameters
+        own = inspect.signature(function)
+        parameters = dict(own.parameters)
+        self.weighs, self.takes_metric = "sample_weight" in parameters, "metric" in parameters
         self.predictions = next(iter(parameters))
-        self.read = read or _READERS[self.predictions]
-        if answer is None:
-            parameters.pop("mean", None)
-            rest = [parameters.pop("keywords")] if "keywords" in parameters else []
+        if parameters.pop("mean", None):
             for name, default in (("sample_weight", None), ("reduction", "mean")):
-                keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-                parameters.setdefault(name, keyword)
-            self.signature = self.signature.replace(parameters=[*parameters.values(), *rest])
+                kind = inspect.Parameter.KEYWORD_ONLY
+                parameters[name] = inspect.Parameter(name, kind, default=default)
+        self.signature = own.replace(parameters=list(parameters.values()))
 
     def named(self, *arguments: Any, **keywords: Any) -> dict[str, Any]:
         """The arguments of the score by name, with defaults."""
         bound = self.signature.bind(*arguments, **keywords)
         bound.apply_defaults()
-        named = dict(bound.arguments)
-        return {**named.pop("keywords", {}), **named}
+        return bound.arguments
 
     def judges_first_guess(self, **arguments: Any) -> bool:
         """Whether nothing but the first guess counts, so that decisions can be judged, too."""
@@ -120,7 +112,7 @@ class Score:
         """Sums over examples; or, without an `answer`, values and their weights."""
         if self.takes_metric:
             own["metric"] = as_ground_metric(own["metric"])
-        x = self.read(given, own.get("metric"))
+        x = _READERS[self.predictions](given, own.get("metric"))
         if self.weighs:
             own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
             return self.function(x, target, **own)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.scores._inputs import AnyTarget, Numbers, charged, read_ks
+from wassloss.scores._inputs import AnyTarget, Numbers, read_ks, tabulated, with_distance
 from wassloss.scores._score import counted, score_of
 
 try:
@@ -65,8 +65,7 @@ class Accumulator(Metric):
         self.metric = None
         if "metric" in given:
             # Many batches will ask: a table, where there are few enough labels for one.
-            self.metric = charged(given.pop("metric"), given["charge"], pairs=math.inf)
-            given["charge"] = "cost"
+            self.metric = tabulated(with_distance(given.pop("metric")), pairs=math.inf)
         if "k" in given:
             read_ks(given["k"], self.metric.size if self.metric else None)
         self.function, self.keywords = function, given

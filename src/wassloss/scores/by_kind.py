@@ -46,37 +46,18 @@ class Shown:
         return score_of(self.score).larger_is_better
 
     @property
-    def answers(self) -> bool:
-        """Whether it judges only the first guess, so that it can also judge a decision."""
-        return score_of(self.score).judges_first_guess(**self.options)
+    def answer(self) -> Callable[[Tensor], Tensor] | None:
+        """What makes the score of the sums over all batches, if it is no mean over examples."""
+        return score_of(self.score).answer
 
-    @property
-    def pooled(self) -> bool:
-        """Whether it is not a mean over examples."""
-        return score_of(self.score).answer is not None
-
-    def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
-        """The score of each example, or one number if `pooled`."""
-        of_each = {} if self.pooled else {"reduction": "none"}
-        found: Tensor = self.score(self._read(logits), target, **self._keywords(metric), **of_each)
-        return found
-
-    def sums(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
-        """What adds up over batches to a score that is `pooled`."""
-        made, predictions = score_of(self.score), self._read(logits)
-        found: Tensor = made.found(predictions, target, **self._keywords(metric))
-        return found
-
-    def answer(self, sums: Tensor) -> float:
-        """A score that is `pooled`, from its sums."""
-        return float(score_of(self.score).answer(sums))  # type: ignore[misc]
-
-    def _read(self, logits: Tensor) -> Tensor:
-        return logits if score_of(self.score).predictions == "scores" else logits.softmax(1)
-
-    def _keywords(self, metric: GroundMetric) -> dict[str, Any]:
-        own = {"metric": metric} if score_of(self.score).takes_metric else {}
-        return {**own, **self.options}
+    def found(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
+        """The score of each example; or sums over them, if there is an `answer`."""
+        made = score_of(self.score)
+        predictions = logits if made.predictions == "scores" else logits.softmax(1)
+        own = {"metric": metric} if made.takes_metric else {}
+        found = made.found(predictions, target, **own, **self.options)
+        values: Tensor = found if made.answer else found[0]
+        return values
 
 
 @score(larger_is_better=False)
@@ -148,7 +129,6 @@ SCORES = {
         "from the predicted distribution to the true one",
         scores.mean_wasserstein,
         _SHARES,
-        {"normalize_target": True},
     ),
     "chebyshev": Shown("largest gap of a share", scores.chebyshev, _SHARES),
     "clark": Shown("relative gaps, as a norm", scores.clark, _SHARES),
@@ -181,14 +161,13 @@ def _in_order(metric: Ordinal) -> bool:
     return bool((gaps >= 0).all() or (gaps <= 0).all())
 
 
-def shown_for(kind: str, metric: GroundMetric, *, answers: bool = False) -> dict[str, Shown]:
-    """The scores for a kind of target, or those of them that judge answers."""
+def shown_for(kind: str, metric: GroundMetric) -> dict[str, Shown]:
+    """The scores for a kind of target."""
     equally_bad = isinstance(metric, Discrete)
     return {
         name: shown
         for name, shown in SCORES.items()
         if kind in shown.kinds
         and shown.options.get("k", 1) <= metric.size
-        and answers <= shown.answers
         and not (equally_bad and shown.graded)
     }
