@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -176,30 +175,17 @@ def metric_of_labels(kind: str | None, values: Sequence[Any]) -> GroundMetric:
             'metric must be a ground metric, a matrix of distances, "ordinal", or None for the '
             f"0-1 metric, got {kind!r}"
         )
-    numeric = all(isinstance(value, int | float) for value in values)
-    return Ordinal(_line_positions(values) if numeric else len(values))
-
-
-def _line_positions(values: Sequence[int | float]) -> NDArray[np.float64]:
-    """Distinct numbers as positions on a line that double precision keeps apart.
-
-    Only differences matter, so whole numbers that it cannot hold are counted from the smallest.
-    """
-    exact = all(float(value) == value for value in values)
-    shift = 0 if exact else min(values)
-    places = np.array([float(value - shift) for value in values])
+    if not all(isinstance(value, int | float) for value in values):
+        return Ordinal(len(values))
+    places = np.array([float(value) for value in values])
     with np.errstate(over="ignore"):  # refused below
-        finite = np.isfinite(places.max() - places.min())
-    if finite and len(np.unique(places)) == len(values):
-        return places
-    order = np.argsort(places).tolist()
-    close = [(i, j) for i, j in pairwise(order) if places[i] == places[j]]
-    one, other = (values[i] for i in (close[0] if close else (order[0], order[-1])))
-    how = "close to each other" if close else "far apart"
-    raise ValueError(
-        f"the labels {one!r} and {other!r} are too {how} to be positions on a line in float64; "
-        "pass a ground metric"
-    )
+        finite = np.isfinite(np.ptp(places))
+    if not finite or len(np.unique(places)) < len(values):
+        raise ValueError(
+            f"classes must be different positions on a line in float64, a finite distance apart, "
+            f"got {_shown(np.array(values))}; pass a ground metric"
+        )
+    return Ordinal(places)
 
 
 def _metric_over(every: NDArray[Any], metric: Metric, what: str, unit: str) -> GroundMetric:
