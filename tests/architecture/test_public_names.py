@@ -22,7 +22,7 @@ NAMES = {
     """,
     "wassloss.estimators": """
         Candidate Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
-        WassersteinMeasureRegressor compare export_onnx make_scorer mean_distance
+        WassersteinMeasureRegressor compare export_onnx make_scorer
     """,
     "wassloss.ground": """
         Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load taxonomy

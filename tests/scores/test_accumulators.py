@@ -190,11 +190,11 @@ def test_examples_without_an_auc_are_left_out() -> None:
 def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     score = accumulators.Accumulator(scores.top_k_cost, wl.ground.Ordinal(4))
     asked = []
-    monkeypatch.setattr(type(score.metric), "to", lambda self, **kw: asked.append(kw) or self)
-    score.to("cpu")
-    assert asked == [{"device": torch.device("cpu")}]
+    monkeypatch.setattr(wl.ground.Ordinal, "to", lambda self, **kw: asked.append(kw) or self)
     score.double()  # neither the metric's precision nor the state's changes
-    assert score.metric.dtype == torch.float32
+    score.update(torch.eye(4), torch.arange(4))
+    assert asked == [{"device": torch.device("cpu")}]
+    assert score.keywords["metric"].dtype == torch.float32
     assert score.totals.dtype == torch.float64
 
 

@@ -33,7 +33,7 @@ def sparse(weights: Any) -> wl.SparseTarget:
         (SHARES, LINE, by_kind.DISTRIBUTION),
         (sparse(SHARES), PLAIN, by_kind.DISTRIBUTION),
         (2 * SHARES, LINE, by_kind.DISTRIBUTION),  # in another unit
-        (torch.tensor([[1.0], [2.0], [9.0]]) * SHARES, LINE, by_kind.MASSES),
+        (torch.tensor([[1.0], [2.0], [9.0]]) * SHARES, LINE, by_kind.DISTRIBUTION),
         (IDS, TREE, by_kind.ONE),
     ],
 )

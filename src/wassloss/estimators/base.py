@@ -28,7 +28,6 @@ from wassloss.estimators.inputs import (
     fit_scaler,
     model_features,
     read_weight,
-    weighted_rows,
 )
 from wassloss.estimators.labels import Metric
 from wassloss.estimators.model_file import pack, unpack
@@ -193,11 +192,16 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, weight: NDArray[np.float64] | None, start: Weights = None
     ) -> tuple[nn.Module, WeightedMean, tuple[Any, ...], TrainingPlan]:
         """A new model for `metric_`, its loss, the data, and how to take small steps."""
-        X, y, weight = weighted_rows(X, y, weight)
+        if weight is not None:
+            used = np.flatnonzero(weight)
+            X, y, weight = X[used], y[used], weight[used]
         plan = self._plan(X.shape[0] if weight is None else float(weight.sum()))
         self.scaler_ = fit_scaler(X, weight) if self.standardize else None
         each = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
-        loss = WeightedMean(each, self._transport_weight() + each.kl_weight).to(self._device())
+        size = each.spec.transport_weight + each.kl_weight
+        if not size:
+            raise ValueError("transport_weight and kl_weight must not both be 0")
+        loss = WeightedMean(each, size).to(self._device())
         target = self._target(y, weight)
         dtype = torch.float64 if self._at_once(X.shape[0]) else torch.float32
         model = self._started(plan.seed, start).to(self._device(), dtype)
@@ -270,9 +274,6 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _linear(self) -> bool:
         return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
-
-    def _transport_weight(self) -> float:
-        return 1.0
 
     def _started(self, seed: int, start: Weights) -> nn.Module:
         """A new model with given weights; without any, a linear one begins at zero."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
@@ -20,7 +19,6 @@ from wassloss.estimators.base import TransportEstimator, Weights
 from wassloss.estimators.inputs import (
     is_matrix,
     read_classes_or_weights,
-    read_weight,
     target_of_weights,
 )
 from wassloss.estimators.labels import (
@@ -31,9 +29,10 @@ from wassloss.estimators.labels import (
     ordered_categories,
     with_power,
 )
+from wassloss.estimators.scoring import make_scorer
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
-from wassloss.scores import least_cost_label, least_cost_labels, top_labels
+from wassloss.scores import accuracy, least_cost_label, least_cost_labels, top_labels
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
@@ -176,9 +175,15 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         By the rule of `decision`: the most probable ones, or a set with a small expected cost to
         the nearest of them.
         """
-        chosen = self._chosen(X, k)
-        classes: NDArray[Any] = self.classes_[chosen]
+        classes: NDArray[Any] = self.classes_[self._chosen(X, k)]
         return classes
+
+    def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:
+        """The places in `classes_` of the answers, `(n, k)`."""
+        logits, places = self._outputs(X), self._labels.places
+        if self.decision == "probable":  # by logits, which differ where probabilities are all 0
+            return np.asarray(top_labels(logits.numpy()[:, places], k))
+        return np.argsort(places)[decide(logits.softmax(1), self.metric_, k, self.decision).numpy()]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for a matrix `y`, how often the answer has the row's largest weight.
@@ -186,30 +191,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         For an indicator, that is any of its labels. For how bad mistakes are, see
         :mod:`wassloss.scores`.
         """
-        chosen = self._chosen(X, 1)[:, 0]
         y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
         y = read_classes_or_weights(y, listed=self.classes is not None)
-        if not is_matrix(y):
-            right = np.array(y == self.classes_[chosen])
-            return float(np.average(right, weights=sample_weight))
-        if y.shape != (len(chosen), len(self.classes_)):
-            raise ValueError(
-                f"y must have shape {(len(chosen), len(self.classes_))}, got {y.shape}"
-            )
-        weights = y.toarray() if sparse.issparse(y) else y
-        right = weights[np.arange(len(weights)), chosen] == weights.max(1)
-        weight = None if sample_weight is None else read_weight(sample_weight, len(y))
-        return float(np.average(right, weights=weight))
-
-    def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:
-        """The places in `classes_` of the answers, `(n, k)`."""
-        logits = self._outputs(X)
-        if self.decision == "probable":  # by logits, which differ where probabilities are all 0
-            chosen = top_labels(logits.numpy()[:, self._labels.places], k)
-        else:
-            labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
-            chosen = np.argsort(self._labels.places)[labels]
-        return np.asarray(chosen)
+        if is_matrix(y):
+            return make_scorer(accuracy)(self, X, y, sample_weight)
+        return float(np.average(np.array(y == self.predict(X)), weights=sample_weight))
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, class ids or weights over labels, and weights with `class_weight`."""
@@ -253,11 +239,6 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             transport_weight=self.transport_weight,
             **keywords,
         )
-
-    def _transport_weight(self) -> float:
-        if not self.transport_weight and not self.kl_weight:
-            raise ValueError("transport_weight and kl_weight must not both be 0")
-        return self.transport_weight
 
 
 def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:

@@ -71,7 +71,7 @@ def models_report(
     for decision in (PROBABLE, LEAST_COST) if kind in _FAR_FROM else (PROBABLE,):
         for name, own, found in zip(names, answers.values(), scores, strict=True):
             guess, right, off = _decided(own, target, metric, decision)
-            off = found.values.get("transport", off)
+            off = off if kind in _FAR_FROM else found.values["transport"]
             gaps = off - (candidates[0].distance if candidates else off)
             candidates.append(
                 Candidate(

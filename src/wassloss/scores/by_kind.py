@@ -12,15 +12,15 @@ from torch import Tensor
 from wassloss import scores
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.scores import cost
-from wassloss.scores._inputs import AnyTarget, read_labels
+from wassloss.scores._inputs import AnyTarget
 from wassloss.scores._score import Mean, Predictions, score, score_of
 from wassloss.targets import SparseTarget
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-ONE, ORDERED, TAGS = "one label", "ordered", "tags"
-DISTRIBUTION, MASSES = "distribution", "masses"  # masses have totals of their own
+# Distributions may have any totals: runs predict shares, and scores divide by the totals.
+ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
 _GRAVE = 0.9  # of the largest distance, from which on a mistake is grave
 _SAMPLE = 512  # labels among which the largest distance is looked for
 
@@ -61,19 +61,6 @@ class Shown:
 
 
 @score(larger_is_better=False)
-def _mass_distance(
-    probabilities: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
-) -> Any:
-    truth = read_labels(target, probabilities)
-    nearest = torch.full_like(probabilities, torch.inf)  # (batch, labels), to any true label
-    for place in range(truth.indices.shape[1]):
-        used = truth.weights[:, place] > 0
-        columns = metric.distance_columns(truth.indices[used, place]).to(nearest.dtype)
-        nearest[used] = torch.minimum(nearest[used], columns)
-    return (probabilities * nearest).sum(1)
-
-
-@score(larger_is_better=False)
 def _grave(
     scores: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
 ) -> Any:
@@ -83,8 +70,8 @@ def _grave(
     return (cost.top_k_cost(scores, target, metric, reduction="none") >= far).to(scores.dtype)
 
 
-_EVERY, _FEW, _ORDERED = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS), (ORDERED,)
-_SHARES = (DISTRIBUTION, MASSES)  # judged after division by their totals, as runs predict shares
+_EVERY, _FEW = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS)
+_ORDERED, _SHARES = (ORDERED,), (DISTRIBUTION,)
 # To show another score, add a line.
 SCORES = {
     "top1_cost": Shown(
@@ -122,13 +109,12 @@ SCORES = {
         "share of true labels in the first five guesses", scores.recall_at_k, _FEW, {"k": 5}
     ),
     "expected_distance": Shown(
-        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, *_SHARES)
+        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, DISTRIBUTION)
     ),
-    "mass_distance": Shown("distance of predicted mass to a true label", _mass_distance, _EVERY),
     "transport": Shown(
-        "from the predicted distribution to the true one",
+        "distance of the predicted distribution from the truth",
         scores.mean_wasserstein,
-        _SHARES,
+        (ONE, ORDERED, DISTRIBUTION),
     ),
     "chebyshev": Shown("largest gap of a share", scores.chebyshev, _SHARES),
     "clark": Shown("relative gaps, as a norm", scores.clark, _SHARES),
@@ -149,10 +135,7 @@ def kind_of(target: Any, metric: GroundMetric) -> str:
         return ORDERED if isinstance(metric, Ordinal) and _in_order(metric) else ONE
     weights = target.weights if isinstance(target, SparseTarget) else target.to_dense()
     most = weights.max(1, keepdim=True).values  # an indicator may be divided by its sum
-    if ((weights == 0) | (weights == most)).all():
-        return TAGS
-    totals = weights.sum(1)
-    return DISTRIBUTION if totals.allclose(totals[:1], rtol=1e-3) else MASSES
+    return TAGS if ((weights == 0) | (weights == most)).all() else DISTRIBUTION
 
 
 def _in_order(metric: Ordinal) -> bool:
