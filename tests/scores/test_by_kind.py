@@ -60,12 +60,6 @@ def test_grave_mistakes_are_those_across_the_tree() -> None:
     assert found.tolist() == [0, 1, 0]
 
 
-def test_ordered_labels_have_a_word_for_their_distance() -> None:
-    score = by_kind.SCORES["top1_cost"]
-    assert "mean absolute error" in score.meaning_for(by_kind.ORDERED)
-    assert score.meaning_for(by_kind.TAGS) == score.meaning
-
-
 def test_the_distance_between_distributions() -> None:
     logits = torch.randn(3, 6, dtype=torch.float64)
     found = by_kind.SCORES["transport"].found(logits, 2 * SHARES.double(), LINE)

@@ -175,7 +175,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         By the rule of `decision`: the most probable ones, or a set with a small expected cost to
         the nearest of them.
         """
-        classes: NDArray[Any] = self.classes_[self._chosen(X, k)]
+        chosen = self._chosen(X, k)  # which refuses a classifier that is not fitted
+        classes: NDArray[Any] = self.classes_[chosen]
         return classes
 
     def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:

@@ -109,7 +109,7 @@ def models_report(
         far_from=far_from,
         header=["score", *names, *(["change, %", ""] if len(names) == 2 else [])],
         rows=_rows(scores, titles, groups, seeds),
-        meanings=[SCORES[name].meaning_for(kind) for name in titles],
+        meanings=[SCORES[name].meaning for name in titles],
         mended=[mistake(i) for i in rows[most_mended(first[rows], second[rows])]],
         made=[mistake(i) for i in rows[most_mended(second[rows], first[rows])]],
         notes=[*notes, _explained(names[0], seeds)],

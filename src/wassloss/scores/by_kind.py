@@ -1,4 +1,4 @@
-"""Which scores are shown for which kind of target: evaluations and comparisons read one table."""
+"""Which scores of a run are shown for which kind of target."""
 
 from __future__ import annotations
 
@@ -34,11 +34,6 @@ class Shown:
     kinds: tuple[str, ...]  # of targets for which it is shown
     options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the score
     graded: bool = False  # whether it says nothing new where all mistakes are equally bad
-    if_ordered: str | None = None  # what it means for ordered labels, if they have a word for it
-
-    def meaning_for(self, kind: str) -> str:
-        """What it is, in a few words."""
-        return (kind == ORDERED and self.if_ordered) or self.meaning
 
     @property
     def more_is_better(self) -> bool:
@@ -74,12 +69,7 @@ _EVERY, _FEW = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS)
 _ORDERED, _SHARES = (ORDERED,), (DISTRIBUTION,)
 # To show another score, add a line.
 SCORES = {
-    "top1_cost": Shown(
-        "distance of the first guess to a true label",
-        scores.top_k_cost,
-        _EVERY,
-        if_ordered="mean absolute error of the first guess",
-    ),
+    "top1_cost": Shown("distance of the first guess to a true label", scores.top_k_cost, _EVERY),
     "top5_cost": Shown(
         "the same, mean of the first five guesses", scores.top_k_cost, _FEW, {"k": 5}
     ),
