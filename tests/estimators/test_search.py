@@ -53,6 +53,7 @@ def test_it_finds_what_a_grid_search_finds() -> None:
     assert ours.score(X, Y) == mean_distance(ours.best_estimator_, X, Y)
 
 
+@pytest.mark.slow
 def test_processes_find_the_same() -> None:
     one, two = (
         wl.WassersteinClassifierCV("ordinal", n_jobs=n, **FEW).fit(X, Y).scores_ for n in (1, 2)

@@ -49,7 +49,7 @@ class Shown:
         """The score of each example; or sums over them, if there is an `answer`."""
         made = score_of(self.score)
         predictions = logits if made.predictions == "scores" else logits.softmax(1)
-        own = {"metric": metric} if made.takes_metric else {}
+        own: dict[str, Any] = {"metric": metric} if made.takes_metric else {}
         found = made.found(predictions, target, **own, **self.options)
         values: Tensor = found if made.answer else found[0]
         return values
