@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_choice
-from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.scores import _inputs as inputs
 from wassloss.scores._inputs import AnyTarget, Numbers
@@ -20,10 +19,6 @@ from wassloss.scores._inputs import AnyTarget, Numbers
 Predictions: TypeAlias = Any
 Weights: TypeAlias = Any  # likewise, or None
 
-_READERS: dict[str, Callable[[Numbers, GroundMetric | None], Tensor]] = {
-    "scores": inputs.read_scores,
-    "probabilities": inputs.read_probabilities,
-}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -34,17 +29,12 @@ class Mean(TypedDict, total=False):
     reduction: Literal["mean", "none"]
 
 
-def score(
-    *,
-    larger_is_better: bool,
-    ranks: bool = False,
-    answer: Callable[[Tensor], Tensor] | None = None,
-) -> Callable[[_Function], _Function]:
-    """Make a score of a function of predictions and a target.
+class Score:
+    """Makes a score of a function of predictions and a target, and knows what it is made of.
 
-    The first parameter, ``scores`` or ``probabilities``, says how predictions are read: the
-    function is handed a checked tensor, and a ``metric`` as a ground metric. It returns a value
-    for each example, `(batch, …)`, of which the score is the weighted mean.
+    The function's first parameter, ``scores`` or ``probabilities``, says how predictions are read:
+    it is handed a checked tensor, and a ``metric`` as a ground metric. It returns a value for each
+    example, `(batch, …)`, of which the score is the weighted mean.
 
     If it declares ``sample_weight``, it is handed the checked weights and returns values with
     what they weigh; or, if there is an `answer`, sums over examples, `(n,)`, of which that
@@ -55,35 +45,16 @@ def score(
     has the two keywords instead, and the docstring says whether larger is better.
     """
 
-    def decorate(function: _Function) -> _Function:
-        made = Score(function, larger_is_better, ranks, answer)
-
-        @functools.wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            return made.of(**made.named(*arguments, **keywords))
-
-        summary, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\n")
-        better = "Larger" if larger_is_better else "Smaller"
-        shared = "Arguments are as in :mod:`wassloss.scores`."
-        call.__doc__ = f"{summary} {better} is better.\n\n{shared}\n{rest}"
-        call.__signature__, call.made_of = made.signature, made  # type: ignore[attr-defined]
-        return cast(_Function, call)
-
-    return decorate
-
-
-class Score:
-    """What a score is made of; see :func:`score`."""
-
     def __init__(
         self,
-        function: Callable[..., Any],
+        *,
         larger_is_better: bool,
-        ranks: bool,
-        answer: Callable[[Tensor], Tensor] | None,
+        ranks: bool = False,
+        answer: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        self.function, self.larger_is_better = function, larger_is_better
-        self.ranks, self.answer = ranks, answer
+        self.larger_is_better, self.ranks, self.answer = larger_is_better, ranks, answer
+
+    def __call__(self, function: _Function) -> _Function:
         own = inspect.signature(function)
         parameters = dict(own.parameters)
         self.weighs, self.takes_metric = "sample_weight" in parameters, "metric" in parameters
@@ -92,7 +63,19 @@ class Score:
             for name, default in (("sample_weight", None), ("reduction", "mean")):
                 kind = inspect.Parameter.KEYWORD_ONLY
                 parameters[name] = inspect.Parameter(name, kind, default=default)
+        self.function: Callable[..., Any] = function
         self.signature = own.replace(parameters=list(parameters.values()))
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            return self.of(**self.named(*arguments, **keywords))
+
+        summary, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\n")
+        better = "Larger" if self.larger_is_better else "Smaller"
+        shared = "Arguments are as in :mod:`wassloss.scores`."
+        call.__doc__ = f"{summary} {better} is better.\n\n{shared}\n{rest}"
+        call.__signature__, call.made_of = self.signature, self  # type: ignore[attr-defined]
+        return cast(_Function, call)
 
     def named(self, *arguments: Any, **keywords: Any) -> dict[str, Any]:
         """The arguments of the score by name, with defaults."""
@@ -112,7 +95,9 @@ class Score:
         """Sums over examples; or, without an `answer`, values and their weights."""
         if self.takes_metric:
             own["metric"] = as_ground_metric(own["metric"])
-        x = _READERS[self.predictions](given, own.get("metric"))
+        scored = self.predictions == "scores"
+        read = inputs.read_scores if scored else inputs.read_probabilities
+        x: Tensor = read(given, own.get("metric"))
         if self.weighs:
             own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
             return self.function(x, target, **own)

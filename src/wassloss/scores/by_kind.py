@@ -13,7 +13,7 @@ from wassloss import scores
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.scores import cost
 from wassloss.scores._inputs import AnyTarget
-from wassloss.scores._score import Mean, Predictions, score, score_of
+from wassloss.scores._score import Mean, Predictions, Score, score_of
 from wassloss.targets import SparseTarget
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Shown:
         return values
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def _grave(
     scores: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
 ) -> Any:

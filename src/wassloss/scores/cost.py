@@ -18,7 +18,7 @@ from wassloss.ground.matrix import AnyMetric
 from wassloss.losses import wasserstein
 from wassloss.scores import _inputs as inputs
 from wassloss.scores._inputs import AnyTarget, Ks
-from wassloss.scores._score import Mean, Predictions, Weights, score
+from wassloss.scores._score import Mean, Predictions, Score, Weights
 from wassloss.scores.decoding import top
 from wassloss.scores.ranking import accuracy
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def top_k_cost(
     scores: Predictions, target: AnyTarget, metric: AnyMetric, k: Ks = 1, **mean: Unpack[Mean]
 ) -> Any:
@@ -46,7 +46,7 @@ def top_k_cost(
     return _curve(scores, target, metric, k, _nearest)
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def distance_at_k(
     scores: Predictions, target: AnyTarget, metric: AnyMetric, k: Ks = 1, **mean: Unpack[Mean]
 ) -> Any:
@@ -69,7 +69,7 @@ def distance_at_k(
     return _curve(scores, target, metric, k, _expected)
 
 
-@score(larger_is_better=False, answer=lambda sums: sums[0] / sums[1])
+@Score(larger_is_better=False, answer=lambda sums: sums[0] / sums[1])
 def mistake_severity(
     scores: Predictions,
     target: AnyTarget,
@@ -93,7 +93,7 @@ def mistake_severity(
     return torch.stack([(mistaken * distance).sum(), mistaken.sum()])
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def mean_wasserstein(
     probabilities: Predictions,
     target: AnyTarget,
