@@ -86,11 +86,9 @@ def test_numbers_of_labels_that_are_positions_of_others_are_never_guessed() -> N
     """A part of the classes 0, 1, 3, 9, 20 must not pass for numbers of labels."""
     line = wl.ground.Ordinal([0, 1, 3, 9, 20])
     with pytest.raises(ValueError, match="could hold numbers of labels or positions"):
-        labels_of_classes(np.array([0, 1, 3]), line, None, None)
+        labels_of_classes(np.array([0, 1, 3]), line, None)
     for classes in ([0, 1], [0, 1, 2], [0, 1, 2, 3, 4]):
-        assert labels_of_classes(np.array(classes), line, None, None).classes.tolist() == [
-            *range(5)
-        ]
+        assert labels_of_classes(np.array(classes), line, None).classes.tolist() == [*range(5)]
 
 
 def test_a_class_is_the_same_label_in_every_fold() -> None:
@@ -160,7 +158,7 @@ BIG = 2**53
 )
 def test_distances_of_large_values_are_exact(classes: Any) -> None:
     for keywords in ({}, {"classes": classes[::-1]}):
-        labels = labels_of_classes(classes, "ordinal", keywords.get("classes"), None)
+        labels = labels_of_classes(classes, "ordinal", keywords.get("classes"))
         assert labels.classes.tolist() == classes.tolist()
         first, second = np.triu_indices(3, 1)
         for i, j in zip(first, second, strict=True):
@@ -183,7 +181,7 @@ def test_distances_of_large_values_are_exact(classes: Any) -> None:
 )
 def test_values_that_coincide_or_are_too_far_apart_are_refused(classes: Any) -> None:
     with pytest.raises(ValueError, match=r"on a line in float64"):
-        labels_of_classes(classes, "ordinal", None, None)
+        labels_of_classes(classes, "ordinal", None)
 
 
 def test_booleans_are_in_order() -> None:
@@ -194,7 +192,7 @@ def test_booleans_are_in_order() -> None:
 
 def test_labels_of_one_type_are_found_among_classes_of_another() -> None:
     signed, unsigned = np.array([BIG, BIG + 1]), np.array([BIG + 1, BIG], dtype=np.uint64)
-    labels = labels_of_classes(signed, None, None, None)
+    labels = labels_of_classes(signed, None, None)
     assert labels.places_of(unsigned).tolist() == [1, 0]
 
 

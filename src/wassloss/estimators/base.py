@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice, check_count, check_strength
+from wassloss._checks import check_choice, check_count, check_number, check_strength
 from wassloss._files import write_file
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import frame_features, is_frame
@@ -31,6 +31,7 @@ from wassloss.estimators.inputs import (
 )
 from wassloss.estimators.labels import Metric
 from wassloss.estimators.model_file import pack, unpack
+from wassloss.ground import GroundMetric
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.targets import SparseTarget, Target
 from wassloss.training import TrainingPlan, train, train_full_batch
@@ -164,6 +165,10 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
                 f"X must hold numbers, {error}; wl.compare takes a data frame with text, and "
                 "wl.data.read makes numbers of a file with text"
             ) from error
+
+    def _with_power(self, metric: GroundMetric) -> GroundMetric:
+        power = self.power
+        return metric if power is None else metric.with_cost(power=check_number("power", power))
 
     def _plan(self, weight: float) -> TrainingPlan:
         """How to take small steps on examples of this total weight; checks all that says how."""

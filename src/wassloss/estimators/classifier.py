@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from wassloss.estimators.labels import (
     labels_of_classes,
     labels_of_columns,
     ordered_categories,
-    with_power,
 )
 from wassloss.estimators.scoring import make_scorer
 from wassloss.ground import GroundMetric
@@ -115,18 +114,18 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         ordered = ordered_categories(y)
         X, y, weight = self._read(X, y, sample_weight)
         if is_matrix(y):
-            labels = labels_of_columns(y.shape[1], self.metric, self.classes, self.power)
+            labels = labels_of_columns(y.shape[1], self.metric, self.classes)
         else:
             by_order = self.classes is None and isinstance(self.metric, str)
             every = ordered if by_order else self.classes
-            labels = labels_of_classes(np.unique(y), self.metric, every, self.power)
+            labels = labels_of_classes(np.unique(y), self.metric, every)
         self._take_labels(labels)
         return X, y, weight
 
     def _fit_part(self, X: Any, y: Any, weight: Any, labels: Labels, start: Weights) -> None:
         """Fit to a part of the examples that `labels` were learned from, from given weights."""
         X, y, weight = self._read(X, y, weight)
-        self._take_labels(replace(labels, metric=with_power(labels.metric, self.power)))
+        self._take_labels(labels)
         self._fit(X, y, weight, start)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -214,8 +213,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return X, y, own if weight is None else own * weight
 
     def _take_labels(self, labels: Labels) -> None:
-        self._labels = labels
-        self.metric_, self.classes_ = labels.metric, labels.classes
+        self._labels, self.classes_ = labels, labels.classes
+        self.metric_ = self._with_power(labels.metric)
 
     def _own_state(self) -> dict[str, Any]:
         return self._labels.state()

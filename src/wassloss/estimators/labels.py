@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_number
 from wassloss.data.labels import plain
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.ground.matrix import as_ground_metric
@@ -71,19 +70,15 @@ class Labels:
         return cls(metric, classes, places)
 
 
-def labels_of_classes(
-    found: NDArray[Any], metric: Metric, classes: Classes, power: float | None
-) -> Labels:
+def labels_of_classes(found: NDArray[Any], metric: Metric, classes: Classes) -> Labels:
     """Match class ids, sorted, to a metric: see the list above."""
     ground, every = _matched(found, metric, classes)
     # scikit-learn's scorers take the columns of probabilities to be in sorted order.
     order = np.argsort(every, kind="stable")
-    return Labels(with_power(ground, power), every[order], order)
+    return Labels(ground, every[order], order)
 
 
-def labels_of_columns(
-    columns: int, metric: Metric, classes: Classes, power: float | None
-) -> Labels:
+def labels_of_columns(columns: int, metric: Metric, classes: Classes) -> Labels:
     """The columns of a matrix are the metric's labels, in their order."""
     every = np.arange(columns) if classes is None else read_classes(classes)
     if len(every) != columns:
@@ -93,7 +88,7 @@ def labels_of_columns(
     ground = _metric_over(every, metric, "y", "columns")
     if classes is None and ground.labels is not None:
         every = np.array(ground.labels)
-    return Labels(with_power(ground, power), every, np.arange(columns))
+    return Labels(ground, every, np.arange(columns))
 
 
 def _matched(
@@ -206,11 +201,6 @@ def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
     if ground.requires_grad:
         raise ValueError("metric must not require grad: an estimator does not learn it")
     return ground
-
-
-def with_power(ground: GroundMetric, power: float | None) -> GroundMetric:
-    """The metric with another exponent of its cost, unless None."""
-    return ground if power is None else ground.with_cost(power=check_number("power", power))
 
 
 def _check_known(found: NDArray[Any], known: NDArray[Any], what: str) -> None:
