@@ -183,8 +183,9 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         logits, places = self._outputs(X), self._labels.places
         if self.decision == "probable":  # by logits, which differ where probabilities are all 0
             return np.asarray(top_labels(logits.numpy()[:, places], k))
-        labels = decide(logits.softmax(1), self.metric_, k, self.decision)
-        return np.argsort(places)[labels.numpy()]
+        labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
+        chosen: NDArray[np.int64] = np.argsort(places)[labels]
+        return chosen
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for a matrix `y`, how often the answer has the row's largest weight.
