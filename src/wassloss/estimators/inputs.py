@@ -154,9 +154,15 @@ def check_squares(features: Any) -> None:
     """Refuse features too large to train on: optimisers square gradients, which hold them."""
     listed = isinstance(features, SparseRows)
     values: Tensor = torch.from_numpy(features.matrix.data) if listed else features
-    largest = values.abs().max().item() if values.numel() else 0.0
-    if largest > torch.finfo(values.dtype).max ** 0.5:
+    wrong = values.abs() > torch.finfo(values.dtype).max ** 0.5
+    if wrong.any():
+        row, column = (
+            [int(each[wrong.numpy()][0]) for each in features.matrix.tocoo().coords]
+            if listed
+            else wrong.nonzero()[0].tolist()
+        )
         raise ValueError(
-            f"X must have features whose squares fit {values.dtype}, got numbers up to "
-            f"{largest:g}; pass standardize=True, or divide their column by its size"
+            f"X must have features whose squares fit {values.dtype}, got "
+            f"{values[wrong][0].item():g} in row {row}, column {column}; pass "
+            "standardize=True, or divide that column by its size"
         )
