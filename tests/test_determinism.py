@@ -70,7 +70,7 @@ def scored() -> list[torch.Tensor]:
     return [
         wl.scores.top_k_cost(p, target, metric, k=3),
         wl.scores.distance_at_k(p, target, metric),
-        wl.scores.mean_wasserstein(p, target, metric, normalize_target=True),
+        wl.scores.mean_wasserstein(p, target, metric),
         wl.scores.ranking_auc(p, target),
         wl.scores.least_cost_labels(p, metric, 3),
     ]

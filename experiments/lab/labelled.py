@@ -18,12 +18,13 @@ from experiments.corpora.mulan import mulan
 from experiments.corpora.noise import reduce_redundancy
 from experiments.corpora.synthetic import lattice
 from experiments.lab.cache import Cache
+from experiments.lab.cost_regression import NearestCostRegression
 from experiments.lab.relabel import keep_labels, normalized, with_metric
 from experiments.lab.sparse import as_sparse
 from wassloss import SparseTarget
 from wassloss.data import Dataset, clipart
 from wassloss.ground import Embedding, GroundMetric
-from wassloss.scores import NearestCostRegression, top_k_cost
+from wassloss.scores import top_k_cost
 
 VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
 SPLIT_SEED = 0

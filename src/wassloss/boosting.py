@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from wassloss._checks import check_flag, check_strength
+from wassloss._checks import check_strength
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.losses.baselines.per_example import cost_table
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
@@ -35,11 +35,7 @@ Array = NDArray[np.float64]
 
 
 def objective(
-    metric: AnyMetric,
-    *,
-    epsilon: float = EPSILON,
-    kl_weight: float = KL_WEIGHT,
-    own_units: bool = False,
+    metric: AnyMetric, *, epsilon: float = EPSILON, kl_weight: float = KL_WEIGHT
 ) -> Objective:
     """The loss of :class:`~wassloss.WassersteinLoss` as a custom objective for boosted trees.
 
@@ -49,10 +45,9 @@ def objective(
     LightGBM's `predict_proba` then returns raw scores, of which the softmax is the probabilities.
 
     Args:
-        metric: the ground metric, or a matrix of distances.
+        metric: the ground metric, or a matrix of distances; costs are in units of the median.
         epsilon: entropic strength.
         kl_weight: weight of the KL term; with 0, some must be left in ``epsilon``.
-        own_units: measure costs as the metric does, instead of in units of the median cost.
 
     >>> import numpy as np, wassloss as wl
     >>> gradient, hessian = wl.boosting.objective(wl.ground.Ordinal(3))(
@@ -61,9 +56,7 @@ def objective(
     >>> gradient
     array([[-0.6667,  0.1667,  0.5   ]])
     """
-    metric = as_ground_metric(metric)
-    if not check_flag("own_units", own_units):
-        metric = metric.in_medians()
+    metric = as_ground_metric(metric).in_medians()
     epsilon, kl_weight = check_strength("epsilon", epsilon), check_strength("kl_weight", kl_weight)
     if epsilon + kl_weight == 0:
         raise ValueError("epsilon and kl_weight must not both be 0: curvature must be positive")

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from wassloss._checks import check_count, check_number
+from wassloss._checks import check_count
 
 __all__ = ["MLP", "LinearSoftmax", "LogMass", "MeasureModel"]
 
@@ -68,15 +68,10 @@ class MLP(_Described):
         features: length of an input.
         hidden_layer_sizes: width of each hidden layer, in order; none for a linear model.
         labels: number of labels.
-        dropout: share of the hidden units that each training step leaves out.
     """
 
-    def __init__(
-        self, features: int, hidden_layer_sizes: Sequence[int], labels: int, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, features: int, hidden_layer_sizes: Sequence[int], labels: int) -> None:
         super().__init__()
-        if not 0 <= check_number("dropout", dropout) < 1:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
         if isinstance(hidden_layer_sizes, str) or not hasattr(hidden_layer_sizes, "__len__"):
             raise TypeError(
                 "hidden_layer_sizes must be a sequence of widths, such as [128], got "
@@ -87,19 +82,16 @@ class MLP(_Described):
         layers: list[nn.Module] = []
         for inside, outside in pairwise(widths[:-1]):
             layers += [nn.Linear(inside, outside), nn.ReLU()]
-            layers += [nn.Dropout(dropout)] if dropout else []
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
-        sizes = {"features": widths[0], "hidden_layer_sizes": hidden, "labels": widths[-1]}
-        self.arguments = {**sizes, "dropout": dropout}
+        self.arguments = {
+            "features": widths[0],
+            "hidden_layer_sizes": hidden,
+            "labels": widths[-1],
+        }
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.layers(x)
         return logits
-
-    def __repr__(self) -> str:
-        features, hidden, labels, dropout = self.arguments.values()
-        words = [*map(str, (features, *hidden, labels)), *([f"{dropout=:g}"] if dropout else [])]
-        return f"MLP({', '.join(words)})"
 
 
 class LogMass(nn.Module):
@@ -139,10 +131,7 @@ class MeasureModel(_Described):
         super().__init__()
         self.scores = MLP(features, hidden_layer_sizes, labels)
         self.head = LogMass()
-        self.arguments = {
-            name: self.scores.arguments[name]
-            for name in ("features", "labels", "hidden_layer_sizes")
-        }
+        self.arguments = self.scores.arguments
 
     def forward(self, x: Tensor) -> Tensor:
         log_masses: Tensor = self.head(self.scores(x))
@@ -175,7 +164,5 @@ def build(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module
 
 
 def describe(model: nn.Module) -> dict[str, Any] | None:
-    """What `build` makes a model from, or None if the model does not say."""
-    config = getattr(model, "config", None)
-    described = config() if callable(config) else None
-    return described if isinstance(described, dict) and "kind" in described else None
+    """What `build` makes a model from, or None for other models."""
+    return model.config() if isinstance(model, _Described) else None

@@ -22,7 +22,7 @@ NAMES = {
     """,
     "wassloss.estimators": """
         Candidate Comparison FitWarning WassersteinClassifier WassersteinClassifierCV
-        WassersteinMeasureRegressor compare export_onnx make_scorer mean_distance
+        WassersteinMeasureRegressor compare export_onnx make_scorer
     """,
     "wassloss.ground": """
         Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load
@@ -38,7 +38,7 @@ NAMES = {
     """,
     "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",
     "wassloss.scores": """
-        NearestCostRegression accuracy average_mae brier_score canberra chebyshev clark cosine
+        accuracy average_mae brier_score canberra chebyshev clark cosine
         distance_at_k expected_calibration_error intersection kl_divergence least_cost_label
         least_cost_labels maximum_mae mean_absolute_error mean_wasserstein mistake_severity
         negative_log_likelihood off_by_one_accuracy paired_difference precision_at_k

@@ -18,14 +18,13 @@ def test_a_run(tmp_path: Path) -> None:
     words = ("--metric", tmp_path / "metric.npz", "--max-iter", 2, "--hidden-layer-sizes", "6")
     ok("train", saved(data, tmp_path / "data.parquet"), *words, "--out", tmp_path / "run")
     done = ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
-    assert "probabilities, label and least_cost_label out" in done.stdout
+    assert "probabilities and label out" in done.stdout
     run = wl.load(tmp_path / "run")
     features = data.features.numpy()
-    (p, label, least), about = answers(tmp_path / "model.onnx", features)
+    (p, label), about = answers(tmp_path / "model.onnx", features)
     np.testing.assert_allclose(p, run.predict_proba(features), atol=1e-5)
     names = np.array(about["labels"])
     assert np.mean(names[label] == run.predict(features)) > 0.98
-    assert np.mean(names[least] == run.set_params(decision="least_cost").predict(features)) > 0.98
 
 
 def wine(path: Path) -> Path:
@@ -48,7 +47,7 @@ def test_a_run_on_a_table(tmp_path: Path) -> None:
     ok("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx")
     run = wl.load(tmp_path / "run")
     table = pyarrow.csv.read_csv(tmp_path / "wine.csv")
-    (p, _, _), about = answers(tmp_path / "model.onnx", run.table_.features(table))
+    (p, _), about = answers(tmp_path / "model.onnx", run.table_.features(table))
     np.testing.assert_allclose(p, run.predict_proba(table.to_pandas()), atol=1e-5)
     assert about["feature_names"] == ["acid", "cellar=new", "cellar=old"]
     assert [column["name"] for column in about["preprocessing"]["columns"]] == ["acid", "cellar"]
@@ -61,7 +60,7 @@ def test_a_comparison(tmp_path: Path) -> None:
     ok("export", tmp_path / "cmp", "--onnx", tmp_path / "model.onnx")
     model = wl.load(tmp_path / "cmp")
     features = model.table_.features(pyarrow.csv.read_csv(tmp_path / "wine.csv"))
-    (p, _, _), about = answers(tmp_path / "model.onnx", features)
+    (p, _), about = answers(tmp_path / "model.onnx", features)
     np.testing.assert_allclose(p, model.predict_proba(features), atol=1e-6)
     assert about["feature_names"] == ["acid", "cellar=new", "cellar=old"]
     assert [column["name"] for column in about["preprocessing"]["columns"]] == ["acid", "cellar"]

@@ -305,5 +305,5 @@ def test_the_exact_loss_can_be_fitted() -> None:
 
 def test_a_matrix_of_other_width_is_refused() -> None:
     fitted = wl.WassersteinClassifier().fit(X, np.eye(10)[Y])
-    with pytest.raises(ValueError, match=r"y must have shape \(200, 10\), got \(200, 9\)"):
+    with pytest.raises(ValueError, match="y must have 10 columns, got 9"):
         fitted.score(X, np.eye(10)[Y][:, :9] + 0.1)

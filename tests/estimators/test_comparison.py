@@ -11,8 +11,6 @@ import pytest
 import wassloss as wl
 from wassloss.estimators import comparison
 from wassloss.estimators.splitting import held_out
-from wassloss.scores import by_kind
-from wassloss.scores._score import score
 
 
 def grades(n: int = 300, seed: int = 0, noise: float = 0.7) -> tuple[Any, Any]:
@@ -92,22 +90,6 @@ def test_scores_are_those_of_a_model_that_never_saw_the_rows(
         logs = again.predict_log_proba(X[held])[np.arange(75), Y[held]]
         assert c.nll is not None
         np.testing.assert_allclose(-logs, c.nll, rtol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_score_that_is_added_to_the_table_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    @score(larger_is_better=True)
-    def near(scores: Any, target: Any, metric: Any) -> Any:
-        return (metric.distance()[scores.argmax(1), target] <= 2).double()
-
-    new = by_kind.Shown("at most two off", near, (by_kind.ORDERED,))
-    monkeypatch.setitem(by_kind.SCORES, "off_by_two", new)
-    ordered = wl.compare(X[:60], Y[:60], "ordinal")
-    assert {"off by one", "kappa", "off by two"} <= set(ordered.table()[0])
-    assert "off_by_two" not in by_kind.shown_for(by_kind.ONE, wl.ground.Discrete(5))
-    for c in ordered.candidates:
-        assert c.others["off_by_one"] == pytest.approx(np.mean(c.distance <= 1))
-        assert c.others["off_by_two"] == pytest.approx(np.mean(c.distance <= 2))
 
 
 def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None:

@@ -86,11 +86,9 @@ def test_numbers_of_labels_that_are_positions_of_others_are_never_guessed() -> N
     """A part of the classes 0, 1, 3, 9, 20 must not pass for numbers of labels."""
     line = wl.ground.Ordinal([0, 1, 3, 9, 20])
     with pytest.raises(ValueError, match="could hold numbers of labels or positions"):
-        labels_of_classes(np.array([0, 1, 3]), line, None, None)
+        labels_of_classes(np.array([0, 1, 3]), line, None)
     for classes in ([0, 1], [0, 1, 2], [0, 1, 2, 3, 4]):
-        assert labels_of_classes(np.array(classes), line, None, None).classes.tolist() == [
-            *range(5)
-        ]
+        assert labels_of_classes(np.array(classes), line, None).classes.tolist() == [*range(5)]
 
 
 def test_a_class_is_the_same_label_in_every_fold() -> None:
@@ -150,11 +148,7 @@ BIG = 2**53
 @pytest.mark.parametrize(
     "classes",
     [
-        np.array([BIG, BIG + 1, BIG + 3]),
-        np.array([-BIG - 3, -BIG - 1, -BIG]),
-        np.array([2**63 - 4, 2**63 - 3, 2**63 - 1]),
-        np.array([2**64 - 4, 2**64 - 3, 2**64 - 1], dtype=np.uint64),
-        np.array([-(2**63), 1 - 2**63, 3 - 2**63]),
+        np.array([BIG - 4, BIG - 3, BIG - 1]),
         np.array([1e300, 2e300, 3e300]),
         np.array([253, 254, 255], dtype=np.uint8),
         np.array([-128, 0, 127], dtype=np.int8),
@@ -164,7 +158,7 @@ BIG = 2**53
 )
 def test_distances_of_large_values_are_exact(classes: Any) -> None:
     for keywords in ({}, {"classes": classes[::-1]}):
-        labels = labels_of_classes(classes, "ordinal", keywords.get("classes"), None)
+        labels = labels_of_classes(classes, "ordinal", keywords.get("classes"))
         assert labels.classes.tolist() == classes.tolist()
         first, second = np.triu_indices(3, 1)
         for i, j in zip(first, second, strict=True):
@@ -176,26 +170,18 @@ def test_distances_of_large_values_are_exact(classes: Any) -> None:
         )
 
 
-def test_large_values_train_as_small_ones() -> None:
-    y = np.repeat([0, 1, 3], 10)
-    small, large = fitted("ordinal", y), fitted("ordinal", y + BIG)
-    p = small.predict_proba(X)
-    np.testing.assert_allclose(p, large.predict_proba(X), rtol=1e-6)
-    np.testing.assert_array_equal(large.classes_[p.argmax(1)], large.predict(X))
-
-
 @pytest.mark.parametrize(
     "classes",
     [
-        np.array([0, 2**60, 2**60 + 1]),
+        np.array([BIG, BIG + 1, BIG + 3]),
         np.array([-(2**63), 2**63 - 2, 2**63 - 1]),
         np.array([-1.7e308, 0.0, 1.7e308]),
     ],
     ids=str,
 )
-def test_values_too_far_apart_for_their_differences_are_refused(classes: Any) -> None:
+def test_values_that_coincide_or_are_too_far_apart_are_refused(classes: Any) -> None:
     with pytest.raises(ValueError, match=r"on a line in float64"):
-        labels_of_classes(classes, "ordinal", None, None)
+        labels_of_classes(classes, "ordinal", None)
 
 
 def test_booleans_are_in_order() -> None:
@@ -206,7 +192,7 @@ def test_booleans_are_in_order() -> None:
 
 def test_labels_of_one_type_are_found_among_classes_of_another() -> None:
     signed, unsigned = np.array([BIG, BIG + 1]), np.array([BIG + 1, BIG], dtype=np.uint64)
-    labels = labels_of_classes(signed, "ordinal", None, None)
+    labels = labels_of_classes(signed, None, None)
     assert labels.places_of(unsigned).tolist() == [1, 0]
 
 

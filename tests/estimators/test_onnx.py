@@ -44,14 +44,11 @@ def test_it_answers_as_the_classifier(keywords: dict[str, Any], tmp_path: Path) 
     """Names sort in another order than the metric has them."""
     fitted = wl.WassersteinClassifier(METRIC, **keywords).fit(X, NAMES[IDS])
     export_onnx(fitted, tmp_path / "model.onnx")
-    (p, label, least), about = answers(tmp_path / "model.onnx", X)
+    (p, label), about = answers(tmp_path / "model.onnx", X)
     np.testing.assert_allclose(p, fitted.predict_proba(X), atol=1e-5)
     labels = np.array(about["labels"])
     assert about["labels"] == fitted.classes_.tolist()
-    for rule, chosen in (("probable", label), ("least_cost", least)):
-        ours = fitted.set_params(decision=rule).predict(X)
-        assert np.mean(labels[chosen] == ours) > 0.98  # nearly equal ones may go either way
-    assert about["decision"] == keywords.get("decision", "probable")
+    assert np.mean(labels[label] == fitted.predict(X)) > 0.98  # near ties may go either way
     assert (about["feature_names"], about["preprocessing"]) == (None, None)
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
@@ -60,26 +57,17 @@ def test_searches_and_sparse_features(tmp_path: Path) -> None:
     few: dict[str, Any] = {"alphas": (1.0,), "kl_weights": (0.5,), "cv": 2}
     fitted = wl.WassersteinClassifierCV("ordinal", **few).fit(sparse.csr_array(X), IDS)
     export_onnx(fitted, tmp_path / "model.onnx")
-    (p, _, _), about = answers(tmp_path / "model.onnx", X)
+    (p, _), about = answers(tmp_path / "model.onnx", X)
     np.testing.assert_allclose(p, fitted.predict_proba(X), atol=1e-9)
     assert (about["labels"], about["feature_names"]) == ([0, 1, 2, 3], None)
 
 
-def test_many_labels_leave_out_the_table_of_costs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exporting, "_MOST_LABELS", 3)
-    export_onnx(wl.WassersteinClassifier().fit(X, IDS), tmp_path / "model.onnx")
-    assert len(answers(tmp_path / "model.onnx", X)[0]) == 2
-
-
-def test_what_cannot_be_exported(tmp_path: Path) -> None:
+def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="got a WassersteinMeasureRegressor"):
         export_onnx(wl.WassersteinMeasureRegressor(), tmp_path / "x")  # type: ignore[arg-type]
-    fitted = wl.WassersteinClassifier().fit(X, IDS)
-    fitted.model_ = wl.models.MeasureModel(4, 4)
-    with pytest.raises(ValueError, match=r"LinearSoftmax or MLP inside .* got MeasureModel"):
-        export_onnx(fitted, tmp_path / "x")
+    monkeypatch.setattr(exporting, "_MOST_LABELS", 3)
+    with pytest.raises(ValueError, match="at most 3 labels to decide"):
+        export_onnx(wl.WassersteinClassifier(decision="least_cost").fit(X, IDS), tmp_path / "x")
     for model in (wl.WassersteinClassifier(), wl.WassersteinClassifierCV()):
         with pytest.raises(NotFittedError):
             export_onnx(model, tmp_path / "x")

@@ -12,7 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import wassloss as wl
-from wassloss.estimators import make_scorer, mean_distance
+from wassloss.estimators import make_scorer
+
+mean_distance = make_scorer(wl.scores.distance_at_k)
 
 X, Y = load_iris(return_X_y=True)
 MODEL = LogisticRegression(max_iter=1000).fit(X[::2, :2], Y[::2])

@@ -11,7 +11,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import wassloss as wl
 from tests.estimators.test_scikit_learn import expected_failures
-from wassloss.estimators import mean_distance
+from wassloss.estimators import make_scorer
+
+mean_distance = make_scorer(wl.scores.distance_at_k)
 
 FOLDS = StratifiedKFold(3)
 FEW: dict[str, Any] = {"alphas": (10.0, 0.1), "kl_weights": (0.1, 1.0), "cv": FOLDS}
@@ -51,6 +53,7 @@ def test_it_finds_what_a_grid_search_finds() -> None:
     assert ours.score(X, Y) == mean_distance(ours.best_estimator_, X, Y)
 
 
+@pytest.mark.slow
 def test_processes_find_the_same() -> None:
     one, two = (
         wl.WassersteinClassifierCV("ordinal", n_jobs=n, **FEW).fit(X, Y).scores_ for n in (1, 2)

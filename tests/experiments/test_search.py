@@ -9,6 +9,7 @@ import torch
 
 from experiments.figures import examples, frontier, tags, tradeoff
 from experiments.lab import search
+from experiments.lab.cost_regression import NearestCostRegression
 from experiments.lab.experiment import Outcome
 from experiments.lab.families import (
     FAMILIES,
@@ -22,7 +23,7 @@ from experiments.lab.labelled import RIDGES, load_labelled
 from experiments.lab.search import Candidate, choose, difference, front
 from experiments.lab.trials import Scores, Trial, train_model, train_trials
 from tests.experiments.tiny import SETTINGS
-from wassloss.scores import NearestCostRegression, top_k_cost
+from wassloss.scores import top_k_cost
 
 
 def candidate(cost: float, auc: float) -> Candidate:

@@ -14,7 +14,6 @@ MODELS: list[Any] = [
     LinearSoftmax(4, 3),
     LinearSoftmax(4, 3, bias=False),
     MLP(4, [8, 5], 3),
-    MLP(4, [8], 3, dropout=0.5),
     MLP(4, [], 3),
     MeasureModel(4, 3),
     MeasureModel(4, 3, hidden_layer_sizes=[6]),
@@ -41,13 +40,6 @@ def test_a_perceptron_without_hidden_layers_is_linear() -> None:
     mlp.load_state_dict({f"layers.0.{k}": v for k, v in linear.linear.state_dict().items()})
     x = torch.randn(5, 4)
     torch.testing.assert_close(mlp(x), linear(x))
-
-
-def test_dropout_only_in_training() -> None:
-    model, x = MLP(4, [64], 3, dropout=0.5), torch.randn(5, 4)
-    assert not torch.equal(model(x), model(x))
-    model.eval()
-    torch.testing.assert_close(model(x), model(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -107,8 +99,6 @@ def test_wrong_descriptions(config: dict[str, Any], message: str) -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="dropout must be at least 0 and less than 1, got 1"):
-        MLP(4, [3], 2, dropout=1)
     with pytest.raises(TypeError, match="hidden_layer_sizes must be an integer, got 'a'"):
         MLP(4, ["a"], 2)  # type: ignore[list-item]
     with pytest.raises(ValueError, match="labels must be at least 1, got 0"):

@@ -76,9 +76,9 @@ def ranked(row: Array) -> list[int]:
     return sorted(range(len(row)), key=lambda label: (-row[label], label))
 
 
-def top_k_cost(x: Array, indicator: Array, metric: GroundMetric, k: int, charge: str) -> Array:
+def top_k_cost(x: Array, indicator: Array, metric: GroundMetric, k: int) -> Array:
     """The paper's definition, for each example."""
-    M = (metric.distance() if charge == "distance" else metric.cost()).numpy()
+    M = metric.distance().numpy()
     return np.array(
         [
             sum(min(M[guess, j] for j in np.flatnonzero(y)) for guess in ranked(row)[:k]) / k

@@ -167,11 +167,10 @@ def test_mistakes_in_a_taxonomy_by_hand() -> None:
 def test_severity_and_accuracy_make_the_distance() -> None:
     x, ids, weight = labels_case("many")
     metric = wl.ground.Ordinal(K, power=2)
-    for charge in ("distance", "cost"):
-        severity = scores.mistake_severity(x, ids, metric, charge=charge, sample_weight=weight)
-        wrong = 1 - scores.accuracy(x, ids, sample_weight=weight)
-        whole = scores.distance_at_k(x, ids, metric, charge=charge, sample_weight=weight)
-        assert severity * wrong == pytest.approx(whole)
+    severity = scores.mistake_severity(x, ids, metric, sample_weight=weight)
+    wrong = 1 - scores.accuracy(x, ids, sample_weight=weight)
+    whole = scores.distance_at_k(x, ids, metric, sample_weight=weight)
+    assert severity * wrong == pytest.approx(whole)
 
 
 def test_nothing_that_counts_and_autocast() -> None:

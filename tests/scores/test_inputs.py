@@ -25,9 +25,7 @@ SCORES: dict[str, Callable[..., Any]] = {
     "top_k_cost, several": lambda x, y, **kw: scores.top_k_cost(x, y, METRIC, k=[1, 3], **kw),
     "distance_at_k": lambda x, y, **kw: scores.distance_at_k(x, y, METRIC, **kw),
     "distance_at_k, several": lambda x, y, **kw: scores.distance_at_k(x, y, METRIC, [1, 3], **kw),
-    "mean_wasserstein": lambda x, y, **kw: scores.mean_wasserstein(
-        x, y, METRIC, normalize_target=True, **kw
-    ),
+    "mean_wasserstein": lambda x, y, **kw: scores.mean_wasserstein(x, y, METRIC, **kw),
     "ranking_auc": lambda x, y, **kw: scores.ranking_auc(x, y, **kw),
     "accuracy": lambda x, y, **kw: scores.accuracy(x, y, **kw),
     "precision_at_k": lambda x, y, **kw: scores.precision_at_k(x, y, k=2, **kw),
@@ -223,11 +221,6 @@ def test_k_of_any_integer_kind() -> None:
     [
         (lambda: scores.top_k_cost(X, TAGS, Ordinal(5)), ValueError, "scores must have 5 labels"),
         (lambda: scores.top_k_cost(X, TAGS, "line"), TypeError, "metric must be a GroundMetric"),
-        (
-            lambda: scores.distance_at_k(X, TAGS, METRIC, charge="power"),
-            ValueError,
-            "charge must be 'distance' or 'cost', got 'power'",
-        ),
         (
             lambda: scores.expected_calibration_error(X, TAGS, bins=0),
             ValueError,

@@ -16,7 +16,7 @@ from wassloss import scores
 from wassloss.estimators import make_scorer
 
 OTHERS = {  # that are no scores
-    *("NearestCostRegression", "least_cost_label", "least_cost_labels"),
+    *("least_cost_label", "least_cost_labels"),
     *("paired_difference", "top_labels"),
 }
 SEEDS = range(2)

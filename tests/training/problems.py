@@ -37,7 +37,9 @@ def linear(seed: int = 0) -> wl.models.LinearSoftmax:
 def perceptron(seed: int = 0) -> wl.models.MLP:
     """With dropout, so that random numbers matter."""
     torch.manual_seed(seed)
-    return wl.models.MLP(FEATURES, [16], LABELS, dropout=0.2)
+    model = wl.models.MLP(FEATURES, [16], LABELS)
+    model.layers.append(torch.nn.Dropout(0.2))
+    return model
 
 
 def perceptron_without_dropout(seed: int = 0) -> wl.models.MLP:

@@ -111,5 +111,5 @@ def score_table(found: ExampleScores, title: str) -> Table:
         numbers = (found.mean(name), found.standard_error(name))
         cells = ["–" if math.isnan(number) else f"{number:.4f}" for number in numbers]
         arrow = "↑" if score.more_is_better else "↓"
-        rows.append([f"{name} {arrow}", *cells, score.meaning_for(found.kind)])
+        rows.append([f"{name} {arrow}", *cells, score.meaning])
     return table(title, ["score", "mean", "± s.e.", ""], rows, numbers=2)

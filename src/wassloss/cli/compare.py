@@ -93,8 +93,7 @@ def compare_table(
         found.best.save(out / MODEL)
         write_file(out / FOUND, json.dumps(about, indent=1).encode())
         say(f"\n{found.answer}\n")
-        head, *cells = [[*row[:4], *row[-3:]] for row in (header, *rows)]  # the report has all
-        say(table("", head, cells, numbers=0, gap=1))
+        say(table("", header, rows, numbers=0, gap=1))
         say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
         say(f"\nModel: {kept.loss}, {kept.decision.replace(' ', '-')} label")
         write_report(comparison_report(found, found.best.table_, X), out / REPORT)

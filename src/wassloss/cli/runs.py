@@ -138,7 +138,7 @@ def export(
 ) -> None:
     """Write a model as an ONNX file that standardises, predicts and decides by itself."""
     export_onnx(open_run(run).model, onnx)
-    say(f"{onnx}: features in, probabilities, label and least_cost_label out")
+    say(f"{onnx}: features in, probabilities and label out")
 
 
 def _csv(answers: dict[str, list[Any]]) -> str:

@@ -14,7 +14,7 @@ from wassloss.estimators.classifier import WassersteinClassifier
 from wassloss.estimators.comparison import Candidate, Comparison, compare
 from wassloss.estimators.onnx import export_onnx
 from wassloss.estimators.regressor import WassersteinMeasureRegressor
-from wassloss.estimators.scoring import make_scorer, mean_distance
+from wassloss.estimators.scoring import make_scorer
 from wassloss.estimators.search import WassersteinClassifierCV
 
 __all__ = [
@@ -27,5 +27,4 @@ __all__ = [
     "compare",
     "export_onnx",
     "make_scorer",
-    "mean_distance",
 ]

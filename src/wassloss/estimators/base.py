@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from wassloss._checks import check_choice, check_count, check_strength
+from wassloss._checks import check_choice, check_count, check_number, check_strength
 from wassloss._files import write_file
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import frame_features, is_frame
@@ -28,10 +28,10 @@ from wassloss.estimators.inputs import (
     fit_scaler,
     model_features,
     read_weight,
-    weighted_rows,
 )
 from wassloss.estimators.labels import Metric
 from wassloss.estimators.model_file import pack, unpack
+from wassloss.ground import GroundMetric
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
 from wassloss.targets import SparseTarget, Target
 from wassloss.training import TrainingPlan, train, train_full_batch
@@ -50,18 +50,6 @@ _ENTRIES = 2**24  # of (examples, labels) at once, so that memory is bounded wha
 
 
 Weights = dict[str, Tensor] | None  # to begin with
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Where a fit leaves its log and checkpoints, which are of small steps only."""
-
-    directory: Path
-    resume: bool
-    checkpoint_every: int
-    progress: bool | None
-    lock: Callable[[], None]  # called when the examples have been checked
-    begin: Callable[[], None]  # called when a checkpoint has been, too, and before the first step
 
 
 class FitWarning(ConvergenceWarning, SklearnConvergenceWarning):  # type: ignore[misc]
@@ -178,6 +166,10 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
                 "wl.data.read makes numbers of a file with text"
             ) from error
 
+    def _with_power(self, metric: GroundMetric) -> GroundMetric:
+        power = self.power
+        return metric if power is None else metric.with_cost(power=check_number("power", power))
+
     def _plan(self, weight: float) -> TrainingPlan:
         """How to take small steps on examples of this total weight; checks all that says how."""
         check_choice("solver", self.solver, ("auto", "lbfgs", "adam", "sgd"))
@@ -198,25 +190,25 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         self._plan(1.0)
         self._device()
 
-    def _fit(
-        self,
-        X: NDArray[Any],
-        y: Any,
-        weight: NDArray[np.float64] | None,
-        start: Weights = None,
-        kept: Kept | None = None,
-    ) -> Self:
-        """Train a new model for `metric_`; only when that is done, the estimator is fitted."""
-        X, y, weight = weighted_rows(X, y, weight)
-        examples: int = X.shape[0]
-        plan = self._plan(examples if weight is None else float(weight.sum()))
+    def _fit(self, X: Any, y: Any, weight: Any, start: Weights = None) -> Self:
+        return self._train(*self._prepared(X, y, weight, start))
+
+    def _prepared(
+        self, X: Any, y: Any, weight: NDArray[np.float64] | None, start: Weights = None
+    ) -> tuple[nn.Module, WeightedMean, tuple[Any, ...], TrainingPlan]:
+        """A new model for `metric_`, its loss, the data, and how to take small steps."""
+        if weight is not None:
+            used = np.flatnonzero(weight)
+            X, y, weight = X[used], y[used], weight[used]
+        plan = self._plan(X.shape[0] if weight is None else float(weight.sum()))
         self.scaler_ = fit_scaler(X, weight) if self.standardize else None
         each = self._loss(epsilon=self.epsilon, kl_weight=self.kl_weight, reduction="none")
-        loss = WeightedMean(each, self._transport_weight() + each.kl_weight).to(self._device())
+        size = each.spec.transport_weight + each.kl_weight
+        if not size:
+            raise ValueError("transport_weight and kl_weight must not both be 0")
+        loss = WeightedMean(each, size).to(self._device())
         target = self._target(y, weight)
-        small = self._linear() and examples * self.metric_.size <= _FULL_BATCH
-        at_once = self.solver == "lbfgs" or (self.solver == "auto" and small)
-        dtype = torch.float64 if at_once else torch.float32
+        dtype = torch.float64 if self._at_once(X.shape[0]) else torch.float32
         model = self._started(plan.seed, start).to(self._device(), dtype)
         if start is None:
             self._begin(model, y, weight)
@@ -227,17 +219,41 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         data: tuple[Any, ...] = (features, target)
         if weight is not None:
             data += (torch.from_numpy(weight / weight.mean()).to(dtype),)
-        if kept is not None:
-            kept.lock()
-        if at_once:
-            if kept is not None:
-                kept.begin()
+        return model, loss, data, plan
+
+    def _train(
+        self,
+        model: nn.Module,
+        loss: WeightedMean,
+        data: tuple[Any, ...],
+        plan: TrainingPlan,
+        *,
+        begin: Callable[[], None] | None = None,
+        checkpoint_every: int = 1000,
+        progress: bool | None = False,
+        **kept: Any,
+    ) -> Self:
+        """Train what was prepared; only when that is done, the estimator is fitted.
+
+        Small steps are kept as :func:`~wassloss.training.train` says.
+        """
+        examples = len(data[0])
+        if self._at_once(examples):
+            if begin is not None:
+                begin()
             self.n_iter_ = self._fit_at_once(model, loss, data, plan.weight_decay)
         else:
             batch = min(plan.batch_size, examples)
             self.n_iter_ = self.max_iter or max(_PASSES, ceil(_STEPS * batch / examples))
             steps = ceil(self.n_iter_ * examples / batch)
-            _take_steps(model, loss, data, replace(plan, steps=steps, batch_size=batch), kept)
+            plan = replace(
+                plan,
+                steps=steps,
+                batch_size=batch,
+                log_every=_LOG_EVERY if kept else steps,
+                checkpoint_every=checkpoint_every,
+            )
+            train(model, loss, data, plan, begin=begin, progress=progress, **kept)
         self.model_ = model
         return self
 
@@ -253,15 +269,16 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
                 f"of the gradient is {report.gradient:.1e}, tol={self.tol:g}; raise max_iter, "
                 "alpha or tol, or take small steps with solver='adam'",
                 FitWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return max(1, report.iterations)
 
+    def _at_once(self, examples: int) -> bool:
+        small = self._linear() and examples * self.metric_.size <= _FULL_BATCH
+        return self.solver == "lbfgs" or (self.solver == "auto" and small)
+
     def _linear(self) -> bool:
         return hasattr(self.hidden_layer_sizes, "__len__") and not len(self.hidden_layer_sizes)
-
-    def _transport_weight(self) -> float:
-        return 1.0
 
     def _started(self, seed: int, start: Weights) -> nn.Module:
         """A new model with given weights; without any, a linear one begins at zero."""
@@ -291,15 +308,3 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 def rows_at_once(labels: int) -> int:
     """How many examples to predict at once."""
     return max(1, min(_ROWS, _ENTRIES // labels))
-
-
-def _take_steps(
-    model: nn.Module, loss: nn.Module, data: Any, plan: TrainingPlan, kept: Kept | None
-) -> None:
-    """Train in small steps."""
-    if kept is None:
-        train(model, loss, data, replace(plan, log_every=plan.steps), progress=False)
-        return
-    plan = replace(plan, log_every=_LOG_EVERY, checkpoint_every=kept.checkpoint_every)
-    how = {"resume": kept.resume, "progress": kept.progress, "begin": kept.begin}
-    train(model, loss, data, plan, directory=kept.directory, **how)  # type: ignore[arg-type]

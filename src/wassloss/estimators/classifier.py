@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
@@ -20,7 +19,6 @@ from wassloss.estimators.base import TransportEstimator, Weights
 from wassloss.estimators.inputs import (
     is_matrix,
     read_classes_or_weights,
-    read_weight,
     target_of_weights,
 )
 from wassloss.estimators.labels import (
@@ -29,11 +27,11 @@ from wassloss.estimators.labels import (
     labels_of_classes,
     labels_of_columns,
     ordered_categories,
-    with_power,
 )
+from wassloss.estimators.scoring import make_scorer
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
-from wassloss.scores import least_cost_label, least_cost_labels, top_labels
+from wassloss.scores import accuracy, least_cost_label, least_cost_labels, top_labels
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
@@ -116,18 +114,18 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         ordered = ordered_categories(y)
         X, y, weight = self._read(X, y, sample_weight)
         if is_matrix(y):
-            labels = labels_of_columns(y.shape[1], self.metric, self.classes, self.power)
+            labels = labels_of_columns(y.shape[1], self.metric, self.classes)
         else:
             by_order = self.classes is None and isinstance(self.metric, str)
             every = ordered if by_order else self.classes
-            labels = labels_of_classes(np.unique(y), self.metric, every, self.power)
+            labels = labels_of_classes(np.unique(y), self.metric, every)
         self._take_labels(labels)
         return X, y, weight
 
     def _fit_part(self, X: Any, y: Any, weight: Any, labels: Labels, start: Weights) -> None:
         """Fit to a part of the examples that `labels` were learned from, from given weights."""
         X, y, weight = self._read(X, y, weight)
-        self._take_labels(replace(labels, metric=with_power(labels.metric, self.power)))
+        self._take_labels(labels)
         self._fit(X, y, weight, start)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -176,9 +174,18 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         By the rule of `decision`: the most probable ones, or a set with a small expected cost to
         the nearest of them.
         """
-        chosen = self._chosen(X, k)
+        chosen = self._chosen(X, k)  # which refuses a classifier that is not fitted
         classes: NDArray[Any] = self.classes_[chosen]
         return classes
+
+    def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:
+        """The places in `classes_` of the answers, `(n, k)`."""
+        logits, places = self._outputs(X), self._labels.places
+        if self.decision == "probable":  # by logits, which differ where probabilities are all 0
+            return np.asarray(top_labels(logits.numpy()[:, places], k))
+        labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
+        chosen: NDArray[np.int64] = np.argsort(places)[labels]
+        return chosen
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for a matrix `y`, how often the answer has the row's largest weight.
@@ -186,30 +193,11 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         For an indicator, that is any of its labels. For how bad mistakes are, see
         :mod:`wassloss.scores`.
         """
-        chosen = self._chosen(X, 1)[:, 0]
         y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
         y = read_classes_or_weights(y, listed=self.classes is not None)
-        if not is_matrix(y):
-            right = np.array(y == self.classes_[chosen])
-            return float(np.average(right, weights=sample_weight))
-        if y.shape != (len(chosen), len(self.classes_)):
-            raise ValueError(
-                f"y must have shape {(len(chosen), len(self.classes_))}, got {y.shape}"
-            )
-        weights = y.toarray() if sparse.issparse(y) else y
-        right = weights[np.arange(len(weights)), chosen] == weights.max(1)
-        weight = None if sample_weight is None else read_weight(sample_weight, len(y))
-        return float(np.average(right, weights=weight))
-
-    def _chosen(self, X: Any, k: int) -> NDArray[np.int64]:
-        """The places in `classes_` of the answers, `(n, k)`."""
-        logits = self._outputs(X)
-        if self.decision == "probable":  # by logits, which differ where probabilities are all 0
-            chosen = top_labels(logits.numpy()[:, self._labels.places], k)
-        else:
-            labels = decide(logits.softmax(1), self.metric_, k, self.decision).numpy()
-            chosen = np.argsort(self._labels.places)[labels]
-        return np.asarray(chosen)
+        if is_matrix(y):
+            return make_scorer(accuracy)(self, X, y, sample_weight)
+        return float(np.average(np.array(y == self.predict(X)), weights=sample_weight))
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, class ids or weights over labels, and weights with `class_weight`."""
@@ -226,8 +214,8 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         return X, y, own if weight is None else own * weight
 
     def _take_labels(self, labels: Labels) -> None:
-        self._labels = labels
-        self.metric_, self.classes_ = labels.metric, labels.classes
+        self._labels, self.classes_ = labels, labels.classes
+        self.metric_ = self._with_power(labels.metric)
 
     def _own_state(self) -> dict[str, Any]:
         return self._labels.state()
@@ -253,11 +241,6 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
             transport_weight=self.transport_weight,
             **keywords,
         )
-
-    def _transport_weight(self) -> float:
-        if not self.transport_weight and not self.kl_weight:
-            raise ValueError("transport_weight and kl_weight must not both be 0")
-        return self.transport_weight
 
 
 def decide(p: Tensor, metric: GroundMetric, k: int, decision: str) -> Tensor:

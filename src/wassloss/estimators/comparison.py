@@ -11,7 +11,6 @@ from math import ceil
 from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
@@ -20,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.parallel import Parallel, delayed
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from wassloss._checks import check_choice, check_seed
 from wassloss.data.table import frame_features, is_frame, table_of
@@ -31,7 +29,6 @@ from wassloss.estimators.search import fitted_along
 from wassloss.estimators.splitting import Fold, held_out
 from wassloss.ground import Ordinal
 from wassloss.scores import paired_difference
-from wassloss.scores.by_kind import kind_of, shown_for
 from wassloss.scores.differences import Difference
 
 Progress = Callable[[int, int], None]  # called with how many pieces are done, and of how many
@@ -65,7 +62,6 @@ class Candidate:
         versus: the difference in `distance` from cross-entropy's most probable labels.
         settings: of the loss and the penalty, as chosen.
         validation: the mean distance by which they were chosen.
-        others: further scores that labels of their kind are judged by.
     """
 
     loss: str
@@ -77,7 +73,6 @@ class Candidate:
     versus: Difference
     settings: dict[str, float] = field(default_factory=dict)
     validation: float = np.nan
-    others: dict[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -148,20 +143,14 @@ class Comparison:
             own = "" if c is self.candidates[0] else self.change(c)
             nll = "" if c.nll is None else f"{c.nll.mean():.3f}"
             accuracy, distance = f"{100 * c.accuracy.mean():.1f} %", f"{c.distance.mean():.3f}"
-            more = [f"{value:.3f}" for value in c.others.values()]
-            rows.append(
-                [c.loss, c.decision, accuracy, distance, *more, nll, own, own and c.verdict]
-            )
-        more = [name.replace("_", " ") for name in self.candidates[0].others]
-        head = ["loss", "answer", "accuracy", "distance", *more, "NLL", "change, %", ""]
-        return head, rows
+            rows.append([c.loss, c.decision, accuracy, distance, nll, own, own and c.verdict])
+        return ["loss", "answer", "accuracy", "distance", "NLL", "change, %", ""], rows
 
     def __str__(self) -> str:
         header, rows = self.table()
-        widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-        lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
-        head = "  ".join(c.ljust(w) for c, w in zip(header, widths, strict=True))
-        return "\n".join([self.answer, "", head.rstrip(), *(line.rstrip() for line in lines)])
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = (map(str.ljust, row, widths) for row in [header, *rows])
+        return "\n".join([self.answer, "", *("  ".join(line).rstrip() for line in lines)])
 
 
 def in_percent(gap: Difference, before: float) -> str:
@@ -280,26 +269,37 @@ def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, 
 
 def _candidates(work: _Work, jobs: _Jobs) -> list[Candidate]:
     """Each loss with each decision and the best settings for both, fitted and judged."""
-    tried = _tried(work, jobs)
-    chosen = {
-        (loss, decision): min(tried[loss], key=lambda setting: setting[1][decision])
-        for decision in (PROBABLE, LEAST_COST)
+    factor = _STRONGER if work.whole.hidden_layer_sizes else 1
+    every = [
+        (loss, strengths, [factor * alpha for alpha in alphas])
+        for loss, paths in _PATHS.items()
+        for strengths, alphas in paths
+    ]
+    folds = range(len(work.folds))
+    parts = [(*path, fold) for _, *path in every for fold in folds]
+    means = iter(jobs.run(work.validated, parts, later=len(RULE) * len(_PATHS)))
+    tried: dict[str, list[Any]] = {loss: [] for loss in _PATHS}  # settings, and distances by rule
+    for loss, strengths, alphas in every:
+        mean = np.mean([next(means) for _ in folds], axis=0)  # (alphas, decisions)
+        tried[loss] += zip(({**strengths, "alpha": alpha} for alpha in alphas), mean, strict=True)
+    chosen = [
+        (loss, i, *min(tried[loss], key=lambda one: one[1][i]))
+        for i in range(len(RULE))
         for loss in _PATHS
-    }
-    every = [settings for settings, _ in chosen.values()]
-    every = [settings for i, settings in enumerate(every) if settings not in every[:i]]
-    answers = jobs.run(work.predicted, [(settings,) for settings in every])
+    ]
+    different = [dict(own) for own in {tuple(settings.items()): 0 for *_, settings, _ in chosen}]
+    answers = jobs.run(work.predicted, [(settings,) for settings in different])
     found: list[Candidate] = []
-    for (loss, decision), (settings, means) in chosen.items():
-        answer = answers[every.index(settings)]
+    for loss, i, settings, distances in chosen:
+        guesses, nll = answers[different.index(settings)]
         judged = work.judged(
-            np.array(answer[decision]),
+            guesses[i],
             found[0].distance if found else None,
             loss=loss,
-            decision=decision,
-            nll=np.array(answer["nll"]),
+            decision=list(RULE)[i],
+            nll=nll,
             settings=settings,
-            validation=means[decision],
+            validation=float(distances[i]),
         )
         found.append(judged)
     return found
@@ -326,28 +326,6 @@ class _Jobs:
         return found
 
 
-Tried = dict[str, list[tuple[dict[str, float], dict[str, float]]]]
-
-
-def _tried(work: _Work, jobs: _Jobs) -> Tried:
-    """Settings of each loss, with their mean distance over folds by decision."""
-    factor = _STRONGER if work.whole.hidden_layer_sizes else 1
-    every = [
-        (loss, strengths, [factor * alpha for alpha in alphas])
-        for loss, paths in _PATHS.items()
-        for strengths, alphas in paths
-    ]
-    parts = [(*path, fold) for _, *path in every for fold in range(len(work.folds))]
-    means = jobs.run(work.validated, parts, later=2 * len(_PATHS))
-    found: Tried = {loss: [] for loss in _PATHS}
-    for i, (loss, strengths, alphas) in enumerate(every):
-        own = means[i * len(work.folds) : (i + 1) * len(work.folds)]
-        for j, alpha in enumerate(alphas):
-            scores = {d: float(np.mean([fold[d][j] for fold in own])) for d in RULE}
-            found[loss].append(({**strengths, "alpha": alpha}, scores))
-    return found
-
-
 @dataclass(frozen=True)
 class _Work:
     """Rows to train on and rows held out, and what is done with them."""
@@ -368,47 +346,41 @@ class _Work:
 
     def validated(
         self, strengths: dict[str, float], alphas: Sequence[float], fold: int
-    ) -> dict[str, list[float]]:
-        """The mean distance on a fold along a path of penalties, `(alphas,)`, by decision."""
-        found: dict[str, list[float]] = {decision: [] for decision in RULE}
+    ) -> NDArray[np.float64]:
+        """Mean distances on a fold along a path of penalties, `(alphas, decisions)`."""
         train, test = self.folds[fold]
         truth = self.whole._labels.places_of(self.y[test])
         path = [_with(self.whole, {**strengths, "alpha": alpha}) for alpha in alphas]
         data = (self.x[train], self.y[train], None, self.whole._labels)
-        for classifier in fitted_along(path, *data, warm=not self.whole.hidden_layer_sizes):
-            p = classifier._outputs(self.x[test]).softmax(1)
-            for decision, means in found.items():
-                means.append(float(self.distance[self.decided(p, decision), truth].mean()))
-        return found
+        fits = fitted_along(path, *data, warm=not self.whole.hidden_layer_sizes)
+        guesses = [self.decided(fitted._outputs(self.x[test]).softmax(1)) for fitted in fits]
+        means: NDArray[np.float64] = self.distance[np.array(guesses), truth].mean(2)
+        return means
 
-    def predicted(self, settings: dict[str, float]) -> dict[str, list[float]]:
-        """Labels of the rows held out by decision, and ``"nll"``, that of each true one."""
+    def predicted(
+        self, settings: dict[str, float]
+    ) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+        """Labels of the rows held out by each decision, and −log p of the true ones."""
         classifier = _with(self.whole, settings)
         classifier._fit_part(self.x, self.y, None, self.whole._labels, None)
         logs = classifier._outputs(self.held_x).log_softmax(1)
-        found = {decision: self.decided(logs.exp(), decision).tolist() for decision in RULE}
-        return {**found, "nll": (-logs.numpy()[np.arange(len(logs)), self.truth]).tolist()}
+        return self.decided(logs.exp()), -logs.numpy()[np.arange(len(logs)), self.truth]
 
-    def decided(self, p: Tensor, decision: str) -> NDArray[np.int64]:
-        """The label of each row of probabilities, as the classifier decides."""
-        found: NDArray[np.int64] = decide(p, self.whole.metric_, 1, RULE[decision])[:, 0].numpy()
-        return found
+    def decided(self, p: Tensor) -> list[NDArray[np.int64]]:
+        """The label of each row of probabilities by each decision of the classifier."""
+        return [decide(p, self.whole.metric_, 1, rule)[:, 0].numpy() for rule in RULE.values()]
 
     def ridge(self, reference: NDArray[np.float64]) -> Candidate:
         """A regression on the positions of the labels, rounded to the nearest of them."""
         line: NDArray[np.float64] = cast(Ordinal, self.whole.metric_).positions.double().numpy()
 
-        def nearest(model: Any, x: NDArray[Any]) -> NDArray[np.int64]:
-            found: NDArray[np.int64] = np.abs(model.predict(x)[:, None] - line).argmin(1)
-            return found
-
-        def nearness(model: Any, x: NDArray[Any], position: NDArray[np.float64]) -> float:
-            return -float(np.abs(line[nearest(model, x)] - position).mean())
+        def nearest(model: Any, x: NDArray[Any]) -> Any:
+            return np.abs(model.predict(x)[:, None] - line).argmin(1)
 
         search = GridSearchCV(
             make_pipeline(StandardScaler(with_mean=not sparse.issparse(self.x)), Ridge()),
             {"ridge__alpha": _MORE_ALPHAS},
-            scoring=nearness,
+            scoring=lambda model, x, y: -float(np.abs(line[nearest(model, x)] - y).mean()),
             cv=self.folds,
         ).fit(self.x, line[self.whole._labels.places_of(self.y)])
         return self.judged(
@@ -430,19 +402,8 @@ class _Work:
             accuracy=(guess == self.truth).astype(np.float64),
             distance=off,
             versus=paired_difference(off - (off if reference is None else reference), self.groups),
-            others=self.others(guess),
             **found,
         )
-
-    def others(self, guess: NDArray[np.int64]) -> dict[str, float]:
-        """What labels of their kind are judged by besides accuracy and distance."""
-        metric, target = self.whole.metric_, torch.from_numpy(self.truth)
-        answers = one_hot(torch.from_numpy(guess), metric.size).double()
-        return {
-            name: float(score.function(answers, target, metric).mean())
-            for name, score in shown_for(kind_of(target, metric), metric, answers=True).items()
-            if name not in ("accuracy", "top1_cost")
-        }
 
 
 def _folds(y: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Iterator[Fold]:

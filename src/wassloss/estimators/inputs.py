@@ -103,14 +103,6 @@ def read_weight(sample_weight: Any, examples: int) -> NDArray[np.float64]:
     return weight
 
 
-def weighted_rows(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """The examples whose weight is not zero."""
-    if weight is None:
-        return X, y, None
-    used = np.flatnonzero(weight)
-    return X[used], y[used], weight[used]
-
-
 def fit_scaler(X: Any, weight: NDArray[np.float64] | None) -> StandardScaler:
     """Learn means and scales of features.
 

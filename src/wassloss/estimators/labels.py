@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_number
 from wassloss.data.labels import plain
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.ground.matrix import as_ground_metric
@@ -72,19 +70,15 @@ class Labels:
         return cls(metric, classes, places)
 
 
-def labels_of_classes(
-    found: NDArray[Any], metric: Metric, classes: Classes, power: float | None
-) -> Labels:
+def labels_of_classes(found: NDArray[Any], metric: Metric, classes: Classes) -> Labels:
     """Match class ids, sorted, to a metric: see the list above."""
     ground, every = _matched(found, metric, classes)
     # scikit-learn's scorers take the columns of probabilities to be in sorted order.
     order = np.argsort(every, kind="stable")
-    return Labels(with_power(ground, power), every[order], order)
+    return Labels(ground, every[order], order)
 
 
-def labels_of_columns(
-    columns: int, metric: Metric, classes: Classes, power: float | None
-) -> Labels:
+def labels_of_columns(columns: int, metric: Metric, classes: Classes) -> Labels:
     """The columns of a matrix are the metric's labels, in their order."""
     every = np.arange(columns) if classes is None else read_classes(classes)
     if len(every) != columns:
@@ -94,7 +88,7 @@ def labels_of_columns(
     ground = _metric_over(every, metric, "y", "columns")
     if classes is None and ground.labels is not None:
         every = np.array(ground.labels)
-    return Labels(with_power(ground, power), every, np.arange(columns))
+    return Labels(ground, every, np.arange(columns))
 
 
 def _matched(
@@ -176,30 +170,17 @@ def metric_of_labels(kind: str | None, values: Sequence[Any]) -> GroundMetric:
             'metric must be a ground metric, a matrix of distances, "ordinal", or None for the '
             f"0-1 metric, got {kind!r}"
         )
-    numeric = all(isinstance(value, int | float) for value in values)
-    return Ordinal(_line_positions(values) if numeric else len(values))
-
-
-def _line_positions(values: Sequence[int | float]) -> NDArray[np.float64]:
-    """Distinct numbers as positions on a line that double precision keeps apart.
-
-    Only differences matter, so whole numbers that it cannot hold are counted from the smallest.
-    """
-    exact = all(float(value) == value for value in values)
-    shift = 0 if exact else min(values)
-    places = np.array([float(value - shift) for value in values])
+    if not all(isinstance(value, int | float) for value in values):
+        return Ordinal(len(values))
+    places = np.array([float(value) for value in values])
     with np.errstate(over="ignore"):  # refused below
-        finite = np.isfinite(places.max() - places.min())
-    if finite and len(np.unique(places)) == len(values):
-        return places
-    order = np.argsort(places).tolist()
-    close = [(i, j) for i, j in pairwise(order) if places[i] == places[j]]
-    one, other = (values[i] for i in (close[0] if close else (order[0], order[-1])))
-    how = "close to each other" if close else "far apart"
-    raise ValueError(
-        f"the labels {one!r} and {other!r} are too {how} to be positions on a line in float64; "
-        "pass a ground metric"
-    )
+        finite = np.isfinite(np.ptp(places))
+    if not finite or len(np.unique(places)) < len(values):
+        raise ValueError(
+            f"classes must be different positions on a line in float64, a finite distance apart, "
+            f"got {_shown(np.array(values))}; pass a ground metric"
+        )
+    return Ordinal(places)
 
 
 def _metric_over(every: NDArray[Any], metric: Metric, what: str, unit: str) -> GroundMetric:
@@ -220,11 +201,6 @@ def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
     if ground.requires_grad:
         raise ValueError("metric must not require grad: an estimator does not learn it")
     return ground
-
-
-def with_power(ground: GroundMetric, power: float | None) -> GroundMetric:
-    """The metric with another exponent of its cost, unless None."""
-    return ground if power is None else ground.with_cost(power=check_number("power", power))
 
 
 def _check_known(found: NDArray[Any], known: NDArray[Any], what: str) -> None:

@@ -2,7 +2,7 @@
 
 ==========================  ======================================================================
 ``model.*``                 the weights
-``scaler.*``                means, variances and scales of the features, if standardised
+``scaler.*``                means and scales of the features, if standardised
 ``metric``                  the ground metric's own .npz archive, as bytes
 the file's metadata         everything else as JSON, and the SHA-256 sum of it all
 ==========================  ======================================================================
@@ -29,9 +29,9 @@ from wassloss.data.raw_table import RawTable
 from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build, describe
 
-_FORMAT = 3
+_FORMAT = 4
 _GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
-_SCALER = ("mean_", "var_", "scale_")
+_SCALER = ("mean_", "scale_")
 _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError)
 
 
@@ -52,7 +52,6 @@ def pack(estimator: Any) -> bytes:
         "features": int(estimator.n_features_in_),
         "feature_names": None if names is None else names.tolist(),
         "table": None if table is None else table.state(),
-        "examples_seen": None if scaler is None else float(np.max(scaler.n_samples_seen_)),
         "params": {name: _plain(name, v) for name, v in estimator.get_params(deep=False).items()},
         "n_iter": estimator.n_iter_,
         "own": estimator._own_state(),
@@ -88,11 +87,10 @@ def _unpacked(content: bytes, device: str, kinds: dict[str, type[Any]]) -> Any:
     weights = {name[6:]: t for name, t in tensors.items() if name.startswith("model.")}
     found.metric_, found.model_ = metric, build(state["model"], weights).to(found._device())
     found.scaler_, found.n_features_in_ = None, state["features"]
-    if state["examples_seen"] is not None:
+    if "scaler.mean_" in tensors:
         found.scaler_ = StandardScaler()
         for name in _SCALER:
             setattr(found.scaler_, name, tensors[f"scaler.{name}"].numpy())
-        found.scaler_.n_samples_seen_ = np.float64(state["examples_seen"])
         found.scaler_.n_features_in_ = len(found.scaler_.mean_)
     if state["feature_names"] is not None:
         found.feature_names_in_ = np.array(state["feature_names"], dtype=object)

@@ -71,7 +71,7 @@ class WassersteinMeasureRegressor(RegressorMixin, TransportEstimator):  # type: 
         """
         X, y, weight = self._read(X, y, sample_weight, y_numeric=True)
         y = read_masses(y)
-        self.metric_ = labels_of_columns(y.shape[1], self.metric, None, self.power).metric
+        self.metric_ = self._with_power(labels_of_columns(y.shape[1], self.metric, None).metric)
         return self._fit(X, y, weight)
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
@@ -50,30 +49,14 @@ def make_scorer(
     >>> round(make_scorer(wl.scores.quadratic_weighted_kappa)(model, X, y), 2)
     0.98
     """
-    first = score_of(function).judges_first_guess(**arguments)
-    return _Scorer(function, "predict" if first else "predict_proba", classes, arguments)
-
-
-def mean_distance(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Minus the mean distance of predictions from the truth: more is better, as in scikit-learn.
-
-    Pass it as ``scoring`` to `GridSearchCV`, `cross_val_score` and the like. The distance is that
-    of the estimator's `metric_`, whatever its power; for a matrix `y`, expected over its weights.
-    For other scores, see :func:`make_scorer`.
-
-    >>> import numpy as np, wassloss as wl
-    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 2])
-    >>> model = wl.WassersteinClassifier("ordinal").fit(X, y)
-    >>> wl.estimators.mean_distance(model, X, y)
-    -0.0
-    """
-    return make_scorer(scores.distance_at_k)(estimator, X, y, sample_weight)
+    score_of(function)  # refuses what is not a score
+    return _Scorer(function, classes, arguments)
 
 
 def scorer_of(estimator: Any, scoring: Any) -> Scorer:
-    """The scorer that a name or a function says."""
+    """The scorer that a name or a function says; ``"mean_distance"`` is our own."""
     if isinstance(scoring, str) and scoring == "mean_distance":
-        return mean_distance
+        return make_scorer(scores.distance_at_k)
     found: Scorer = check_scoring(estimator, scoring=scoring)
     return found
 
@@ -83,28 +66,26 @@ class _Scorer:
     """What :func:`make_scorer` returns: a class, so that it can be sent to other processes."""
 
     function: Callable[..., Any]
-    response: str
     classes: Any
     arguments: dict[str, Any]
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        inner = _unwrapped(estimator)
-        seen, places = estimator.classes_, self._places(inner, estimator.classes_)
-        every = seen if self.classes is None else self.classes
-        answers = np.eye(len(every))[places]  # row i: class i of the estimator, as a label
-        if self.response == "predict":
+        made, inner, seen = score_of(self.function), _unwrapped(estimator), estimator.classes_
+        places = self._places(inner, seen)  # the label that each of the classes seen is
+        answers = np.eye(len(seen if self.classes is None else self.classes))[places]
+        if made.judges_first_guess(**self.arguments):
             guesses = answers[_index(estimator.predict(X), seen)]
         else:
             guesses = estimator.predict_proba(X) @ answers
         y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
         y = read_classes_or_weights(y)
         if not is_matrix(y):
-            y = places[_index(y, seen)] if self.classes is None else _index(y, every)
+            y = places[_index(y, seen)] if self.classes is None else _index(y, self.classes)
         elif y.shape[1] != len(seen):
             raise ValueError(f"y must have {len(seen)} columns, got {y.shape[1]}")
         else:
-            y = (y.toarray() if sparse.issparse(y) else y) @ answers
-        arguments, made = dict(self.arguments), score_of(self.function)
+            y = y @ answers
+        arguments = dict(self.arguments)
         if made.takes_metric and "metric" not in arguments:
             if not hasattr(inner, "metric_"):
                 kind = type(inner).__name__
@@ -115,12 +96,10 @@ class _Scorer:
         return value if made.larger_is_better else -value
 
     def _places(self, inner: Any, seen: NDArray[Any]) -> NDArray[np.int64]:
-        """The label that each of the classes seen is."""
         if self.classes is not None:
             return _index(seen, self.classes)
-        ours = getattr(inner, "_labels", None)
-        if ours is not None:
-            return ours.places  # type: ignore[no-any-return]
+        if hasattr(inner, "_labels"):
+            return inner._labels.places  # type: ignore[no-any-return]
         named = any(isinstance(each, str) for each in seen.tolist())
         own = self.function.__module__ == ordinal.__name__
         if named and (own or score_of(self.function).takes_metric):

@@ -71,7 +71,7 @@ def models_report(
     for decision in (PROBABLE, LEAST_COST) if kind in _FAR_FROM else (PROBABLE,):
         for name, own, found in zip(names, answers.values(), scores, strict=True):
             guess, right, off = _decided(own, target, metric, decision)
-            off = found.values.get("transport", off)
+            off = off if kind in _FAR_FROM else found.values["transport"]
             gaps = off - (candidates[0].distance if candidates else off)
             candidates.append(
                 Candidate(
@@ -109,7 +109,7 @@ def models_report(
         far_from=far_from,
         header=["score", *names, *(["change, %", ""] if len(names) == 2 else [])],
         rows=_rows(scores, titles, groups, seeds),
-        meanings=[SCORES[name].meaning_for(kind) for name in titles],
+        meanings=[SCORES[name].meaning for name in titles],
         mended=[mistake(i) for i in rows[most_mended(first[rows], second[rows])]],
         made=[mistake(i) for i in rows[most_mended(second[rows], first[rows])]],
         notes=[

@@ -87,25 +87,22 @@ def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
 def example_scores(answers: Iterable[tuple[Tensor, Any]], metric: GroundMetric) -> ExampleScores:
     """All scores of batches of (logits, target)."""
     kind, count = "", 0
-    pieces: dict[str, list[NDArray[np.float64]]] = {}
-    sums: dict[str, Any] = {}
+    pieces: dict[str, list[Tensor]] = {}
     for logits, target in answers:
         kind = kind or kind_of(target, metric)
         count += len(logits)
         for name, score in shown_for(kind, metric).items():
-            if score.pooled:
-                sums[name] = sums.get(name, 0) + score.sums(logits, target, metric)
-            else:
-                values = score.function(logits, target, metric)
-                pieces.setdefault(name, []).append(values.double().numpy())
+            pieces.setdefault(name, []).append(score.found(logits, target, metric))
     if not count:
         raise ValueError("data must hold examples, got none")
-    return ExampleScores(
-        kind,
-        count,
-        {name: np.concatenate(each) for name, each in pieces.items()},
-        {name: SCORES[name].answer(total) for name, total in sums.items()},
-    )
+    values, pooled = dict[str, NDArray[np.float64]](), dict[str, float]()
+    for name, each in pieces.items():
+        answer = SCORES[name].answer
+        if answer is None:
+            values[name] = torch.cat(each).double().numpy()
+        else:
+            pooled[name] = float(answer(torch.stack(each).sum(0)))
+    return ExampleScores(kind, count, values, pooled)
 
 
 def data_for(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import numpy as np
 from wassloss._files import remove_leftovers
 from wassloss.data import Dataset
 from wassloss.estimators import WassersteinClassifier
-from wassloss.estimators.base import Kept
 from wassloss.estimators.model_file import pack
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
@@ -85,21 +83,24 @@ def fit(
         metric, classes=classes, random_state=task.seed, device=device, **params
     )
     own, began = data.part("train") if data.parts else data, time.monotonic()
-    with ExitStack() as stack:
+    prepared = model._prepared(*model._examples(own.features.numpy(), own.y, None))
 
-        def lock() -> None:
-            stack.enter_context(owned(out))
-            _check_free(out, resume)  # again, now that no other process can write
-            if old is not None and files.read_config(out) != old:
-                raise ValueError(f"{out} was changed by another run while this one was starting")
+    def begin() -> None:
+        remove_leftovers(out)
+        files.write_run(out, new if old is None else {**old, "files": {}}, {})
 
-        def begin() -> None:
-            remove_leftovers(out)
-            files.write_run(out, new if old is None else {**old, "files": {}}, {})
-
-        kept = Kept(out, resume, checkpoint_every, None, lock, begin)
-        x, y, weight = model._examples(own.features.numpy(), own.y, None)
-        model._fit(x, y, weight, kept=kept)
+    with owned(out):
+        _check_free(out, resume)  # again, now that no other process can write
+        if old is not None and files.read_config(out) != old:
+            raise ValueError(f"{out} was changed by another run while this one was starting")
+        model._train(
+            *prepared,
+            begin=begin,
+            checkpoint_every=checkpoint_every,
+            progress=None,
+            directory=out,
+            resume=resume,
+        )
         model.table_ = task.columns_of(data)
         model.device = "cpu"
         model.model_.cpu()

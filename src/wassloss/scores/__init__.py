@@ -5,11 +5,10 @@ They share these arguments:
 
 ==================  ==========================================================================
 scores              anything to rank labels by, `(batch, labels)`
-probabilities       masses, `(batch, labels)`, of which most scores divide each row by its sum
+probabilities       masses, `(batch, labels)`, of which scores divide each row by its sum
 target              the true labels or the true distribution, in any of the forms below
 metric              the ground metric, or a matrix of distances
 k                   how many guesses; one number, or several for as many scores
-charge              ``"distance"``, or the metric's ``"cost"``
 sample_weight       a weight for each example in the mean, `(batch,)`
 reduction           ``"mean"`` over examples, or ``"none"``: an answer for each, `(batch,)`, or
                     `(batch, ks)` for several `k`
@@ -59,10 +58,8 @@ from wassloss.scores.ordinal import (
     ranked_probability_score,
 )
 from wassloss.scores.ranking import accuracy, precision_at_k, ranking_auc, recall_at_k
-from wassloss.scores.regression import NearestCostRegression
 
 __all__ = [
-    "NearestCostRegression",
     "accuracy",
     "average_mae",
     "brier_score",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from scipy import sparse
 from torch import Tensor
 
 from wassloss._checks import (
-    check_choice,
     check_count,
     check_device,
     check_masses,
@@ -27,7 +26,6 @@ from wassloss.targets import SparseTarget, Target, read_target
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 AnyTarget: TypeAlias = Any  # a form of wassloss.targets, a NumPy array, or a scipy.sparse matrix
-Charge: TypeAlias = Literal["distance", "cost"]
 Ks: TypeAlias = int | Sequence[int] | NDArray[Any]
 
 
@@ -130,12 +128,16 @@ def at_k(curve: Tensor, k: Ks) -> Tensor:
     return curve[:, torch.as_tensor(k) - 1]
 
 
-def charged(metric: AnyMetric, charge: Charge, pairs: float = 0) -> GroundMetric:
-    """The metric whose cost is what is charged, tabulated where `pairs` look-ups are worth it."""
-    check_choice("charge", charge, ("distance", "cost"))
+def with_distance(metric: AnyMetric) -> GroundMetric:
+    """The metric whose cost is its distance."""
     metric = as_ground_metric(metric)
-    if charge == "distance" and (metric.power, metric.scale) != (1.0, 1.0):
-        metric = metric.with_cost(power=1.0, scale=None)
+    if (metric.power, metric.scale) == (1.0, 1.0):
+        return metric
+    return metric.with_cost(power=1.0, scale=None)
+
+
+def tabulated(metric: GroundMetric, pairs: float) -> GroundMetric:
+    """The metric with a table of its costs, if `pairs` look-ups are worth one."""
     if metric.known_costs is None and metric.size <= LARGEST_TABLE and pairs >= metric.size**2:
         return metric.tabulated()
     return metric

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from wassloss._checks import check_choice
-from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.scores import _inputs as inputs
 from wassloss.scores._inputs import AnyTarget, Numbers
@@ -20,11 +19,6 @@ from wassloss.scores._inputs import AnyTarget, Numbers
 Predictions: TypeAlias = Any
 Weights: TypeAlias = Any  # likewise, or None
 
-Reader = Callable[[Numbers, GroundMetric | None], Tensor]
-_READERS: dict[str, Reader] = {
-    "scores": inputs.read_scores,
-    "probabilities": inputs.read_probabilities,
-}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -35,18 +29,12 @@ class Mean(TypedDict, total=False):
     reduction: Literal["mean", "none"]
 
 
-def score(
-    *,
-    larger_is_better: bool,
-    ranks: bool = False,
-    answer: Callable[[Tensor], Tensor] | None = None,
-    read: Reader | None = None,
-) -> Callable[[_Function], _Function]:
-    """Make a score of a function of predictions and a target.
+class Score:
+    """Makes a score of a function of predictions and a target, and knows what it is made of.
 
-    The first parameter, ``scores`` or ``probabilities``, says how predictions are read: the
-    function is handed a checked tensor, and a ``metric`` as a ground metric. It returns a value
-    for each example, `(batch, …)`, of which the score is the weighted mean.
+    The function's first parameter, ``scores`` or ``probabilities``, says how predictions are read:
+    it is handed a checked tensor, and a ``metric`` as a ground metric. It returns a value for each
+    example, `(batch, …)`, of which the score is the weighted mean.
 
     If it declares ``sample_weight``, it is handed the checked weights and returns values with
     what they weigh; or, if there is an `answer`, sums over examples, `(n,)`, of which that
@@ -57,56 +45,43 @@ def score(
     has the two keywords instead, and the docstring says whether larger is better.
     """
 
-    def decorate(function: _Function) -> _Function:
-        made = Score(function, larger_is_better, ranks, answer, read)
+    def __init__(
+        self,
+        *,
+        larger_is_better: bool,
+        ranks: bool = False,
+        answer: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self.larger_is_better, self.ranks, self.answer = larger_is_better, ranks, answer
+
+    def __call__(self, function: _Function) -> _Function:
+        own = inspect.signature(function)
+        parameters = dict(own.parameters)
+        self.weighs, self.takes_metric = "sample_weight" in parameters, "metric" in parameters
+        self.predictions = next(iter(parameters))
+        if parameters.pop("mean", None):
+            for name, default in (("sample_weight", None), ("reduction", "mean")):
+                kind = inspect.Parameter.KEYWORD_ONLY
+                parameters[name] = inspect.Parameter(name, kind, default=default)
+        self.function: Callable[..., Any] = function
+        self.signature = own.replace(parameters=list(parameters.values()))
 
         @functools.wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            return made.of(**made.named(*arguments, **keywords))
+            return self.of(**self.named(*arguments, **keywords))
 
         summary, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\n")
-        better = "Larger" if larger_is_better else "Smaller"
+        better = "Larger" if self.larger_is_better else "Smaller"
         shared = "Arguments are as in :mod:`wassloss.scores`."
         call.__doc__ = f"{summary} {better} is better.\n\n{shared}\n{rest}"
-        call.__signature__, call.made_of = made.signature, made  # type: ignore[attr-defined]
+        call.__signature__, call.made_of = self.signature, self  # type: ignore[attr-defined]
         return cast(_Function, call)
-
-    return decorate
-
-
-class Score:
-    """What a score is made of; see :func:`score`."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        larger_is_better: bool,
-        ranks: bool,
-        answer: Callable[[Tensor], Tensor] | None,
-        read: Reader | None,
-    ) -> None:
-        self.function, self.larger_is_better = function, larger_is_better
-        self.ranks, self.answer = ranks, answer
-        self.signature = inspect.signature(function)
-        parameters = dict(self.signature.parameters)
-        self.weighs = "sample_weight" in parameters
-        self.takes_metric = "metric" in parameters
-        self.predictions = next(iter(parameters))
-        self.read = read or _READERS[self.predictions]
-        if answer is None:
-            parameters.pop("mean", None)
-            rest = [parameters.pop("keywords")] if "keywords" in parameters else []
-            for name, default in (("sample_weight", None), ("reduction", "mean")):
-                keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-                parameters.setdefault(name, keyword)
-            self.signature = self.signature.replace(parameters=[*parameters.values(), *rest])
 
     def named(self, *arguments: Any, **keywords: Any) -> dict[str, Any]:
         """The arguments of the score by name, with defaults."""
         bound = self.signature.bind(*arguments, **keywords)
         bound.apply_defaults()
-        named = dict(bound.arguments)
-        return {**named.pop("keywords", {}), **named}
+        return bound.arguments
 
     def judges_first_guess(self, **arguments: Any) -> bool:
         """Whether nothing but the first guess counts, so that decisions can be judged, too."""
@@ -120,7 +95,9 @@ class Score:
         """Sums over examples; or, without an `answer`, values and their weights."""
         if self.takes_metric:
             own["metric"] = as_ground_metric(own["metric"])
-        x = self.read(given, own.get("metric"))
+        scored = self.predictions == "scores"
+        read = inputs.read_scores if scored else inputs.read_probabilities
+        x: Tensor = read(given, own.get("metric"))
         if self.weighs:
             own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
             return self.function(x, target, **own)

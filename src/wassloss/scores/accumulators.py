@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss.scores._inputs import AnyTarget, Numbers, charged, read_ks
+from wassloss.scores._inputs import AnyTarget, Numbers, read_ks, tabulated, with_distance
 from wassloss.scores._score import counted, score_of
 
 try:
@@ -32,7 +32,7 @@ class Accumulator(Metric):
 
     `update(scores, target, sample_weight=None)` with every batch, of tensors and of targets as the
     functions take them, and `compute()` at the end, over all processes where `torch.distributed`
-    runs; in a `MetricCollection`, or logged by Lightning. The ground metric follows `.to(device)`.
+    runs; in a `MetricCollection`, or logged by Lightning.
 
     It keeps a few sums, so that the answer is that of the function on all data at once, however
     it was cut into batches; NaN of nothing.
@@ -62,13 +62,11 @@ class Accumulator(Metric):
         given = made.named(None, None, *arguments, **keywords)
         for name in (made.predictions, "target", "sample_weight", "reduction"):
             given.pop(name, None)
-        self.metric = None
         if "metric" in given:
             # Many batches will ask: a table, where there are few enough labels for one.
-            self.metric = charged(given.pop("metric"), given["charge"], pairs=math.inf)
-            given["charge"] = "cost"
+            given["metric"] = tabulated(with_distance(given["metric"]), pairs=math.inf)
         if "k" in given:
-            read_ks(given["k"], self.metric.size if self.metric else None)
+            read_ks(given["k"], given["metric"].size if "metric" in given else None)
         self.function, self.keywords = function, given
         self._shape = np.shape(given.get("k", 1))
         # In double precision: millions of examples are added one batch at a time. A single zero
@@ -85,9 +83,10 @@ class Accumulator(Metric):
         """Add a batch."""
         if not isinstance(scores, Tensor):
             raise TypeError(f"scores must be a tensor, got {type(scores).__name__}")
-        own = self.keywords if self.metric is None else {**self.keywords, "metric": self.metric}
+        if "metric" in self.keywords:
+            self.keywords["metric"] = self.keywords["metric"].to(device=scores.device)
         made = score_of(self.function)
-        sums = made.found(scores, target, sample_weight, **own)
+        sums = made.found(scores, target, sample_weight, **self.keywords)
         if made.answer is None:
             values, weight = (each.double() for each in sums)
             total = torch.tensordot(weight, counted(values, weight), dims=1).reshape(-1)
@@ -115,9 +114,3 @@ class Accumulator(Metric):
         count = int(max(dist_sync_fn(own, group=process_group)))
         self.totals = self.totals.expand(count).clone()
         super()._sync_dist(dist_sync_fn, process_group)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *arguments: Any, **keywords: Any) -> Any:
-        if self.metric is not None:
-            device = fn(torch.empty(0, device=self.metric.device)).device
-            self.metric = self.metric.to(device=device)
-        return super()._apply(fn, *arguments, **keywords)

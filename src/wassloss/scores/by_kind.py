@@ -1,4 +1,4 @@
-"""Which scores are shown for which kind of target: evaluations and comparisons read one table."""
+"""Which scores of a run are shown for which kind of target."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor
 from wassloss import scores
 from wassloss.ground import Discrete, GroundMetric, Ordinal
 from wassloss.scores import cost
-from wassloss.scores._inputs import AnyTarget, read_labels
-from wassloss.scores._score import Mean, Predictions, score, score_of
+from wassloss.scores._inputs import AnyTarget
+from wassloss.scores._score import Mean, Predictions, Score, score_of
 from wassloss.targets import SparseTarget
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-ONE, ORDERED, TAGS = "one label", "ordered", "tags"
-DISTRIBUTION, MASSES = "distribution", "masses"  # masses have totals of their own
+# Distributions may have any totals: runs predict shares, and scores divide by the totals.
+ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
 _GRAVE = 0.9  # of the largest distance, from which on a mistake is grave
 _SAMPLE = 512  # labels among which the largest distance is looked for
 
@@ -34,11 +34,6 @@ class Shown:
     kinds: tuple[str, ...]  # of targets for which it is shown
     options: Mapping[str, Any] = field(default_factory=dict)  # keywords of the score
     graded: bool = False  # whether it says nothing new where all mistakes are equally bad
-    if_ordered: str | None = None  # what it means for ordered labels, if they have a word for it
-
-    def meaning_for(self, kind: str) -> str:
-        """What it is, in a few words."""
-        return (kind == ORDERED and self.if_ordered) or self.meaning
 
     @property
     def more_is_better(self) -> bool:
@@ -46,53 +41,21 @@ class Shown:
         return score_of(self.score).larger_is_better
 
     @property
-    def answers(self) -> bool:
-        """Whether it judges only the first guess, so that it can also judge a decision."""
-        return score_of(self.score).judges_first_guess(**self.options)
+    def answer(self) -> Callable[[Tensor], Tensor] | None:
+        """What makes the score of the sums over all batches, if it is no mean over examples."""
+        return score_of(self.score).answer
 
-    @property
-    def pooled(self) -> bool:
-        """Whether it is not a mean over examples."""
-        return score_of(self.score).answer is not None
-
-    def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
-        """The score of each example, or one number if `pooled`."""
-        of_each = {} if self.pooled else {"reduction": "none"}
-        found: Tensor = self.score(self._read(logits), target, **self._keywords(metric), **of_each)
-        return found
-
-    def sums(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
-        """What adds up over batches to a score that is `pooled`."""
-        made, predictions = score_of(self.score), self._read(logits)
-        found: Tensor = made.found(predictions, target, **self._keywords(metric))
-        return found
-
-    def answer(self, sums: Tensor) -> float:
-        """A score that is `pooled`, from its sums."""
-        return float(score_of(self.score).answer(sums))  # type: ignore[misc]
-
-    def _read(self, logits: Tensor) -> Tensor:
-        return logits if score_of(self.score).predictions == "scores" else logits.softmax(1)
-
-    def _keywords(self, metric: GroundMetric) -> dict[str, Any]:
-        own = {"metric": metric} if score_of(self.score).takes_metric else {}
-        return {**own, **self.options}
+    def found(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
+        """The score of each example; or sums over them, if there is an `answer`."""
+        made = score_of(self.score)
+        predictions = logits if made.predictions == "scores" else logits.softmax(1)
+        own: dict[str, Any] = {"metric": metric} if made.takes_metric else {}
+        found = made.found(predictions, target, **own, **self.options)
+        values: Tensor = found if made.answer else found[0]
+        return values
 
 
-@score(larger_is_better=False)
-def _mass_distance(
-    probabilities: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
-) -> Any:
-    truth = read_labels(target, probabilities)
-    nearest = torch.full_like(probabilities, torch.inf)  # (batch, labels), to any true label
-    for place in range(truth.indices.shape[1]):
-        used = truth.weights[:, place] > 0
-        columns = metric.distance_columns(truth.indices[used, place]).to(nearest.dtype)
-        nearest[used] = torch.minimum(nearest[used], columns)
-    return (probabilities * nearest).sum(1)
-
-
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def _grave(
     scores: Predictions, target: AnyTarget, metric: GroundMetric, **mean: Unpack[Mean]
 ) -> Any:
@@ -102,16 +65,11 @@ def _grave(
     return (cost.top_k_cost(scores, target, metric, reduction="none") >= far).to(scores.dtype)
 
 
-_EVERY, _FEW, _ORDERED = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS), (ORDERED,)
-_SHARES = (DISTRIBUTION, MASSES)  # judged after division by their totals, as runs predict shares
+_EVERY, _FEW = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS)
+_ORDERED, _SHARES = (ORDERED,), (DISTRIBUTION,)
 # To show another score, add a line.
 SCORES = {
-    "top1_cost": Shown(
-        "distance of the first guess to a true label",
-        scores.top_k_cost,
-        _EVERY,
-        if_ordered="mean absolute error of the first guess",
-    ),
+    "top1_cost": Shown("distance of the first guess to a true label", scores.top_k_cost, _EVERY),
     "top5_cost": Shown(
         "the same, mean of the first five guesses", scores.top_k_cost, _FEW, {"k": 5}
     ),
@@ -141,14 +99,12 @@ SCORES = {
         "share of true labels in the first five guesses", scores.recall_at_k, _FEW, {"k": 5}
     ),
     "expected_distance": Shown(
-        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, *_SHARES)
+        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, DISTRIBUTION)
     ),
-    "mass_distance": Shown("distance of predicted mass to a true label", _mass_distance, _EVERY),
     "transport": Shown(
-        "from the predicted distribution to the true one",
+        "distance of the predicted distribution from the truth",
         scores.mean_wasserstein,
-        _SHARES,
-        {"normalize_target": True},
+        (ONE, ORDERED, DISTRIBUTION),
     ),
     "chebyshev": Shown("largest gap of a share", scores.chebyshev, _SHARES),
     "clark": Shown("relative gaps, as a norm", scores.clark, _SHARES),
@@ -169,10 +125,7 @@ def kind_of(target: Any, metric: GroundMetric) -> str:
         return ORDERED if isinstance(metric, Ordinal) and _in_order(metric) else ONE
     weights = target.weights if isinstance(target, SparseTarget) else target.to_dense()
     most = weights.max(1, keepdim=True).values  # an indicator may be divided by its sum
-    if ((weights == 0) | (weights == most)).all():
-        return TAGS
-    totals = weights.sum(1)
-    return DISTRIBUTION if totals.allclose(totals[:1], rtol=1e-3) else MASSES
+    return TAGS if ((weights == 0) | (weights == most)).all() else DISTRIBUTION
 
 
 def _in_order(metric: Ordinal) -> bool:
@@ -181,14 +134,13 @@ def _in_order(metric: Ordinal) -> bool:
     return bool((gaps >= 0).all() or (gaps <= 0).all())
 
 
-def shown_for(kind: str, metric: GroundMetric, *, answers: bool = False) -> dict[str, Shown]:
-    """The scores for a kind of target, or those of them that judge answers."""
+def shown_for(kind: str, metric: GroundMetric) -> dict[str, Shown]:
+    """The scores for a kind of target."""
     equally_bad = isinstance(metric, Discrete)
     return {
         name: shown
         for name, shown in SCORES.items()
         if kind in shown.kinds
         and shown.options.get("k", 1) <= metric.size
-        and answers <= shown.answers
         and not (equally_bad and shown.graded)
     }

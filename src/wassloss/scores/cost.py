@@ -1,43 +1,34 @@
 r"""How bad the mistakes are, in units of the ground metric.
 
-Scores charge the *distance* :math:`d` by default, as the paper does, and not the cost
+Scores charge the *distance* :math:`d`, as the paper does, and not the cost
 :math:`(d / \text{scale})^{\text{power}}`, so that models trained under different powers and scales
-can be compared. ``charge="cost"`` charges what training does.
+can be compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from wassloss.ground import GroundMetric
 from wassloss.ground._cost import blocks
 from wassloss.ground.matrix import AnyMetric
 from wassloss.losses import wasserstein
-from wassloss.losses.spec import TransportKeywords
 from wassloss.scores import _inputs as inputs
-from wassloss.scores._inputs import AnyTarget, Charge, Ks, Numbers
-from wassloss.scores._score import Mean, Predictions, Weights, score
+from wassloss.scores._inputs import AnyTarget, Ks
+from wassloss.scores._score import Mean, Predictions, Score, Weights
 from wassloss.scores.decoding import top
 from wassloss.scores.ranking import accuracy
-from wassloss.targets import Target
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def top_k_cost(
-    scores: Predictions,
-    target: AnyTarget,
-    metric: AnyMetric,
-    k: Ks = 1,
-    *,
-    charge: Charge = "distance",
-    **mean: Unpack[Mean],
+    scores: Predictions, target: AnyTarget, metric: AnyMetric, k: Ks = 1, **mean: Unpack[Mean]
 ) -> Any:
     r"""The paper's top-k cost: how far the `k` best guesses are from the nearest true label.
 
@@ -52,18 +43,12 @@ def top_k_cost(
     >>> top_k_cost(scores, [[1, 0, 1, 0]], wl.ground.Ordinal(4), k=[1, 2, 3, 4])
     array([1.    , 1.    , 0.6667, 0.5   ])
     """
-    return _curve(scores, target, metric, k, charge, _nearest)
+    return _curve(scores, target, metric, k, _nearest)
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def distance_at_k(
-    scores: Predictions,
-    target: AnyTarget,
-    metric: AnyMetric,
-    k: Ks = 1,
-    *,
-    charge: Charge = "distance",
-    **mean: Unpack[Mean],
+    scores: Predictions, target: AnyTarget, metric: AnyMetric, k: Ks = 1, **mean: Unpack[Mean]
 ) -> Any:
     r"""How far the `k` best guesses are from the truth, expected over the target.
 
@@ -81,16 +66,15 @@ def distance_at_k(
     >>> distance_at_k(scores, [[0, 1, 0, 3], [0, 0, 0, 1]], wl.ground.Ordinal(4), reduction="none")
     array([1.5, 0. ])
     """
-    return _curve(scores, target, metric, k, charge, _expected)
+    return _curve(scores, target, metric, k, _expected)
 
 
-@score(larger_is_better=False, answer=lambda sums: sums[0] / sums[1])
+@Score(larger_is_better=False, answer=lambda sums: sums[0] / sums[1])
 def mistake_severity(
     scores: Predictions,
     target: AnyTarget,
     metric: AnyMetric,
     *,
-    charge: Charge = "distance",
     sample_weight: Weights = None,
 ) -> Any:
     r"""How far the first guess is from the truth where it is wrong (Bertinetto et al., 2020).
@@ -104,54 +88,35 @@ def mistake_severity(
     >>> mistake_severity(scores, [3, 3], wl.ground.Ordinal(4))
     2.0
     """
-    distance = _curve(scores, target, metric, 1, charge, _expected)
+    distance = _curve(scores, target, metric, 1, _expected)
     mistaken = sample_weight * (1 - accuracy(scores, target, reduction="none"))
     return torch.stack([(mistaken * distance).sum(), mistaken.sum()])
 
 
-class _Keywords(Mean, TransportKeywords, total=False): ...
-
-
-def _read_as_given(probabilities: Numbers, metric: GroundMetric | None) -> Tensor:
-    """Checked, in the precision that says how much rounding to forgive."""
-    h = inputs.read_probabilities(probabilities, metric)
-    return probabilities.detach() if isinstance(probabilities, Tensor) else h
-
-
-@score(larger_is_better=False, read=_read_as_given)
+@Score(larger_is_better=False)
 def mean_wasserstein(
     probabilities: Predictions,
     target: AnyTarget,
     metric: AnyMetric,
     *,
     epsilon: float = 0.0,
-    charge: Charge = "distance",
-    normalize_target: bool = False,
-    **keywords: Unpack[_Keywords],
+    **mean: Unpack[Mean],
 ) -> Any:
-    """The Wasserstein distance from prediction to target, exact by default.
+    """The Wasserstein distance from prediction to target, each divided by its sum.
 
-    It is :func:`wassloss.wasserstein` with the distance as its cost; with ``charge="cost"``, as it
-    stands. A target has the mass of its prediction, unless ``normalize_target`` divides it by its
-    sum, for several labels of weight 1 each. ``epsilon`` and the other keywords are those of
-    :mod:`wassloss.losses`.
+    It is :func:`wassloss.wasserstein` with the distance as its cost: exact, unless an ``epsilon``
+    is given.
 
     >>> import wassloss as wl
     >>> h = [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     >>> mean_wasserstein(h, [2, 1], wl.ground.Ordinal(3, power=2), reduction="none")
     array([1.5, 1. ])
     """
-    metric = inputs.charged(metric, charge)
-    wide = probabilities.to(torch.promote_types(probabilities.dtype, torch.float32))
-    form = _normalized(target, wide) if normalize_target else inputs.as_target(target, wide)
-    others = cast(TransportKeywords, keywords)  # which those of the mean never reach
-    return wasserstein(probabilities, form, metric, epsilon=epsilon, **others)
-
-
-def _normalized(target: AnyTarget, h: Tensor) -> Target:
-    shares = inputs.read_labels(target, h).normalized()
+    h = probabilities / probabilities.sum(1, keepdim=True)
+    truth = inputs.read_labels(target, h).normalized()
     # Where every label is listed, as a matrix: solvers are faster on a support that is shared.
-    return shares.dense(h.shape[1]) if shares.indices.shape == h.shape else shares
+    y = truth.dense(h.shape[1]) if truth.indices.shape == h.shape else truth
+    return wasserstein(h, y, inputs.with_distance(metric), epsilon=epsilon)
 
 
 def _curve(
@@ -159,7 +124,6 @@ def _curve(
     target: AnyTarget,
     metric: AnyMetric,
     k: Ks,
-    charge: Charge,
     to_truth: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
     """The mean over the first `k` guesses of what `to_truth` makes of the costs to true labels.
@@ -168,7 +132,8 @@ def _curve(
     """
     largest = max(inputs.read_ks(k, x.shape[1]))
     truth = inputs.read_labels(target, x)
-    metric = inputs.charged(metric, charge, pairs=truth.indices.numel() * largest)
+    pairs = truth.indices.numel() * largest
+    metric = inputs.tabulated(inputs.with_distance(metric), pairs)
     guesses = top(x, largest)
     found = [guesses.new_empty((0, largest), dtype=metric.dtype)]
     per_example = largest * truth.indices.shape[1]

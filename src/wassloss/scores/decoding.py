@@ -2,7 +2,8 @@ r"""From predicted probabilities to labels.
 
 The most probable label is the right answer where all mistakes are equally bad. Where they are not,
 a label between two rivals may be the better bet: the decisions here minimise the expected cost.
-They charge the metric's *cost*, as training does, unless told ``charge="distance"``.
+They charge the metric's *cost*, as training does; pass ``metric.with_cost(power=1)`` to charge the
+distance.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from torch import Tensor
 from wassloss._checks import check_count
 from wassloss.ground import GroundMetric, Ordinal
 from wassloss.ground._cost import blocks
-from wassloss.ground.matrix import AnyMetric
+from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.scores import _inputs as inputs
-from wassloss.scores._inputs import Charge, Numbers
+from wassloss.scores._inputs import Numbers
 
 
 @torch.no_grad()
@@ -54,7 +55,7 @@ def top(x: Tensor, k: int) -> Tensor:
 
 
 @torch.no_grad()
-def least_cost_label(probabilities: Numbers, metric: AnyMetric, *, charge: Charge = "cost") -> Any:
+def least_cost_label(probabilities: Numbers, metric: AnyMetric) -> Any:
     r"""The label of least expected cost, the Bayes decision under the ground metric.
 
     .. math:: \hat\kappa = \arg\min_i \sum_j p_j M_{ij}
@@ -72,7 +73,7 @@ def least_cost_label(probabilities: Numbers, metric: AnyMetric, *, charge: Charg
     >>> least_cost_label(p, wl.ground.Ordinal(4)), least_cost_label(p, wl.ground.Discrete(4))
     (array([2]), array([0]))
     """
-    metric = inputs.charged(metric, charge)
+    metric = as_ground_metric(metric)
     p = inputs.read_probabilities(probabilities, metric)
     if isinstance(metric, Ordinal) and metric.power == 1:
         return inputs.given_back(_median(p, metric.positions), probabilities)
@@ -81,9 +82,7 @@ def least_cost_label(probabilities: Numbers, metric: AnyMetric, *, charge: Charg
 
 
 @torch.no_grad()
-def least_cost_labels(
-    probabilities: Numbers, metric: AnyMetric, k: SupportsIndex, *, charge: Charge = "cost"
-) -> Any:
+def least_cost_labels(probabilities: Numbers, metric: AnyMetric, k: SupportsIndex) -> Any:
     r"""A set of `k` labels with a small expected cost to the nearest of them.
 
     .. math:: E(S) = \sum_j p_j \min_{i \in S} M_{ij}
@@ -102,12 +101,10 @@ def least_cost_labels(
     >>> least_cost_labels(p, wl.ground.Ordinal(7), k=2), top_labels(p, k=2)
     (array([[1, 5]]), array([[0, 1]]))
     """
-    metric = inputs.charged(metric, charge)
+    metric = as_ground_metric(metric)
     p = inputs.read_probabilities(probabilities, metric)
     (count,) = inputs.read_ks(check_count("k", k), metric.size)
-    metric = inputs.charged(
-        metric, "cost", pairs=count * metric.size**2
-    )  # each step reads every cost
+    metric = inputs.tabulated(metric, pairs=count * metric.size**2)  # each step reads every cost
     p = p.to(torch.promote_types(p.dtype, metric.dtype))
     chosen = [_first_label(p, metric)]
     nearest = metric.cost_rows(chosen[0]).to(p.dtype)  # (batch, labels)

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from wassloss._checks import check_count
 from wassloss.scores._inputs import AnyTarget, shares
-from wassloss.scores._score import Mean, Predictions, Weights, score
+from wassloss.scores._score import Mean, Predictions, Score, Weights
 from wassloss.scores.ranking import accuracy
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def chebyshev(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The largest difference, :math:`\max_j |h_j - y_j|`.
 
@@ -32,7 +32,7 @@ def chebyshev(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean
     return (h - y).abs().amax(1)
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def clark(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""Clark's distance.
 
@@ -46,7 +46,7 @@ def clark(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -
     return (_relative_gap(*shares(probabilities, target)) ** 2).sum(1).sqrt()
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def canberra(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The Canberra distance, :math:`\sum_j |h_j - y_j| / (h_j + y_j)`.
 
@@ -58,7 +58,7 @@ def canberra(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
     return _relative_gap(*shares(probabilities, target)).sum(1)
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def kl_divergence(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The Kullback-Leibler divergence, :math:`\sum_j y_j \log(y_j / h_j)`.
 
@@ -71,7 +71,7 @@ def kl_divergence(probabilities: Predictions, target: AnyTarget, **mean: Unpack[
     return torch.xlogy(y, y).sub(torch.xlogy(y, h)).sum(1)
 
 
-@score(larger_is_better=True)
+@Score(larger_is_better=True)
 def cosine(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The cosine similarity, :math:`\langle h, y \rangle / (\|h\| \|y\|)`.
 
@@ -82,7 +82,7 @@ def cosine(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) 
     return torch.cosine_similarity(h, y)
 
 
-@score(larger_is_better=True)
+@Score(larger_is_better=True)
 def intersection(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""The mass in common, :math:`\sum_j \min(h_j, y_j)`.
 
@@ -93,7 +93,7 @@ def intersection(probabilities: Predictions, target: AnyTarget, **mean: Unpack[M
     return torch.minimum(h, y).sum(1)
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def negative_log_likelihood(
     probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
 ) -> Any:
@@ -108,7 +108,7 @@ def negative_log_likelihood(
     return -torch.xlogy(y, h).sum(1)
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def brier_score(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""Squared differences of probabilities, :math:`\sum_j (h_j - y_j)^2` (Brier, 1950).
 
@@ -119,7 +119,7 @@ def brier_score(probabilities: Predictions, target: AnyTarget, **mean: Unpack[Me
     return ((h - y) ** 2).sum(1)
 
 
-@score(larger_is_better=False, answer=lambda sums: sums[1:].abs().sum() / sums[0])
+@Score(larger_is_better=False, answer=lambda sums: sums[1:].abs().sum() / sums[0])
 def expected_calibration_error(
     probabilities: Predictions,
     target: AnyTarget,

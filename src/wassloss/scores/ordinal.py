@@ -14,7 +14,7 @@ from torch import Tensor
 
 from wassloss.ground import Ordinal
 from wassloss.scores._inputs import AnyTarget, shares, true_shares
-from wassloss.scores._score import Mean, Predictions, Weights, score
+from wassloss.scores._score import Mean, Predictions, Score, Weights
 from wassloss.scores.cost import distance_at_k
 from wassloss.scores.decoding import top
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def mean_absolute_error(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""How many steps the first guess is from the truth, :math:`|\hat\kappa - \kappa|`.
 
@@ -33,7 +33,7 @@ def mean_absolute_error(scores: Predictions, target: AnyTarget, **mean: Unpack[M
     return distance_at_k(scores, target, line, reduction="none")
 
 
-@score(larger_is_better=True)
+@Score(larger_is_better=True)
 def off_by_one_accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     """How often the first guess is at most one step from the truth.
 
@@ -44,7 +44,7 @@ def off_by_one_accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[M
     return (near * true_shares(target, scores)).sum(1)
 
 
-@score(larger_is_better=False)
+@Score(larger_is_better=False)
 def ranked_probability_score(
     probabilities: Predictions, target: AnyTarget, **mean: Unpack[Mean]
 ) -> Any:
@@ -74,7 +74,7 @@ def _class_errors(sums: Tensor) -> Tensor:
     return off[occurs] / weight[occurs]
 
 
-@score(larger_is_better=False, answer=lambda sums: _class_errors(sums).mean())
+@Score(larger_is_better=False, answer=lambda sums: _class_errors(sums).mean())
 def average_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None) -> Any:
     """The mean absolute error of each true class, averaged over the classes that occur.
 
@@ -91,7 +91,7 @@ def _largest_error(sums: Tensor) -> Tensor:
     return errors.amax() if len(errors) else errors.new_tensor(math.nan)  # as the mean of nothing
 
 
-@score(larger_is_better=False, answer=_largest_error)
+@Score(larger_is_better=False, answer=_largest_error)
 def maximum_mae(scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None) -> Any:
     """The mean absolute error of the true class for which it is largest.
 
@@ -112,7 +112,7 @@ def _kappa(sums: Tensor) -> Tensor:
     return 1 - (squares * observed).sum() / (squares * by_chance).sum()  # 0 / 0 is NaN
 
 
-@score(larger_is_better=True, answer=_kappa)
+@Score(larger_is_better=True, answer=_kappa)
 def quadratic_weighted_kappa(
     scores: Predictions, target: AnyTarget, *, sample_weight: Weights = None
 ) -> Any:

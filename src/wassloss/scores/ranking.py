@@ -9,14 +9,14 @@ from torch import Tensor
 
 from wassloss.ground._cost import blocks
 from wassloss.scores._inputs import AnyTarget, Ks, at_k, read_ks, read_weights
-from wassloss.scores._score import Mean, Predictions, Weights, score
+from wassloss.scores._score import Mean, Predictions, Score, Weights
 from wassloss.scores.decoding import top
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@score(larger_is_better=True)
+@Score(larger_is_better=True)
 def accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> Any:
     r"""Whether the label of highest score is a label of largest weight in the target.
 
@@ -33,7 +33,7 @@ def accuracy(scores: Predictions, target: AnyTarget, **mean: Unpack[Mean]) -> An
     return right.to(scores.dtype)
 
 
-@score(larger_is_better=True)
+@Score(larger_is_better=True)
 def precision_at_k(scores: Predictions, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
     r"""The share of the `k` best guesses that are right.
 
@@ -47,7 +47,7 @@ def precision_at_k(scores: Predictions, target: AnyTarget, k: Ks = 1, **mean: Un
     return at_k(hits / ranks, k)
 
 
-@score(larger_is_better=True)
+@Score(larger_is_better=True)
 def recall_at_k(scores: Predictions, target: AnyTarget, k: Ks = 1, **mean: Unpack[Mean]) -> Any:
     r"""The share of the true labels that are among the `k` best guesses.
 
@@ -69,7 +69,7 @@ def _hits(x: Tensor, target: AnyTarget, k: Ks) -> tuple[Tensor, Tensor]:
     return true.gather(1, top(x, largest)).to(x.dtype).cumsum(1), true
 
 
-@score(larger_is_better=True, ranks=True)
+@Score(larger_is_better=True, ranks=True)
 def ranking_auc(
     scores: Predictions,
     target: AnyTarget,

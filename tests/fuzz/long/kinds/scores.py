@@ -22,10 +22,10 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 
 def scores(rng: Generator) -> Tally:
-    """One number per example, under the distance or the cost."""
+    """One number per example."""
     drawn = draw_metric(rng)
     metric, batch = drawn.metric, max(1, batch_size(rng, drawn.metric.size) // 2)
-    dtype, charge = pick(rng, [torch.float32, torch.float64]), pick(rng, ["distance", "cost"])
+    dtype = pick(rng, [torch.float32, torch.float64])
     p = torch.from_numpy(draw_weights(rng, batch, metric.size)).to(dtype)
     if chance(rng, 0.3):  # ties
         p = (p * 4).round().add(0.1)
@@ -38,8 +38,8 @@ def scores(rng: Generator) -> Tally:
     if chance(rng, 0.3):
         given = p.numpy()  # answers come back in kind
     k = int(rng.integers(1, metric.size + 1))
-    note(metric=metric, dtype=dtype, target=targets.form, charge=charge, k=k)
-    known = metric if charge == "cost" else metric.with_cost(power=1.0, scale=None)
+    note(metric=metric, dtype=dtype, target=targets.form, k=k)
+    known = metric.with_cost(power=1.0, scale=None)
     cost = costs_of(known)  # from a guess to a true label
     if not np.isfinite(cost).all():
         return Tally(batch, refused=batch)
@@ -50,22 +50,19 @@ def scores(rng: Generator) -> Tally:
     shares = weights / weights.sum(1, keepdims=True)
     largest = cost.max(initial=0.0)
     one = answer(problem(_log(x), shares, costs_of(known), 0.0, precision_of(dtype)))
-    one_mass = {"normalize_target": True} if targets.form != "ids" else {}
     calls: dict[str, tuple[Any, Array, float]] = {
         "top-k cost": (
-            wl.scores.top_k_cost(given, form, metric, k, charge=charge, reduction="none"),
+            wl.scores.top_k_cost(given, form, metric, k, reduction="none"),
             nearest.mean(1),
             largest,
         ),
         "expected distance": (
-            wl.scores.distance_at_k(given, form, metric, charge=charge, reduction="none"),
+            wl.scores.distance_at_k(given, form, metric, reduction="none"),
             (cost[order[:, 0]] * shares).sum(1),
             largest,
         ),
         "Wasserstein": (
-            wl.scores.mean_wasserstein(
-                given, form, metric, charge=charge, reduction="none", **one_mass
-            ),
+            wl.scores.mean_wasserstein(given, form, metric, reduction="none"),
             (one.low + one.high) / 2,
             10 * largest
             + metric_rounding(one, known, precision_of(dtype)).max() / TOLERANCE[dtype],
@@ -102,20 +99,18 @@ def decisions(rng: Generator) -> Tally:
     dtype = pick(rng, [torch.float32, torch.float64])
     p = torch.from_numpy(draw_weights(rng, batch, metric.size)).to(dtype)
     k = int(rng.integers(1, metric.size + 1))
-    charge = pick(rng, ["distance", "cost"])
-    note(metric=metric, dtype=dtype, charge=charge, k=k)
-    known = metric if charge == "cost" else metric.with_cost(power=1.0, scale=None)
-    cost, x = costs_of(known), p.double().numpy()
+    note(metric=metric, dtype=dtype, k=k)
+    cost, x = costs_of(metric), p.double().numpy()
     if not np.isfinite(cost).all():
         return Tally(batch, refused=batch)
-    allowed = (10 * TOLERANCE[dtype] + 10 * _rounding(known)) * cost.max(initial=0.0) + 1e-30
-    one = wl.scores.least_cost_label(p, metric, charge=charge).numpy()
+    allowed = (10 * TOLERANCE[dtype] + 10 * _rounding(metric)) * cost.max(initial=0.0) + 1e-30
+    one = wl.scores.least_cost_label(p, metric).numpy()
     expected = x @ cost.T  # of each guess, over the truth
     rows = np.arange(batch)
     wrong = ~(expected[rows, one] <= expected.min(1) + allowed) if batch else np.zeros(0, bool)
     judge("least-cost label", wrong, Outcome(), {"chosen": one, "expected cost": expected})
 
-    several = wl.scores.least_cost_labels(p, metric, k, charge=charge).numpy()
+    several = wl.scores.least_cost_labels(p, metric, k).numpy()
     distinct = np.array([len(set(row)) == k for row in several.tolist()], dtype=bool)
     judge("set of labels, each named once,", ~distinct, Outcome(), {"chosen": several})
     reached = np.full((batch, metric.size), np.inf)
