@@ -25,7 +25,7 @@ NEEDS = {"docs/data.md": ("pyarrow",), "docs/scores.md": ("torchmetrics",)}  # b
         ("docs/estimators.md", 4, "grades.model"),
         ("docs/guides/counts.md", 2, None),
         ("docs/guides/devices.md", 1, None),
-        ("docs/guides/hierarchies.md", 4, None),
+        ("docs/guides/hierarchies.md", 3, None),
         ("docs/guides/language-models.md", 2, None),
         ("docs/guides/learned-metric.md", 1, None),
         ("docs/guides/noise.md", 2, None),

@@ -25,7 +25,7 @@ NAMES = {
         WassersteinMeasureRegressor compare export_onnx make_scorer
     """,
     "wassloss.ground": """
-        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load
+        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load taxonomy
     """,
     "wassloss.language": "LinearWassersteinLoss NumberTokenLoss",
     "wassloss.losses": """

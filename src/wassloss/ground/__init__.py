@@ -8,7 +8,7 @@ Ordinal(10, power=2, scale=9)
 from wassloss.ground.base import GroundMetric
 from wassloss.ground.discrete import Discrete
 from wassloss.ground.embedding import Embedding
-from wassloss.ground.graph import Graph
+from wassloss.ground.graph import Graph, taxonomy
 from wassloss.ground.grid import Grid
 from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.ordinal import Ordinal
@@ -28,4 +28,5 @@ __all__ = [
     "Subset",
     "Tree",
     "load",
+    "taxonomy",
 ]

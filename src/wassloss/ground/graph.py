@@ -1,8 +1,9 @@
-"""Labels in a network: roads, neighbourhoods."""
+"""Labels in a network: roads, neighbourhoods, taxonomies in which a notion has several parents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import graphlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import scipy  # which imports scipy.sparse when it is first used: most losses ha
 import torch
 from torch import Tensor
 
-from wassloss.ground._cost import MetricKeywords
+from wassloss.ground._cost import MetricKeywords, Scale
 from wassloss.ground._inputs import Numbers, check_labels, float_tensor
 from wassloss.ground.base import GroundMetric
+from wassloss.ground.matrix import Matrix
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -99,3 +101,56 @@ def _checked_edges(adjacency: Any) -> Any:
         got = f"adjacency[{i}, {j}] = {edges[i, j]:g} and adjacency[{j}, {i}] = {edges[j, i]:g}"
         raise ValueError(f"adjacency must be symmetric, got {got}")
     return edges
+
+
+def taxonomy(
+    parents: Mapping[str, Sequence[str]],
+    labels: Sequence[str] | None = None,
+    *,
+    power: float = 1.0,
+    scale: Scale = None,
+) -> Matrix:
+    """Lengths of shortest paths, up and down, in a directed acyclic graph of notions.
+
+    WordNet and the Gene Ontology are such graphs; :class:`Tree` is for notions with one parent.
+
+    Args:
+        parents: the parents of each notion; those without need not be listed.
+        labels: the notions that are labels; by default those that are no parent, in the order in
+            which they are listed.
+        power: the exponent of the cost, as of every :class:`GroundMetric`.
+        scale: what lengths are divided by, as of every :class:`GroundMetric`.
+
+    >>> parents = {"dog": ["pet", "canine"], "wolf": ["canine"], "cat": ["pet"]}
+    >>> taxonomy(parents | {"pet": ["animal"], "canine": ["animal"]}).distance_columns(0)
+    tensor([0., 2., 2.])
+    """
+    for name, above in parents.items():
+        if isinstance(above, str):
+            raise TypeError(f"parents[{name!r}] must be a sequence of names, got {above!r}")
+    try:
+        place = {
+            name: i for i, name in enumerate(graphlib.TopologicalSorter(parents).static_order())
+        }
+    except graphlib.CycleError as error:
+        raise ValueError(f"parents must have no cycle, got {' → '.join(error.args[1])}") from None
+    edges = [(place[name], place[parent]) for name in parents for parent in parents[name]]
+    if labels is None:
+        inner = {parent for above in parents.values() for parent in above}
+        labels = [name for name in parents if name not in inner]
+    unknown = [name for name in labels if name not in place]
+    if unknown or not labels:
+        raise ValueError(
+            f"labels must be notions of the taxonomy, got {unknown[0] if unknown else 'none'}"
+        )
+    chosen = [place[name] for name in labels]
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    graph = scipy.sparse.csr_matrix((np.ones(len(edges)), tuple(ends)), shape=2 * (len(place),))
+    search = scipy.sparse.csgraph.dijkstra
+    table = search(graph, directed=False, unweighted=True, indices=chosen)[:, chosen]
+    apart = np.argwhere(~np.isfinite(table))
+    if len(apart):
+        one, other = (labels[i] for i in apart[0])
+        raise ValueError(f"parents must connect all labels, got {one!r} and {other!r} apart")
+    dense = torch.from_numpy(table).to(torch.get_default_dtype())
+    return Matrix(dense, power=power, scale=scale, labels=labels)
