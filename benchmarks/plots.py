@@ -45,11 +45,20 @@ COLOURS = {
     "OTT PointCloud, online": "#7b4ea3",
     "mdot-tnt, batched": "#16807a",
     "POT solve_batch, proximal": "#8fb8de",
+    "cuRegOT sinkhorn_bcd": "#b5426e",
+    "cuRegOT sinkhorn_splr": "#d98cab",
+    "float32, B=100, launched": "#e07b00",
+    "float32, B=1024, launched": "#c1272d",
+    "float64, B=100, launched": "#4f9bd9",
+    "float64, B=1024, launched": "#1f5fa8",
+    "float32, B=100, graph": "#3d8c40",
+    "float32, B=1024, graph": "#16807a",
 }
 LEGEND = (
     "filled: tolerance reached   hollow: not reached   ▲ stopped at the time limit   "
     "× extrapolated   dashed: support picked by hand"
 )
+NARROWEST = 1.25  # ratio of two numbers whose labels on the axis stay apart
 LABEL_GAP = 0.042  # share of the axis height between the labels at the ends of lines
 
 
@@ -170,7 +179,7 @@ def draw(results: dict[str, Any], picture: Picture) -> bytes | None:
         xlabel=QUANTITIES[picture.quantity],
         ylabel="seconds, whole batch",
     )
-    ax.set_xticks(xs, [f"{x:,.0f}" for x in xs], minor=False)
+    ax.set_xticks(xs, _tick_labels(xs), minor=False)
     ax.set_xticks([], minor=True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#e4e4e4", linewidth=0.8)
@@ -183,6 +192,17 @@ def draw(results: dict[str, Any], picture: Picture) -> bytes | None:
     figure.savefig(buffer, format="png", dpi=150)
     plt.close(figure)
     return buffer.getvalue()
+
+
+def _tick_labels(xs: list[float]) -> list[str]:
+    """Each number, without those that would run into the one before."""
+    labels: list[str] = []
+    last = 0.0
+    for x in xs:
+        clear = x > last * NARROWEST
+        last = x if clear else last
+        labels.append(f"{x:,.0f}" if clear else "")
+    return labels
 
 
 def _draw_line(ax: Axes, line: Line) -> None:
