@@ -110,15 +110,6 @@ def test_a_plan_is_json() -> None:
     assert (config["optimizer"], config["learning_rate"]) == ("adam", 0.01)
 
 
-def test_what_may_change_on_resume() -> None:
-    config = TrainingPlan().config()
-    TrainingPlan(steps=7, log_every=3).check_continues(config)
-    with pytest.raises(ValueError, match=r"plan must have the run's own batch_size, 100, .* got 7"):
-        TrainingPlan(batch_size=7).check_continues(config)
-    with pytest.raises(ValueError, match="run's own learning_rate"):
-        TrainingPlan(learning_rate=0.2).check_continues(config)
-
-
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from wassloss.training import checkpoints
-from wassloss.training.batches import Data, IterableBatches, batches_of
+from wassloss.training.batches import Data, Examples
 from wassloss.training.directory_lock import owned
 from wassloss.training.graph import GraphRun
 from wassloss.training.log import LOG_NAME, Record, RunLog
@@ -47,13 +47,11 @@ def train(
         model: any module; it is trained on the device that it is on.
         loss_fn: called as `loss_fn(model(features), target, …)`, returns a mean over the batch.
         data: `(features, target)`, tensors in memory, the target in any form that losses take, and
-            further arguments of the loss, such as sample weights; or any iterable of such batches,
-            one pass over which is an epoch. With several processes, an iterable hands out the
-            batches of its own process.
+            further arguments of the loss, such as sample weights.
         plan: how; by default the paper's Algorithm 2.
         evaluate: called as `evaluate(model)` every `plan.evaluate_every` steps, with the model in
             evaluation mode and without gradients, returns a score for the log.
-        directory: where the log and the checkpoints go, for data in memory; None for neither.
+        directory: where the log and the checkpoints go; None for neither.
         resume: continue from the newest checkpoint in `directory`, bit for bit on a CPU; from the
             beginning if there is none yet.
         fabric: a launched Lightning Fabric, to choose devices, precision and strategy.
@@ -99,13 +97,7 @@ def train(
     generators = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=generators), ExitStack() as stack:
         torch.manual_seed(plan.seed + fabric.global_rank)
-        batches = batches_of(data, plan, fabric)
-        if folder is not None and isinstance(batches, IterableBatches):
-            raise TypeError(
-                "data must be (features, target), in memory, for a run with checkpoints, got "
-                f"{type(data).__name__}; or leave out directory"
-            )
-        run = (GraphRun if cuda_graph else Run)(plan, fabric, model, loss_fn, batches)
+        run = (GraphRun if cuda_graph else Run)(plan, fabric, model, loss_fn, Examples(data))
         if folder is not None:
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))

@@ -114,15 +114,6 @@ class TrainingPlan:
         """The plan as a dictionary that JSON can hold."""
         return asdict(self) | {"learning_rate": self.base_learning_rate}
 
-    def check_continues(self, config: dict[str, Any]) -> None:
-        """Refuse to continue a run that was made by a plan with another outcome."""
-        for name, value in self.config().items():
-            if name not in FREE_ON_RESUME and config.get(name) != value:
-                raise ValueError(
-                    f"plan must have the run's own {name}, {config.get(name)!r}, to resume it, got "
-                    f"{value!r}"
-                )
-
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
     """Change the learning rate, in place if a CUDA graph reads it."""
