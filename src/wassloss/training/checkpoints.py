@@ -58,7 +58,7 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
             f"cannot write the checkpoint of step {checkpoint.step} to {directory}: {error}; "
             "earlier ones are intact: free some space, then resume"
         ) from error
-    for old in list(_paths(directory).values())[:-_KEPT]:
+    for old in list(checkpoint_paths(directory).values())[:-_KEPT]:
         old.unlink(missing_ok=True)
 
 
@@ -92,7 +92,7 @@ def newest_checkpoint(directory: Path) -> Checkpoint | None:
     Damaged ones are skipped with a warning; it is an error if all are damaged.
     """
     damaged: list[str] = []
-    for path in reversed(_paths(directory).values()):
+    for path in reversed(checkpoint_paths(directory).values()):
         try:
             checkpoint = load_checkpoint(path)
         except CheckpointError as error:
@@ -113,18 +113,13 @@ def discard_after(directory: Path, step: int) -> None:
     Later checkpoints are damaged, or one of them would have been chosen: they are renamed, not
     removed. Files that were being written when a run was killed are removed.
     """
-    for taken, path in _paths(directory).items():
+    for taken, path in checkpoint_paths(directory).items():
         if taken > step:
             path.rename(path.with_name(f"damaged-{secrets.token_hex(4)}-{path.name}"))
     remove_leftovers(directory)
 
 
-def has_checkpoints(directory: Path) -> bool:
-    """Whether a directory already holds a run."""
-    return bool(_paths(directory))
-
-
-def _paths(directory: Path) -> dict[int, Path]:
+def checkpoint_paths(directory: Path) -> dict[int, Path]:
     """All checkpoints by their steps, intact or not, oldest first."""
     found = [(_NAME.fullmatch(path.name), path) for path in directory.glob("checkpoint-*")]
     return dict(sorted((int(name[1]), path) for name, path in found if name))

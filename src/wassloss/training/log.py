@@ -57,12 +57,7 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
     """
     path = Path(path)
     path = path / LOG_NAME if path.is_dir() else path
-    return parse_log(path.read_bytes(), path)
-
-
-def parse_log(content: bytes, path: Path) -> list[Record]:
-    """The records in the content of a log; `path` is for error messages."""
-    *lines, _ = content.split(b"\n")  # what follows the last newline was cut short
+    *lines, _ = path.read_bytes().split(b"\n")  # what follows the last newline was cut short
     return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
 

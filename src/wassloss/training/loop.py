@@ -101,7 +101,7 @@ def train(
         if folder is not None:
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
-            if checkpoints.has_checkpoints(folder) and not resume:
+            if checkpoints.checkpoint_paths(folder) and not resume:
                 raise ValueError(
                     f"directory must be new, or resume=True, got {folder}, with checkpoints of a "
                     "run"
