@@ -172,10 +172,3 @@ def build(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module
         raise ValueError(f"config does not describe a {kind}: {error}") from error
     model.load_state_dict(weights, assign=True)
     return model.eval()
-
-
-def describe(model: nn.Module) -> dict[str, Any] | None:
-    """What `build` makes a model from, or None if the model does not say."""
-    config = getattr(model, "config", None)
-    described = config() if callable(config) else None
-    return described if isinstance(described, dict) and "kind" in described else None
