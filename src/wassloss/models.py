@@ -96,11 +96,6 @@ class MLP(_Described):
         logits: Tensor = self.layers(x)
         return logits
 
-    def __repr__(self) -> str:
-        features, hidden, labels, dropout = self.arguments.values()
-        words = [*map(str, (features, *hidden, labels)), *([f"{dropout=:g}"] if dropout else [])]
-        return f"MLP({', '.join(words)})"
-
 
 class LogMass(nn.Module):
     """`log(softplus(scores))`: the head that :class:`~wassloss.RelaxedWassersteinLoss` takes.
