@@ -66,16 +66,28 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint: a file, or the newest intact one in the directory of a run.
 
     Its weights are `checkpoint.part("model")`, for the `load_state_dict` of the run's model.
+    Damaged files in a directory are skipped with a warning, unless all are damaged.
 
     Raises:
         CheckpointError: it is cut short, was changed, or is something else; or there is none.
     """
-    path = Path(path)
-    if not path.is_file():
-        newest = newest_checkpoint(path)
-        if newest is None:
-            raise CheckpointError(f"{path} holds no checkpoint")
-        return newest
+    path, damaged = Path(path), list[str]()
+    if path.is_file():
+        return _read(path)
+    for file in reversed(checkpoint_paths(path).values()):
+        try:
+            checkpoint = _read(file)
+        except CheckpointError as error:
+            damaged.append(str(error))
+            continue
+        if damaged:
+            message = f"{'; '.join(damaged)}; continuing from {file.name}"
+            warnings.warn(message, CheckpointWarning, stacklevel=2)
+        return checkpoint
+    raise CheckpointError("; ".join(damaged) or f"{path} holds no checkpoint")
+
+
+def _read(path: Path) -> Checkpoint:
     failure = import_safetensors().SafetensorError
     try:
         tensors, state = unsealed_tensors(path.read_bytes())
@@ -84,27 +96,6 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         return Checkpoint(state["step"], tensors, state)
     except (OSError, ValueError, KeyError, TypeError, failure) as error:
         raise CheckpointError(f"{path} is not a valid checkpoint: {error}") from error
-
-
-def newest_checkpoint(directory: Path) -> Checkpoint | None:
-    """The newest intact checkpoint of a run, or None if it has none at all.
-
-    Damaged ones are skipped with a warning; it is an error if all are damaged.
-    """
-    damaged: list[str] = []
-    for path in reversed(checkpoint_paths(directory).values()):
-        try:
-            checkpoint = load_checkpoint(path)
-        except CheckpointError as error:
-            damaged.append(str(error))
-            continue
-        if damaged:
-            message = f"{'; '.join(damaged)}; continuing from {path.name}"
-            warnings.warn(message, CheckpointWarning, stacklevel=2)
-        return checkpoint
-    if damaged:
-        raise CheckpointError("; ".join(damaged))
-    return None
 
 
 def discard_after(directory: Path, step: int) -> None:

@@ -101,14 +101,12 @@ def train(
         if folder is not None:
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
-            if checkpoints.checkpoint_paths(folder) and not resume:
-                raise ValueError(
-                    f"directory must be new, or resume=True, got {folder}, with checkpoints of a "
-                    "run"
-                )
-            checkpoint = checkpoints.newest_checkpoint(folder)
-            if checkpoint is not None:
-                run.restore(checkpoint)
+            if checkpoints.checkpoint_paths(folder):
+                if not resume:
+                    raise ValueError(
+                        f"directory must be new, or resume=True, got {folder}, with checkpoints"
+                    )
+                run.restore(checkpoints.load_checkpoint(folder))
             fabric.barrier()
             if fabric.is_global_zero:
                 if begin is not None:
