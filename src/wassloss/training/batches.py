@@ -59,7 +59,7 @@ class Examples:
         self.columns = tuple(column.to(self.device) for column in self.columns)
         return self
 
-    def take(self, rows: Tensor | slice) -> Batch:
+    def take(self, rows: Tensor) -> Batch:
         """Some of the examples, as a batch; sparse targets as wide as the fullest of them."""
         return tuple(_narrowed(column[rows]) for column in self.columns)
 

@@ -27,24 +27,12 @@ class Record:
         return json.dumps(asdict(self)) + "\n"
 
 
-class RunLog:
-    """Records in memory and, if there is a path, in a file that is always up to date.
-
-    Lines after `step`, which the run continues from, are removed from the file.
-    """
-
-    def __init__(self, path: Path | None, step: int = 0) -> None:
-        self.path, self.records = path, list[Record]()
-        if path is not None:
-            path.touch()
-            self.records = [record for record in read_log(path) if record.step <= step]
-            write_file(path, "".join(record.line() for record in self.records).encode())
-
-    def add(self, record: Record) -> None:
-        self.records.append(record)
-        if self.path is not None:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(record.line())
+def records_until(step: int, path: Path) -> list[Record]:
+    """The records of a run that continues from `step`; later lines are removed from its log."""
+    path.touch()
+    records = [record for record in read_log(path) if record.step <= step]
+    write_file(path, "".join(record.line() for record in records).encode())
+    return records
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Record]:

@@ -18,7 +18,7 @@ from wassloss.training import checkpoints
 from wassloss.training.batches import Data, Examples
 from wassloss.training.directory_lock import owned
 from wassloss.training.graph import GraphRun
-from wassloss.training.log import LOG_NAME, Record, RunLog
+from wassloss.training.log import LOG_NAME, Record, records_until
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.run import DivergedError, Loss, Run
 from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
@@ -130,7 +130,8 @@ def _follow(
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
     shown = first and (sys.stderr.isatty() if progress is None else progress)
-    log, logged = RunLog(path, run.step), 0  # logged: of the solves that did not converge
+    records = [] if path is None else records_until(run.step, path)
+    logged = 0  # of the solves that did not converge
     with (
         # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
@@ -157,7 +158,10 @@ def _follow(
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
                 rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged()
                 record = Record(run.step, float(mean), score, rate, run.seconds, unsolved - logged)
-                log.add(record)
+                records.append(record)
+                if path is not None:
+                    with open(path, "a", encoding="utf-8") as file:
+                        file.write(record.line())
                 logged = unsolved
                 figures = {"loss": record.loss} | ({} if score is None else {"score": score})
                 bar.set_postfix({name: f"{figure:.4g}" for name, figure in figures.items()})
@@ -168,7 +172,7 @@ def _follow(
                 fabric.barrier()
             if interrupt.is_set():
                 raise KeyboardInterrupt
-    return log.records
+    return records
 
 
 @torch.no_grad()
