@@ -190,9 +190,8 @@ class RelativePlaces(nn.Module):
         numbers = is_number.cumsum(-1)
         before = torch.where(is_number, 0, numbers).cummax(-1).values  # in earlier runs of them
         share = 10.0 ** (1 - self.width * (numbers - before).clamp(min=1).to(logits.dtype))
-        term = self.both(logits, target) - cross_entropy
-        total: Tensor = (cross_entropy + share * term).sum()
-        return total / counts.sum()
+        term: Tensor = self.both(logits, target) - cross_entropy
+        return (cross_entropy + share * term).sum() / counts.sum()
 
 
 class SquaredError(wl.NumberTokenLoss):

@@ -82,10 +82,10 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     with running(tmp_path, tmp_path / "run", passes=200) as owner:
         owner.kill()  # as kill -9: nothing is cleaned up
         owner.wait()
-        assert (tmp_path / "run" / ".owner.json").exists()
+        assert (tmp_path / "run" / ".owner").exists()
         trained(tmp_path, tmp_path / "run", resume=True, max_iter=200)
     open_run(tmp_path / "run")
-    assert not (tmp_path / "run" / ".owner.json").exists()
+    assert not (tmp_path / "run" / ".owner").exists()
 
 
 @pytest.mark.slow
@@ -197,14 +197,14 @@ def test_a_directory_is_released_after_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(Crash):
         train(linear(), crash, tags(), PLAN, directory=tmp_path)  # type: ignore[arg-type]
-    assert not (tmp_path / ".owner.json").exists()
+    assert not (tmp_path / ".owner").exists()
     train_one(tmp_path)
 
 
 def test_ownership_nests(tmp_path: Path) -> None:
     with owned(tmp_path), owned(tmp_path / ".." / tmp_path.name):
-        assert (tmp_path / ".owner.json").exists()
-    assert not (tmp_path / ".owner.json").exists()
+        assert (tmp_path / ".owner").exists()
+    assert not (tmp_path / ".owner").exists()
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adam"])

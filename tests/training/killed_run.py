@@ -15,7 +15,6 @@ PLAN = TrainingPlan(
     batch_size=30,
     optimizer="adam",
     learning_rate=0.01,
-    warmup_steps=20,
     log_every=1,
     checkpoint_every=20,
 )

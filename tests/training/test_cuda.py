@@ -91,11 +91,6 @@ def test_a_graph_says_when_the_loss_was_not_finite() -> None:
         train(Poisoned().cuda(), nn.CrossEntropyLoss(), grades(), plan, cuda_graph=True)
 
 
-def test_a_graph_refuses_an_iterable() -> None:
-    with pytest.raises(ValueError, match=r"cuda_graph needs data as tensors"):
-        train(linear().cuda(), nn.CrossEntropyLoss(), [grades(30)], cuda_graph=True)
-
-
 def test_what_does_not_converge_inside_a_graph_is_counted_and_said_once() -> None:
     plan = plan_with(learning_rate=0.1)
     loss_fn = wasserstein(epsilon=0.01, max_iterations=1)

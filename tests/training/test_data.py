@@ -1,6 +1,5 @@
-"""Examples in memory and iterables of batches."""
+"""Examples in memory."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +9,8 @@ from torch import nn
 import wassloss as wl
 from tests.training.problems import LABELS, grades, linear, tags, wasserstein
 from wassloss.training import TrainingPlan, train
-from wassloss.training.batches import Examples, IterableBatches
+from wassloss.training.batches import Examples
 
-CPU = torch.device("cpu")
 PLAN = TrainingPlan(steps=20, batch_size=32)
 
 
@@ -62,27 +60,6 @@ def test_further_columns_reach_the_loss() -> None:
     torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_loader_begins_again_where_it_ends() -> None:
-    dataset = torch.utils.data.TensorDataset(*grades(50))
-    batches = IterableBatches(torch.utils.data.DataLoader(dataset, batch_size=20), CPU)
-    sizes = [len(batches.at(step)[0]) for step in range(7)]
-    assert sizes == [20, 20, 10, 20, 20, 10, 20]
-
-
-def test_batches_of_an_iterable_train_without_a_directory(tmp_path: Path) -> None:
-    x, y = grades()
-    batches = [(x[:100], y[:100]), (x[100:], y[100:])]
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=100)
-    one, other = linear(), linear()
-    train(one, nn.CrossEntropyLoss(), batches, PLAN)
-    train(other, nn.CrossEntropyLoss(), loader, PLAN)
-    torch.testing.assert_close(one.state_dict(), other.state_dict())
-    for data in (batches, loader):
-        with pytest.raises(TypeError, match=f"in memory, .* got {type(data).__name__}; or leave"):
-            train(linear(), nn.CrossEntropyLoss(), data, PLAN, directory=tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
@@ -95,9 +72,8 @@ def test_batches_of_an_iterable_train_without_a_directory(tmp_path: Path) -> Non
             "finite features, got nan in row 0",
         ),
         ((torch.zeros(3, 6), [0, 1, 2]), TypeError, "data must hold tensors, .* got list"),
-        ((x for x in ()), ValueError, "data must be iterable again and again, got no batch"),
-        (17, TypeError, "data must be .* or an iterable of such batches, got int"),
-        ([3, 4], TypeError, r"data must yield \(features, target\), got int"),
+        ((x for x in ()), TypeError, r"data must be \(features, target\), in memory, got gener"),
+        ([3, 4], TypeError, "data must hold tensors, .* got int"),
     ],
 )
 def test_wrong_data(data: Any, error: type[Exception], message: str) -> None:

@@ -60,8 +60,8 @@ def test_giving_up_is_said_with_advice() -> None:
 
 def test_bad_input() -> None:
     x, y = grades()
-    with pytest.raises(TypeError, match=r"data must be \(features, target\), got list"):
-        train_full_batch(linear(), nn.CrossEntropyLoss(), [(x, y)])
+    with pytest.raises(TypeError, match=r"data must hold tensors, .* got tuple"):
+        train_full_batch(linear(), nn.CrossEntropyLoss(), [(x, y), (x, y)])
     with pytest.raises(ValueError, match="max_iterations must be at least 1, got 0"):
         train_full_batch(linear(), nn.CrossEntropyLoss(), (x, y), max_iterations=0)
     with pytest.raises(ValueError, match="model must have parameters to train"):

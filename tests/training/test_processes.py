@@ -38,9 +38,7 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     losses = [record.loss for record in logged]
     assert losses == pytest.approx([record.loss for record in log], rel=1e-4)
     assert logged[-1].score == pytest.approx(log[-1].score, rel=1e-4)
-    with pytest.raises(
-        ValueError, match="a run of 2 processes must be resumed with as many, got 1"
-    ):
+    with pytest.raises(ValueError, match="processes must be the run's own 2 to resume it, got 1"):
         train(
             alone,
             wasserstein(),

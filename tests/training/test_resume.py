@@ -297,9 +297,11 @@ def test_a_run_is_not_overwritten_or_mixed_up(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="directory must be new, or resume=True, got "):
         again(resume=False)
-    with pytest.raises(ValueError, match="plan must have the run's own seed, 0, to resume it"):
+    with pytest.raises(ValueError, match="seed must be the run's own 0 to resume it, got 1"):
         again(seed=1)
-    with pytest.raises(ValueError, match="data must be the run's own 200 examples"):
+    with pytest.raises(
+        ValueError, match="examples must be the run's own 200 to resume it, got 100"
+    ):
         again(data=tags(100))
     with pytest.raises(CheckpointError, match="the checkpoint is of another model: Error"):
         again(model=perceptron())

@@ -16,7 +16,7 @@ from wassloss.estimators import WassersteinClassifier
 from wassloss.runs.directory import CONFIG, LOG, read_config
 from wassloss.runs.fitting import fit
 from wassloss.runs.task import Task
-from wassloss.training.checkpoints import newest_checkpoint
+from wassloss.training.checkpoints import checkpoint_paths, load_checkpoint
 
 EXAMPLE = (
     "Example: wassloss train wine.csv --label-column grade --metric ordinal "
@@ -99,7 +99,6 @@ def _interrupted(out: Path) -> str:
     """What was saved, and how to go on."""
     if not (out / CONFIG).exists():
         return "Interrupted before the run began."
-    saved = newest_checkpoint(out)
-    steps = f", saved after {saved.step} steps" if saved is not None else ""
+    steps = f", saved after {load_checkpoint(out).step} steps" if checkpoint_paths(out) else ""
     command = f"wassloss train --out {shlex.quote(str(out))} --resume"
     return f"Interrupted{steps}; go on with: {command}"

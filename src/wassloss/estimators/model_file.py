@@ -27,7 +27,7 @@ from wassloss._files import pack_npz, unpack_npz
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
 from wassloss.data.raw_table import RawTable
 from wassloss.ground.storage import from_arrays, to_arrays
-from wassloss.models import build, describe
+from wassloss.models import build
 
 _FORMAT = 4
 _GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
@@ -48,7 +48,7 @@ def pack(estimator: Any) -> bytes:
     state = {
         "format": _FORMAT,
         "kind": type(estimator).__name__,
-        "model": describe(model),
+        "model": model.config(),
         "features": int(estimator.n_features_in_),
         "feature_names": None if names is None else names.tolist(),
         "table": None if table is None else table.state(),

@@ -16,7 +16,7 @@ from wassloss.language.head_chunks import Head, LinearHead
 from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
 from wassloss.losses.modules import EPSILON, KL_WEIGHT, TransportLoss, arguments
-from wassloss.targets import read_form
+from wassloss.targets import read_target
 
 
 class LinearWassersteinLoss(TransportLoss):
@@ -105,12 +105,11 @@ class LinearWassersteinLoss(TransportLoss):
         head = Head(self.spec, *self._parts)
         self._check(head, hidden, weight, target, bias)
         rows, wide = hidden.reshape(-1, hidden.shape[-1]), wide_dtype(hidden.dtype)
-        like = torch.empty(0, dtype=wide, device=hidden.device)
-        read = read_form(target, self.metric.size, hidden.shape[:-1], like)
-        ids, counts = read.checked(self.metric.size, wide, self.ignore_index)
-        # Their values do not matter yet: how much each token counts does.
+        # The values of the losses do not matter yet: how much each token counts does.
         ones = torch.ones(len(rows), dtype=wide, device=hidden.device)
-        losses = PerExample(ones, hidden.shape[:-1], counts, target=ids)
+        shape = hidden.shape[:-1]
+        ids, counts = read_target(target, self.metric.size, shape, ones, self.ignore_index)
+        losses = PerExample(ones, shape, counts, target=ids)
         share = self._share(losses, sample_weight)
         grad = torch.is_grad_enabled()
         needs = [grad and x is not None and x.requires_grad for x in (hidden, weight, bias)]

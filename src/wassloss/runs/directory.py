@@ -21,8 +21,8 @@ from wassloss.data.raw_table import RawTable
 from wassloss.estimators import WassersteinClassifier, WassersteinMeasureRegressor
 from wassloss.estimators.model_file import unpack
 from wassloss.runs.task import Task
-from wassloss.training.checkpoints import has_checkpoints
-from wassloss.training.log import LOG_NAME, Record, parse_log
+from wassloss.training.checkpoints import checkpoint_paths
+from wassloss.training.log import LOG_NAME, Record, read_log
 
 CONFIG, SCORES, LOG = "config.json", "scores.json", LOG_NAME
 MODEL = "model.safetensors"
@@ -116,7 +116,8 @@ class TrainedRun:
         """The records of its small steps, if there are any."""
         if LOG not in self.config.get("files", {}) or not (self.path / LOG).exists():
             return []
-        return parse_log(read_checked(self.path, LOG, self.config), self.path / LOG)
+        read_checked(self.path, LOG, self.config)  # an error if it was changed
+        return read_log(self.path)
 
 
 def load(path: str | os.PathLike[str], device: str = "cpu") -> Estimator:
@@ -164,7 +165,7 @@ def open_run(path: str | os.PathLike[str]) -> TrainedRun:
 
 def _read(path: Path, device: str) -> TrainedRun:
     alone = path if path.is_file() else path / MODEL
-    if (path / CONFIG).exists() or not (alone.is_file() or has_checkpoints(path)):
+    if (path / CONFIG).exists() or not (alone.is_file() or checkpoint_paths(path)):
         config = read_config(path)
         for name in (SCORES, LOG):  # not needed to predict, but damage should be known
             if name in config["files"] and (path / name).exists():

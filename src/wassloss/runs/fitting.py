@@ -18,7 +18,7 @@ from wassloss.estimators.model_file import pack
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
 from wassloss.runs.task import Task, fingerprints
-from wassloss.training.checkpoints import has_checkpoints
+from wassloss.training.checkpoints import checkpoint_paths
 from wassloss.training.directory_lock import check_not_in_use, owned
 from wassloss.training.run import versions
 
@@ -134,7 +134,7 @@ def _check_free(path: Path, resume: bool) -> None:
 
     Without a checkpoint or a model there is no run that could be lost.
     """
-    held = has_checkpoints(path) or (path / files.MODEL).exists()
+    held = checkpoint_paths(path) or (path / files.MODEL).exists()
     if held and not resume:
         check_not_in_use(path)  # its error says more
         raise ValueError(

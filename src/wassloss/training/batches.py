@@ -1,9 +1,8 @@
-"""Where batches come from: examples in memory, or any iterable of batches."""
+"""Examples in memory, and the order in which a run takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,21 +10,10 @@ from torch import Tensor
 
 from wassloss._checks import check_count
 from wassloss.targets import SparseTarget, Target, padded
-from wassloss.training.plan import TrainingPlan
 from wassloss.training.sparse_rows import SparseRows
 
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
 Batch: TypeAlias = tuple[Any, ...]  # features, target, and further arguments of the loss
-Data: TypeAlias = tuple[Target, ...] | list[Target] | Iterable[Batch]
-
-
-def _is_in_memory(data: Data) -> TypeGuard[tuple[Target, ...]]:
-    """Whether data are columns of examples rather than an iterable of batches."""
-    return isinstance(data, tuple | list) and any(
-        isinstance(column, Tensor | SparseTarget) for column in data
-    )
+Data: TypeAlias = tuple[Target, ...] | list[Target]
 
 
 class Examples:
@@ -40,8 +28,11 @@ class Examples:
     """
 
     def __init__(self, data: Data) -> None:
-        if not _is_in_memory(data):
-            raise TypeError(f"data must be (features, target), got {type(data).__name__}")
+        if not isinstance(data, tuple | list):
+            raise TypeError(
+                f"data must be (features, target), in memory, got {type(data).__name__}; for a "
+                "DataLoader, call the loss in a loop of your own"
+            )
         if len(data) < 2:
             raise ValueError(f"data must be (features, target), got {len(data)} of them")
         self.columns = tuple(_read(column) for column in data)
@@ -60,12 +51,15 @@ class Examples:
     def __len__(self) -> int:
         return len(self.columns[0])
 
-    def to(self, device: torch.device) -> Examples:
-        """Move them to a device."""
-        self.columns = tuple(column.to(device) for column in self.columns)
+    def near(self, device: torch.device) -> Examples:
+        """Move them to a device, or to the CPU if half of the device's free memory is too small."""
+        size = sum(column.nbytes for column in self.columns)
+        fits = device.type != "cuda" or size <= torch.cuda.mem_get_info(device)[0] // 2
+        self.device = device if fits else torch.device("cpu")
+        self.columns = tuple(column.to(self.device) for column in self.columns)
         return self
 
-    def take(self, rows: Tensor | slice) -> Batch:
+    def take(self, rows: Tensor) -> Batch:
         """Some of the examples, as a batch; sparse targets as wide as the fullest of them."""
         return tuple(_narrowed(column[rows]) for column in self.columns)
 
@@ -143,66 +137,3 @@ class Sampler:
             generator = torch.Generator().manual_seed(int(mixed[0]) >> 1)
             self._epoch, self._order = epoch, torch.randperm(self.size, generator=generator)
         return self._order
-
-
-class MemoryBatches:
-    """Batches of examples in memory: that of the device, if half of what is free holds them."""
-
-    def __init__(self, examples: Examples, plan: TrainingPlan, fabric: Fabric) -> None:
-        self.device = fabric.device
-        size = sum(column.nbytes for column in examples.columns)
-        fits = self.device.type != "cuda" or size <= torch.cuda.mem_get_info(self.device)[0] // 2
-        self.home = self.device if fits else torch.device("cpu")
-        self.examples, self.size = examples.to(self.home), len(examples)
-        rank, world_size = fabric.global_rank, fabric.world_size
-        self.sampler = Sampler(self.size, plan.batch_size, plan.seed, rank, world_size)
-
-    def at(self, step: int) -> Batch:
-        """The batch that follows `step` steps."""
-        batch = self.examples.take(self.sampler.rows(step)[0].to(self.home))
-        return tuple(column.to(self.device) for column in batch)
-
-
-class IterableBatches:
-    """Batches of an iterable, each `(features, target, …)`; it is iterated again when it ends.
-
-    With several processes, it hands out the batches of its own process.
-    """
-
-    def __init__(self, given: Data, device: torch.device) -> None:
-        if not isinstance(given, Iterable):
-            raise TypeError(
-                "data must be (features, target), or an iterable of such batches, got "
-                f"{type(given).__name__}"
-            )
-        self.given, self.device, self.size = given, device, None
-        self._batches = self._endless()
-
-    def at(self, step: int) -> Batch:
-        """The next batch, whatever the step."""
-        return next(self._batches)
-
-    def _endless(self) -> Iterator[Batch]:
-        while True:
-            empty = True
-            for batch in self.given:
-                empty = False
-                if not isinstance(batch, tuple | list) or len(batch) < 2:
-                    kind = type(batch).__name__
-                    raise TypeError(f"data must yield (features, target), got {kind}")
-                yield tuple(x.to(self.device) if hasattr(x, "to") else x for x in batch)
-            if empty:
-                raise ValueError(
-                    "data must be iterable again and again, got no batch from it; a generator "
-                    "can be iterated only once, a class with __iter__ any number of times"
-                )
-
-
-Batches: TypeAlias = MemoryBatches | IterableBatches
-
-
-def batches_of(data: Data, plan: TrainingPlan, fabric: Fabric) -> Batches:
-    """The batches of this process."""
-    if _is_in_memory(data):
-        return MemoryBatches(Examples(data), plan, fabric)
-    return IterableBatches(data, fabric.device)

@@ -58,7 +58,7 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
             f"cannot write the checkpoint of step {checkpoint.step} to {directory}: {error}; "
             "earlier ones are intact: free some space, then resume"
         ) from error
-    for old in list(_paths(directory).values())[:-_KEPT]:
+    for old in list(checkpoint_paths(directory).values())[:-_KEPT]:
         old.unlink(missing_ok=True)
 
 
@@ -66,16 +66,28 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint: a file, or the newest intact one in the directory of a run.
 
     Its weights are `checkpoint.part("model")`, for the `load_state_dict` of the run's model.
+    Damaged files in a directory are skipped with a warning, unless all are damaged.
 
     Raises:
         CheckpointError: it is cut short, was changed, or is something else; or there is none.
     """
-    path = Path(path)
-    if not path.is_file():
-        newest = newest_checkpoint(path)
-        if newest is None:
-            raise CheckpointError(f"{path} holds no checkpoint")
-        return newest
+    path, damaged = Path(path), list[str]()
+    if path.is_file():
+        return _read(path)
+    for file in reversed(checkpoint_paths(path).values()):
+        try:
+            checkpoint = _read(file)
+        except CheckpointError as error:
+            damaged.append(str(error))
+            continue
+        if damaged:
+            message = f"{'; '.join(damaged)}; continuing from {file.name}"
+            warnings.warn(message, CheckpointWarning, stacklevel=2)
+        return checkpoint
+    raise CheckpointError("; ".join(damaged) or f"{path} holds no checkpoint")
+
+
+def _read(path: Path) -> Checkpoint:
     failure = import_safetensors().SafetensorError
     try:
         tensors, state = unsealed_tensors(path.read_bytes())
@@ -86,45 +98,19 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         raise CheckpointError(f"{path} is not a valid checkpoint: {error}") from error
 
 
-def newest_checkpoint(directory: Path) -> Checkpoint | None:
-    """The newest intact checkpoint of a run, or None if it has none at all.
-
-    Damaged ones are skipped with a warning; it is an error if all are damaged.
-    """
-    damaged: list[str] = []
-    for path in reversed(_paths(directory).values()):
-        try:
-            checkpoint = load_checkpoint(path)
-        except CheckpointError as error:
-            damaged.append(str(error))
-            continue
-        if damaged:
-            message = f"{'; '.join(damaged)}; continuing from {path.name}"
-            warnings.warn(message, CheckpointWarning, stacklevel=2)
-        return checkpoint
-    if damaged:
-        raise CheckpointError("; ".join(damaged))
-    return None
-
-
 def discard_after(directory: Path, step: int) -> None:
     """Prepare a directory for a run that continues from `step`.
 
     Later checkpoints are damaged, or one of them would have been chosen: they are renamed, not
     removed. Files that were being written when a run was killed are removed.
     """
-    for taken, path in _paths(directory).items():
+    for taken, path in checkpoint_paths(directory).items():
         if taken > step:
             path.rename(path.with_name(f"damaged-{secrets.token_hex(4)}-{path.name}"))
     remove_leftovers(directory)
 
 
-def has_checkpoints(directory: Path) -> bool:
-    """Whether a directory already holds a run."""
-    return bool(_paths(directory))
-
-
-def _paths(directory: Path) -> dict[int, Path]:
+def checkpoint_paths(directory: Path) -> dict[int, Path]:
     """All checkpoints by their steps, intact or not, oldest first."""
     found = [(_NAME.fullmatch(path.name), path) for path in directory.glob("checkpoint-*")]
     return dict(sorted((int(name[1]), path) for name, path in found if name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Any
 
 from wassloss._files import write_file
 
-LOCK, OWNER = ".lock", ".owner.json"
+LOCK, OWNER = ".lock", ".owner"
 
 
 class DirectoryInUseError(OSError):
@@ -34,8 +33,8 @@ def owned(directory: Path) -> Iterator[None]:
     try:
         if lock.lock_counter == 1:
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
-            write_file(place / OWNER, json.dumps(owner).encode())
+            owner = f"process {os.getpid()} on {socket.gethostname()} since {now}"
+            write_file(place / OWNER, owner.encode())
         yield
     finally:
         if lock.lock_counter == 1:
@@ -56,14 +55,12 @@ def _locked(directory: Path) -> Any:
     lock = FileLock(directory.resolve() / LOCK, is_singleton=True)
     try:
         lock.acquire(timeout=0)
-        return lock
     except Timeout:
-        pass
-    try:
-        owner = json.loads((directory / OWNER).read_text())
-        who = f"process {owner['pid']} on {owner['host']} since {owner['since']}"
-    except (OSError, ValueError, KeyError, TypeError):  # it has just begun or ended, or is not ours
-        who = "another process"
-    raise DirectoryInUseError(
-        f"{directory} is in use by {who}: wait until it ends, or choose another directory"
-    )
+        try:
+            owner = (directory / OWNER).read_text()
+        except OSError:  # it has just begun or ended
+            owner = "another process"
+        raise DirectoryInUseError(
+            f"{directory} is in use by {owner}: wait until it ends, or choose another directory"
+        ) from None
+    return lock

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wassloss.training.batches import MemoryBatches
 from wassloss.training.plan import set_learning_rate
 from wassloss.training.run import Run
 
@@ -25,7 +24,7 @@ class GraphRun(Run):
     """A run whose steps are replayed from a CUDA graph: a single process in full precision."""
 
     def _set_up(self) -> None:
-        self.in_memory = _recordable(self)
+        _check_recordable(self)
         self.optimizer = self.plan.build_optimizer(self.model.parameters(), capturable=True)
         self.called_model = self.model
         shape, device = (BATCHES_AT_ONCE, self.plan.batch_size), self.fabric.device
@@ -39,7 +38,7 @@ class GraphRun(Run):
         lr = None
         for first in range(self.step, stop, BATCHES_AT_ONCE):
             count = min(BATCHES_AT_ONCE, stop - first)
-            self.rows[:count].copy_(self.in_memory.sampler.rows(first, count))
+            self.rows[:count].copy_(self.sampler.rows(first, count))
             self.place.zero_()
             for step in range(first, first + count):
                 if lr != self.plan.learning_rate_at(step):
@@ -51,7 +50,7 @@ class GraphRun(Run):
     def _capture(self) -> torch.cuda.CUDAGraph:
         """Record a step, leaving everything as it was."""
         device, every = self.rows.device, torch.arange(self.rows.numel(), device=self.rows.device)
-        self.rows.copy_(every.view_as(self.rows) % self.in_memory.size)
+        self.rows.copy_(every.view_as(self.rows) % len(self.examples))
         set_learning_rate(self.optimizer, self.plan.base_learning_rate)
         before = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
         random_state = torch.cuda.get_rng_state(device)
@@ -73,7 +72,7 @@ class GraphRun(Run):
 
     def _take_step(self) -> None:
         rows = self.rows.index_select(0, self.place).squeeze(0)
-        batch = self.in_memory.examples.take(rows)
+        batch = self.examples.take(rows)
         # Without gradients, the recorded backward creates them in the graph's own memory, and each
         # replay overwrites them.
         self.optimizer.zero_grad(set_to_none=True)
@@ -93,8 +92,8 @@ class GraphRun(Run):
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
-def _recordable(run: Run) -> MemoryBatches:
-    """The batches of a run; an error if a CUDA graph cannot record its steps."""
+def _check_recordable(run: Run) -> None:
+    """Refuse a run whose steps a CUDA graph cannot record."""
     device, precision = run.fabric.device, run.fabric.strategy.precision.precision
     if device.type != "cuda":
         raise ValueError(f"cuda_graph needs a model on a CUDA device, got {device}")
@@ -102,8 +101,5 @@ def _recordable(run: Run) -> MemoryBatches:
         raise ValueError(f"cuda_graph is for a single process, got {run.fabric.world_size}")
     if precision not in ("32-true", "64-true"):
         raise ValueError(f'cuda_graph is for precision "32-true", got {precision!r}')
-    if not isinstance(run.batches, MemoryBatches) or run.batches.home != device:
-        raise ValueError(
-            "cuda_graph needs data as tensors, (features, target), that fit on the device"
-        )
-    return run.batches
+    if run.examples.device != device:
+        raise ValueError("cuda_graph needs data that fit into half of the device's free memory")

@@ -86,7 +86,7 @@ def train_full_batch(
     device = parameters[0].device
     if isinstance(loss_fn, nn.Module):
         loss_fn.to(device)
-    features, *rest = Examples(data).to(device).columns
+    features, *rest = (column.to(device) for column in Examples(data).columns)
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         _unflatten(flat, parameters)

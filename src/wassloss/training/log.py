@@ -27,24 +27,12 @@ class Record:
         return json.dumps(asdict(self)) + "\n"
 
 
-class RunLog:
-    """Records in memory and, if there is a path, in a file that is always up to date.
-
-    Lines after `step`, which the run continues from, are removed from the file.
-    """
-
-    def __init__(self, path: Path | None, step: int = 0) -> None:
-        self.path, self.records = path, list[Record]()
-        if path is not None:
-            path.touch()
-            self.records = [record for record in read_log(path) if record.step <= step]
-            write_file(path, "".join(record.line() for record in self.records).encode())
-
-    def add(self, record: Record) -> None:
-        self.records.append(record)
-        if self.path is not None:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(record.line())
+def records_until(step: int, path: Path) -> list[Record]:
+    """The records of a run that continues from `step`; later lines are removed from its log."""
+    path.touch()
+    records = [record for record in read_log(path) if record.step <= step]
+    write_file(path, "".join(record.line() for record in records).encode())
+    return records
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Record]:
@@ -57,12 +45,7 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
     """
     path = Path(path)
     path = path / LOG_NAME if path.is_dir() else path
-    return parse_log(path.read_bytes(), path)
-
-
-def parse_log(content: bytes, path: Path) -> list[Record]:
-    """The records in the content of a log; `path` is for error messages."""
-    *lines, _ = content.split(b"\n")  # what follows the last newline was cut short
+    *lines, _ = path.read_bytes().split(b"\n")  # what follows the last newline was cut short
     return [_record(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
 

@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from wassloss.training import checkpoints
-from wassloss.training.batches import Data, IterableBatches, batches_of
+from wassloss.training.batches import Data, Examples
 from wassloss.training.directory_lock import owned
 from wassloss.training.graph import GraphRun
-from wassloss.training.log import LOG_NAME, Record, RunLog
+from wassloss.training.log import LOG_NAME, Record, records_until
 from wassloss.training.plan import TrainingPlan
 from wassloss.training.run import DivergedError, Loss, Run
 from wassloss.training.session import counting_unconverged, default_fabric, waiting_for_interrupt
@@ -47,13 +47,11 @@ def train(
         model: any module; it is trained on the device that it is on.
         loss_fn: called as `loss_fn(model(features), target, …)`, returns a mean over the batch.
         data: `(features, target)`, tensors in memory, the target in any form that losses take, and
-            further arguments of the loss, such as sample weights; or any iterable of such batches,
-            one pass over which is an epoch. With several processes, an iterable hands out the
-            batches of its own process.
+            further arguments of the loss, such as sample weights.
         plan: how; by default the paper's Algorithm 2.
         evaluate: called as `evaluate(model)` every `plan.evaluate_every` steps, with the model in
             evaluation mode and without gradients, returns a score for the log.
-        directory: where the log and the checkpoints go, for data in memory; None for neither.
+        directory: where the log and the checkpoints go; None for neither.
         resume: continue from the newest checkpoint in `directory`, bit for bit on a CPU; from the
             beginning if there is none yet.
         fabric: a launched Lightning Fabric, to choose devices, precision and strategy.
@@ -99,24 +97,16 @@ def train(
     generators = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=generators), ExitStack() as stack:
         torch.manual_seed(plan.seed + fabric.global_rank)
-        batches = batches_of(data, plan, fabric)
-        if folder is not None and isinstance(batches, IterableBatches):
-            raise TypeError(
-                "data must be (features, target), in memory, for a run with checkpoints, got "
-                f"{type(data).__name__}; or leave out directory"
-            )
-        run = (GraphRun if cuda_graph else Run)(plan, fabric, model, loss_fn, batches)
+        run = (GraphRun if cuda_graph else Run)(plan, fabric, model, loss_fn, Examples(data))
         if folder is not None:
             if fabric.is_global_zero:
                 stack.enter_context(owned(folder))
-            if checkpoints.has_checkpoints(folder) and not resume:
-                raise ValueError(
-                    f"directory must be new, or resume=True, got {folder}, with checkpoints of a "
-                    "run"
-                )
-            checkpoint = checkpoints.newest_checkpoint(folder)
-            if checkpoint is not None:
-                run.restore(checkpoint)
+            if checkpoints.checkpoint_paths(folder):
+                if not resume:
+                    raise ValueError(
+                        f"directory must be new, or resume=True, got {folder}, with checkpoints"
+                    )
+                run.restore(checkpoints.load_checkpoint(folder))
             fabric.barrier()
             if fabric.is_global_zero:
                 if begin is not None:
@@ -140,7 +130,8 @@ def _follow(
     intervals += [plan.checkpoint_every] if folder is not None else []
     path = folder / LOG_NAME if folder is not None and first else None
     shown = first and (sys.stderr.isatty() if progress is None else progress)
-    log, logged = RunLog(path, run.step), 0  # logged: of the solves that did not converge
+    records = [] if path is None else records_until(run.step, path)
+    logged = 0  # of the solves that did not converge
     with (
         # Several processes would be interrupted at different steps, so they do not save.
         waiting_for_interrupt(folder is not None and fabric.world_size == 1) as interrupt,
@@ -167,7 +158,10 @@ def _follow(
                 mean: Any = fabric.all_reduce(run.meter.read(), reduce_op="mean")
                 rate, unsolved = plan.learning_rate_at(run.step - 1), unconverged()
                 record = Record(run.step, float(mean), score, rate, run.seconds, unsolved - logged)
-                log.add(record)
+                records.append(record)
+                if path is not None:
+                    with open(path, "a", encoding="utf-8") as file:
+                        file.write(record.line())
                 logged = unsolved
                 figures = {"loss": record.loss} | ({} if score is None else {"score": score})
                 bar.set_postfix({name: f"{figure:.4g}" for name, figure in figures.items()})
@@ -178,7 +172,7 @@ def _follow(
                 fabric.barrier()
             if interrupt.is_set():
                 raise KeyboardInterrupt
-    return log.records
+    return records
 
 
 @torch.no_grad()

@@ -33,15 +33,14 @@ class TrainingPlan:
             minimise the mean loss plus `½ weight_decay Σ‖θ‖²`, so the paper's 0.0005 Σ‖θ‖² is
             0.001; AdamW decays the weights separately from the gradient.
         schedule: ``"constant"``, or ``"cosine"``: the learning rate falls to 0 at the last step.
-        warmup_steps: over which the learning rate rises linearly before the schedule begins.
         seed: of the order of the examples and of the model's own randomness, such as dropout.
         log_every, evaluate_every: steps between lines of the log, and between scores.
         checkpoint_every: steps between checkpoints, of which there is always one at the end. The
             last two are kept.
 
-    >>> plan = TrainingPlan(steps=100, optimizer="adamw", schedule="cosine", warmup_steps=10)
-    >>> [round(plan.learning_rate_at(step), 4) for step in (0, 9, 10, 55, 99)]
-    [0.001, 0.01, 0.01, 0.005, 0.0]
+    >>> plan = TrainingPlan(steps=100, optimizer="adamw", schedule="cosine")
+    >>> [round(plan.learning_rate_at(step), 4) for step in (0, 50, 100)]
+    [0.01, 0.005, 0.0]
     """
 
     steps: int = 100_000
@@ -51,7 +50,6 @@ class TrainingPlan:
     momentum: float = 0.7
     weight_decay: float = 0.001
     schedule: str = "constant"
-    warmup_steps: int = 0
     seed: int = 0
     log_every: int = 100
     evaluate_every: int = 1000
@@ -60,8 +58,6 @@ class TrainingPlan:
     def __post_init__(self) -> None:
         for name in ("batch_size", *sorted(FREE_ON_RESUME)):
             check_count(name, getattr(self, name))
-        if self.warmup_steps != 0:
-            check_count("warmup_steps", self.warmup_steps)
         check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
         check_choice("schedule", self.schedule, SCHEDULES)
         rate = self.learning_rate
@@ -83,13 +79,9 @@ class TrainingPlan:
         A function of the step alone: a resumed run needs no state of a scheduler, and a CUDA graph
         never waits for one to read a learning rate back from the device.
         """
-        factor = 1.0
-        if step < self.warmup_steps:
-            factor = (step + 1) / self.warmup_steps
-        elif self.schedule == "cosine":
-            done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
-            factor = (1 + math.cos(math.pi * min(1.0, done))) / 2
-        return self.base_learning_rate * factor
+        if self.schedule == "constant":
+            return self.base_learning_rate
+        return self.base_learning_rate * (1 + math.cos(math.pi * (step / self.steps))) / 2
 
     def build_optimizer(
         self, parameters: Iterable[nn.Parameter], capturable: bool = False
@@ -113,15 +105,6 @@ class TrainingPlan:
     def config(self) -> dict[str, Any]:
         """The plan as a dictionary that JSON can hold."""
         return asdict(self) | {"learning_rate": self.base_learning_rate}
-
-    def check_continues(self, config: dict[str, Any]) -> None:
-        """Refuse to continue a run that was made by a plan with another outcome."""
-        for name, value in self.config().items():
-            if name not in FREE_ON_RESUME and config.get(name) != value:
-                raise ValueError(
-                    f"plan must have the run's own {name}, {config.get(name)!r}, to resume it, got "
-                    f"{value!r}"
-                )
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

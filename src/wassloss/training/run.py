@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from wassloss.training.batches import Batch, Batches
+from wassloss.training.batches import Batch, Examples, Sampler
 from wassloss.training.checkpoints import Checkpoint, CheckpointError
-from wassloss.training.plan import TrainingPlan, set_learning_rate
+from wassloss.training.plan import FREE_ON_RESUME, TrainingPlan, set_learning_rate
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -87,10 +87,12 @@ class Run:
         fabric: Fabric,
         model: nn.Module,
         loss_fn: Loss,
-        batches: Batches,
+        examples: Examples,
     ) -> None:
         self.plan, self.fabric, self.model, self.loss_fn = plan, fabric, model, loss_fn
-        self.batches, self.meter = batches, LossMeter(fabric.device)
+        self.examples, self.meter = examples.near(fabric.device), LossMeter(fabric.device)
+        rank, world_size = fabric.global_rank, fabric.world_size
+        self.sampler = Sampler(len(examples), plan.batch_size, plan.seed, rank, world_size)
         self.step, self.seconds = 0, 0.0
         self._set_up()
 
@@ -105,7 +107,9 @@ class Run:
         for step in range(self.step, stop):
             set_learning_rate(optimizer, self.plan.learning_rate_at(step))
             optimizer.zero_grad()
-            loss = self._loss(self.batches.at(step), step + 1)
+            batch = self.examples.take(self.sampler.rows(step)[0].to(self.examples.device))
+            batch = tuple(column.to(self.fabric.device) for column in batch)
+            loss = self._loss(batch, step + 1)
             self.meter.add(loss)
             if loss.device.type == "cpu":  # on a GPU, looking would mean waiting
                 self.meter.check(self.plan)  # before the weights are spoilt
@@ -156,7 +160,7 @@ class Run:
         }
         state = {
             "plan": self.plan.config(),
-            "examples": self.batches.size,
+            "examples": len(self.examples),
             "processes": self.fabric.world_size,
             "precision": self.fabric.strategy.precision.state_dict(),
             "seconds": self.seconds,
@@ -167,17 +171,13 @@ class Run:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, if plan, model, data and processes are the run's own."""
         state = checkpoint.state
-        self.plan.check_continues(state["plan"])
-        if state["processes"] != self.fabric.world_size:
-            raise ValueError(
-                f"a run of {state['processes']} processes must be resumed with as many, got "
-                f"{self.fabric.world_size}"
-            )
-        if state["examples"] != self.batches.size:
-            raise ValueError(
-                f"data must be the run's own {state['examples']} examples to resume it, got "
-                f"{self.batches.size}"
-            )
+        own = {"processes": self.fabric.world_size, "examples": len(self.examples)}
+        saved = {**state, **state["plan"]}
+        for name, value in (own | self.plan.config()).items():
+            if name not in FREE_ON_RESUME and saved.get(name) != value:
+                raise ValueError(
+                    f"{name} must be the run's own {saved.get(name)!r} to resume it, got {value!r}"
+                )
         try:
             self.model.load_state_dict(checkpoint.part("model"))
         except RuntimeError as error:
@@ -189,11 +189,11 @@ class Run:
         self.optimizer.load_state_dict({"state": values, "param_groups": groups})
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         self.step, self.seconds = checkpoint.step, state["seconds"]
-        own = checkpoint.part(f"process.{self.fabric.global_rank}")
-        self.meter.load_state_dict(own)
-        torch.set_rng_state(own["cpu_random"])
-        if self.fabric.device.type == "cuda" and "cuda_random" in own:  # it may have been on a CPU
-            torch.cuda.set_rng_state(own["cuda_random"], self.fabric.device)
+        process = checkpoint.part(f"process.{self.fabric.global_rank}")
+        self.meter.load_state_dict(process)
+        torch.set_rng_state(process["cpu_random"])
+        if self.fabric.device.type == "cuda" and "cuda_random" in process:  # not if it was on a CPU
+            torch.cuda.set_rng_state(process["cuda_random"], self.fabric.device)
 
 
 def versions() -> dict[str, str]:
