@@ -162,36 +162,10 @@ def _loss_of_models(
 def _loss_of(data: Texts, family: str, value: float) -> nn.Module:
     if family == CE:
         return nn.CrossEntropyLoss(label_smoothing=value)
-    if family == "W, relative places":
-        return RelativePlaces(data, value)
-    kind = SquaredError if family == "squared error" else wl.NumberTokenLoss
-    return kind(data.vocabulary, number_weight=value)
-
-
-class RelativePlaces(nn.Module):
-    """As `NumberTokenLoss`, but a token's cost counts for less the later in its number it stands.
-
-    By powers of ten: the place of its last digit relative to the number's first digit.
-    """
-
-    def __init__(self, data: Texts, number_weight: float) -> None:
-        super().__init__()
-        self.both = wl.NumberTokenLoss(
-            data.vocabulary, number_weight=number_weight, reduction="none"
-        )
-        self.width = data.width
-
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        counts = target != self.both.ignore_index
-        cross_entropy = nn.functional.cross_entropy(
-            logits.movedim(-1, 1), target, ignore_index=self.both.ignore_index, reduction="none"
-        )
-        is_number = counts & (target < len(self.both.ids))
-        numbers = is_number.cumsum(-1)
-        before = torch.where(is_number, 0, numbers).cummax(-1).values  # in earlier runs of them
-        share = 10.0 ** (1 - self.width * (numbers - before).clamp(min=1).to(logits.dtype))
-        term: Tensor = self.both(logits, target) - cross_entropy
-        return (cross_entropy + share * term).sum() / counts.sum()
+    if family == "squared error":
+        return SquaredError(data.vocabulary, number_weight=value)
+    places = "relative" if family == "W, relative places" else None
+    return wl.NumberTokenLoss(data.vocabulary, number_weight=value, places=places)
 
 
 class SquaredError(wl.NumberTokenLoss):

@@ -161,6 +161,30 @@ def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
     torch.testing.assert_close(x.grad.float(), wide.grad, rtol=2 * rounding, atol=rounding / 50)
 
 
+def test_digits_count_in_their_place() -> None:
+    """A number of digits is then charged by its value: 314 for 214 as 100, for 315 as 1."""
+    digits = {str(d): d for d in range(10)}
+    target = torch.tensor([3, 1, 4])
+
+    def charged(said: tuple[int, ...], **options: Any) -> float:
+        loss_fn = wl.NumberTokenLoss(digits, number_weight=3.0, reduction="sum", **options)
+        logits = torch.full((3, 10), -1e4, dtype=F64)
+        logits[torch.arange(3), torch.tensor(said)] = 0.0
+        return float(loss_fn(logits, target) - nn.functional.cross_entropy(
+            logits, target, reduction="sum"))  # fmt: skip
+
+    assert charged((2, 1, 4)) == charged((3, 1, 5)) == pytest.approx(1)  # the median of digits is 3
+    assert charged((2, 1, 4), places="absolute") == pytest.approx(100)
+    assert charged((3, 1, 7), places="absolute") == pytest.approx(3)
+    assert charged((2, 3, 4), places="relative") == pytest.approx(1.2)
+    many = wl.NumberTokenLoss(digits, places="absolute")
+    assert many(torch.randn(1, 45, 10), torch.ones(1, 45, dtype=torch.long)).isfinite()
+    with pytest.raises(ValueError, match="places need a tokenizer"):
+        wl.NumberTokenLoss(torch.arange(3.0), places="relative")
+    with pytest.raises(ValueError, match="places must be 'absolute' or 'relative', got 'tens'"):
+        wl.NumberTokenLoss(digits, places="tens")
+
+
 def test_odd_numbers_of_a_vocabulary_do_not_drown_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -174,7 +198,7 @@ def test_odd_numbers_of_a_vocabulary_do_not_drown_the_rest(
 def test_it_compiles_and_follows_its_module() -> None:
     logits, target = _batch()
     target[0, 0] = -100
-    loss_fn = wl.NumberTokenLoss(VOCABULARY)
+    loss_fn = wl.NumberTokenLoss(VOCABULARY, places="relative")
     x, y = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     compiled = torch.compile(loss_fn, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(x, target), loss_fn(y, target))

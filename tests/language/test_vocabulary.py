@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from wassloss.language.vocabulary import number_tokens
+from wassloss.language.vocabulary import number_tokens, places
 
 
 class Tokenizer:
@@ -38,9 +38,9 @@ class Tokenizer:
     ],
 )
 def test_a_number(token: str, value: float) -> None:
-    ids, values = number_tokens({"word": 0, token: 5})
-    assert ids.tolist() == [5]
-    assert values.tolist() == pytest.approx([value])
+    found = number_tokens({"word": 0, token: 5})
+    assert found.ids.tolist() == [5]
+    assert found.values.tolist() == pytest.approx([value])
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_a_number(token: str, value: float) -> None:
      "nan", "<unk>", "ĠĠ7", "1.2.3", "--1", "1 2", "1_000", "7\n"],
 )  # fmt: skip
 def test_no_number(token: str) -> None:
-    assert number_tokens({token: 0, "4": 1})[0].tolist() == [1]
+    assert number_tokens({token: 0, "4": 1}).ids.tolist() == [1]
 
 
 def test_tokens_may_be_bytes() -> None:
-    _, values = number_tokens({b"12": 3, b" 7": 1, b"\xff": 0, b".": 2})
-    assert values.tolist() == [7, 12]
+    found = number_tokens({b"12": 3, b" 7": 1, b"\xff": 0, b".": 2})
+    assert found.values.tolist() == [7, 12]
 
 
 def test_a_tokenizer_and_its_values_are_the_same() -> None:
     by_text = number_tokens(Tokenizer("a", "10", "b", "Ġ3"))
     by_value = number_tokens(torch.tensor([math.nan, 10.0, math.nan, 3.0]))
-    assert [found.tolist() for found in by_text] == [[1, 3], [10, 3]]
-    assert [found.tolist() for found in by_value] == [[1, 3], [10, 3]]
+    assert by_text.ids.tolist() == by_value.ids.tolist() == [1, 3]
+    assert by_text.values.tolist() == by_value.values.tolist() == [10, 3]
 
 
 CORPUS = [f"{a} + {b} = {a + b}, or -{b}.{a:02} of 0.5" for a in range(100) for b in range(9)]
@@ -85,13 +85,56 @@ def trained(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["Bpe", "WordPiece", "Unigram"])
 def test_numbers_of_trained_tokenizers(kind: str) -> None:
     tokenizer = trained(kind)
-    values = dict(zip(*(found.tolist() for found in number_tokens(tokenizer)), strict=True))
+    found = number_tokens(tokenizer)
+    values = dict(zip(found.ids.tolist(), found.values.tolist(), strict=True))
     texts = {i: token.lstrip("Ġ▁#") for token, i in tokenizer.get_vocab().items()}
     numbers = {i: float(text) for i, text in texts.items() if re.search("[0-9]", text)}
     assert values == pytest.approx(numbers)
     assert {7.0, 42.0} <= set(values.values())
     ids = tokenizer.encode("7 + 42 = 49, or").ids
     assert "".join(texts[i] for i in ids if i in values) == "74249"
+
+
+TOKENS = ("banana", *map(str, range(10)), ".", "Ġ7", "-4", "23", "456", "1.25")
+
+
+def _placed(*tokens: str) -> tuple[list[int], list[int]]:
+    """Places of number labels, and those of their number's first digit."""
+    found = number_tokens(Tokenizer(*TOKENS))
+    ids = torch.tensor([[TOKENS.index(token) for token in tokens]])
+    place, first = places(ids, found.written)
+    number = [token not in ("banana", ".") for token in tokens]
+    return place[number].tolist(), first[number].tolist()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected", "first"),
+    [
+        ("7", [0], [0]),
+        ("3 1 4", [2, 1, 0], [2, 2, 2]),
+        ("3 1 4 . 1 5", [2, 1, 0, -1, -2], [2] * 5),
+        ("1 banana 2 0", [0, 1, 0], [0, 1, 1]),
+        ("1 2 Ġ7", [1, 0, 0], [1, 1, 0]),  # a space begins a number
+        ("1 2 -4 5", [1, 0, 1, 0], [1, 1, 1, 1]),  # and so does a sign
+        ("23 456", [3, 0], [4, 4]),  # tokens of several digits: 23 thousands, 456
+        ("456 . 23", [0, -2], [2, 2]),
+        ("5 1.25 6", [1, 0, -3], [1, 1, 1]),  # 51.256
+        ("banana . 5", [-1], [-1]),
+        ("1 2 . banana 3", [1, 0, 0], [1, 1, 0]),  # the end of a sentence
+        ("1 . 2 . 3", [0, -1, -2], [0, 0, 0]),  # of two points the first counts
+    ],
+)
+def test_places_in_a_number(tokens: str, expected: list[int], first: list[int]) -> None:
+    assert _placed(*tokens.split()) == (expected, first)
+
+
+def test_numbers_end_with_their_sequence_and_at_ignored_labels() -> None:
+    written = number_tokens(Tokenizer(*TOKENS)).written
+    one, two = TOKENS.index("1"), TOKENS.index("2")
+    ids = torch.tensor([[one, two], [two, one], [one, -100]])
+    place, first = places(ids, written)
+    assert place[:5].tolist() == [1, 0, 1, 0, 0]
+    assert first[:5].tolist() == [1, 1, 1, 1, 0]
 
 
 def test_refused() -> None:

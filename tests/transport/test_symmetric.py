@@ -185,9 +185,9 @@ def test_a_target_is_compared_with_itself_among_its_own_labels(monkeypatch):
     seen: list[tuple[int, ...]] = []
     solve = Symmetric.solve
 
-    def recording(self: Symmetric, problem: Problem, start: Tensor | None = None) -> Any:
+    def recording(self: Symmetric, problem: Problem) -> Any:
         seen.append(tuple(problem.cost().shape))
-        return solve(self, problem, start)
+        return solve(self, problem)
 
     monkeypatch.setattr(Symmetric, "solve", recording)
     wl.wasserstein(h, target, metric, epsilon=0.1, debiased=True)

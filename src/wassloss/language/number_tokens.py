@@ -9,7 +9,7 @@ from wassloss import _checks
 from wassloss._checks import at_least_single, wide_dtype
 from wassloss.ground import Ordinal
 from wassloss.kernels import launch
-from wassloss.language.vocabulary import Tokenizer, number_tokens
+from wassloss.language.vocabulary import Tokenizer, number_tokens, places
 from wassloss.losses.autograd import check_reverse_mode
 from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
@@ -19,6 +19,8 @@ from wassloss.targets import read_target
 from wassloss.transport.dispatch import largest_block
 
 LARGEST_COST = 10.0  # in medians: a trace of mass on a rare 10000000 must not outweigh the rest
+PLACES = ("absolute", "relative")
+LARGEST_POWER = 30  # of ten by which a place counts; single precision ends at 38
 IN_CACHE = 2**18  # logits that a CPU turns into their gradient before it reads on
 
 
@@ -40,6 +42,10 @@ class NumberTokenLoss(MetricModule):
             `(vocabulary,)`, NaN for words. Digits, longer numbers, signs and decimals count, also
             after a space as GPT-2 (`Ġ`) and SentencePiece (`▁`) write it, and as byte fallbacks.
         number_weight: of the second term.
+        places: None counts every token as it stands. ``"absolute"`` multiplies its cost by what it
+            counts in its number, 100 for the first digit of 314; ``"relative"`` divides that by
+            the place of the number's first digit: 1, 0.1 and 0.01. Digits that follow one another
+            along the last dimension of the target are one number.
         ignore_index: the label of tokens that do not count.
         reduction: ``"mean"`` over all labels that count, ``"sum"`` or ``"none"``.
 
@@ -64,30 +70,39 @@ class NumberTokenLoss(MetricModule):
     _FOLLOWING = ("metric", "values")
     ids: Tensor
     _number: Tensor
+    _written: Tensor | None
 
     def __init__(
         self,
         tokenizer: Tokenizer | Tensor,
         *,
         number_weight: float = 1.0,
+        places: str | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
     ) -> None:
         super().__init__()
-        ids, self.values = number_tokens(tokenizer)
+        ids, self.values, written = number_tokens(tokenizer)
         self.number_weight = _checks.check_strength("number_weight", number_weight)
         _checks.check_choice("reduction", reduction, REDUCTIONS)
+        if places is not None:
+            _checks.check_choice("places", places, PLACES)
+            if written is None:
+                raise ValueError("places need a tokenizer, whose tokens have digits; got values")
         costs = Ordinal(self.values).in_medians()
         self.metric = costs.tabulated() if costs.size <= LARGEST_TABLE else costs
         self.reduction, self.ignore_index = reduction, check_ignore_index(ignore_index)
+        self.places = places
         number = ids.new_full((int(ids[-1]) + 2,), -1)  # which one each token is
         number[ids] = torch.arange(len(ids), device=ids.device)
         self.register_buffer("ids", ids, persistent=False)
         self.register_buffer("_number", number, persistent=False)
+        self.register_buffer("_written", written if places else None, persistent=False)
 
     def extra_repr(self) -> str:
         weight = f"number_weight={self.number_weight:g}"
-        return f"{self.metric!r}, {weight}, reduction={self.reduction!r}"
+        places = f", places={self.places!r}" if self.places else ""
+        return f"{self.metric!r}, {weight}{places}, reduction={self.reduction!r}"
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         rows, shape = self._shaped(logits, target)
@@ -98,7 +113,8 @@ class NumberTokenLoss(MetricModule):
             number = number.masked_fill(~counts, -1)
         traced = not (_checks.can_read_values() and _checks.has_memory(rows))
         compute = _composed if traced else _with_gradient
-        value, slope = compute(self, rows, labels, number, counts)
+        scale = self._scale(target, number)
+        value, slope = compute(self, rows, labels, number, scale, counts)
         valid = read.weights.squeeze(1).to(value.dtype)  # 1, or NaN for a label out of range
         return PerExample(value * valid, shape, counts, slope).reduced(self.reduction)
 
@@ -122,6 +138,16 @@ class NumberTokenLoss(MetricModule):
         moved = logits.movedim(label_dim, -1)
         return moved.reshape(-1, columns), moved.shape[:-1]
 
+    def _scale(self, target: Tensor, number: Tensor) -> Tensor:
+        """What the second term of each label is multiplied by, `(labels,)`; 0 for words."""
+        is_number = number >= 0
+        scale = self.number_weight * is_number.to(self.values.dtype)
+        if self._written is None:
+            return scale
+        place, first = places(target, self._written)
+        power = (place if self.places == "absolute" else place - first).clamp(max=LARGEST_POWER)
+        return scale * torch.where(is_number, 10.0**power, 0.0)
+
     def _term(self, log_h: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """The second term, `(labels,)`, and its slope in log-probabilities `(labels, numbers)`."""
         share = log_h.softmax(1)
@@ -131,7 +157,12 @@ class NumberTokenLoss(MetricModule):
 
 
 def _composed(
-    loss: NumberTokenLoss, rows: Tensor, labels: Tensor, number: Tensor, counts: Tensor | None
+    loss: NumberTokenLoss,
+    rows: Tensor,
+    labels: Tensor,
+    number: Tensor,
+    scale: Tensor,
+    counts: Tensor | None,
 ) -> tuple[Tensor, None]:
     """Both terms in torch's own operations, for every label: while tracing, and as an oracle.
 
@@ -143,11 +174,16 @@ def _composed(
     value = -log_h.gather(1, labels.unsqueeze(1)).squeeze(1)
     value = value if counts is None else torch.where(counts, value, 0.0)
     term, _ = loss._term(log_h[:, loss.ids], number.clamp(min=0))
-    return value + loss.number_weight * torch.where(number >= 0, term, 0.0), None
+    return value + scale.to(value.dtype) * term, None
 
 
 def _with_gradient(
-    loss: NumberTokenLoss, rows: Tensor, labels: Tensor, number: Tensor, counts: Tensor | None
+    loss: NumberTokenLoss,
+    rows: Tensor,
+    labels: Tensor,
+    number: Tensor,
+    scale: Tensor,
+    counts: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
     """The same with its gradient in the logits, in their precision.
 
@@ -159,7 +195,8 @@ def _with_gradient(
     cross_entropy = _cross_entropy_on_gpu if compiled else _cross_entropy
     value, gradient, log_h = cross_entropy(x, labels, which, loss.ids, needs_gradient)
     term, slope = loss._term(log_h, number[which])
-    value[which] += loss.number_weight * term
+    size = scale[which].to(value.dtype)
+    value[which] += size * term
     if counts is not None:
         value = torch.where(counts, value, 0.0)
     if gradient is None:
@@ -168,7 +205,7 @@ def _with_gradient(
     share = log_h.exp()
     share.scatter_add_(1, number[which, None], -torch.ones_like(share[:, :1]))
     # In the columns of numbers alone: the second term does not depend on the mass of words.
-    gradient[which.unsqueeze(1), loss.ids] = (share + loss.number_weight * slope).to(x.dtype)
+    gradient[which.unsqueeze(1), loss.ids] = (share + size[:, None] * slope).to(x.dtype)
     if counts is not None:
         gradient.masked_fill_(~counts.unsqueeze(1), 0.0)
     return value, (rows, gradient)

@@ -1,18 +1,20 @@
-"""Which tokens of a vocabulary are numbers, and their values."""
+"""Which tokens of a vocabulary are numbers, their values, and their place in a longer number."""
 
 from __future__ import annotations
 
 import operator
 import re
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # byte fallback of SentencePiece
 # After a space as GPT-2 or SentencePiece writes it, or the mark of BERT's continuations.
-_NUMBER = re.compile(r"[Ġ▁ ]?(?:\#\#)?([+\-−]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))")
+_NUMBER = re.compile(
+    r"(?P<space>[Ġ▁ ]?)(?:\#\#)?(?P<sign>[+\-−]?)(?P<whole>[0-9]*)(?P<point>\.?)(?P<part>[0-9]*)"
+)
 
 
 class _HasVocabulary(Protocol):
@@ -22,12 +24,21 @@ class _HasVocabulary(Protocol):
 Tokenizer: TypeAlias = _HasVocabulary | Mapping[str, int] | Mapping[bytes, int]
 
 
-def number_tokens(tokenizer: Tokenizer | Tensor) -> tuple[Tensor, Tensor]:
-    """The numbers of a tokenizer, or of values `(vocabulary,)` that are NaN for words.
+class NumberTokens(NamedTuple):
+    """The tokens of a vocabulary that are numbers.
 
-    Returns:
-        Their ids, ascending, and their values, both `(numbers,)`.
+    `written` is for :func:`places`, by token id: digits, those of them after a decimal point,
+    whether there is a point, and whether the token begins a number (after a space, or with a sign).
+    Its last row stands for every token that is not part of a number.
     """
+
+    ids: Tensor  # (numbers,), ascending
+    values: Tensor  # (numbers,)
+    written: Tensor | None = None  # (largest id + 2, 4); None where only values are known
+
+
+def number_tokens(tokenizer: Tokenizer | Tensor) -> NumberTokens:
+    """The numbers of a tokenizer, or of values `(vocabulary,)` that are NaN for words."""
     if isinstance(tokenizer, Tensor):
         return _from_values(tokenizer)
     read = getattr(tokenizer, "get_vocab", None)
@@ -38,24 +49,33 @@ def number_tokens(tokenizer: Tokenizer | Tensor) -> tuple[Tensor, Tensor]:
             f"values, got {type(tokenizer).__name__}"
         )
     values: dict[int, float] = {}
+    written: dict[int, tuple[int, int, int, int]] = {}
     for token, given in vocabulary.items():
         text = token.decode(errors="replace") if isinstance(token, bytes) else token
         found = _NUMBER.fullmatch(_BYTE.sub(lambda byte: chr(int(byte[1], 16)), text))
         if found is None:
             continue
+        space, sign, whole, point, part = found.groups()
+        digits = len(whole) + len(part)
+        if not digits and text != ".":
+            continue
         number = operator.index(given)
         if number < 0:
             raise ValueError(f"tokenizer must have ids of at least 0, got {given} for {token!r}")
-        values[number] = float(found[1].replace("−", "-"))
+        written[number] = (digits, len(part), bool(point), bool(space or sign))
+        if digits:
+            values[number] = float(f"{sign}{whole}{point}{part}".replace("−", "-"))
     if not values:
         raise ValueError(
             f"tokenizer must have tokens that are numbers, got none among {len(vocabulary)}"
         )
+    table = torch.zeros(max(written) + 2, 4, dtype=torch.long)
+    table[list(written)] = torch.tensor(list(written.values()))
     ids = sorted(values)
-    return torch.tensor(ids), torch.tensor([values[i] for i in ids])
+    return NumberTokens(torch.tensor(ids), torch.tensor([values[i] for i in ids]), table)
 
 
-def _from_values(values: Tensor) -> tuple[Tensor, Tensor]:
+def _from_values(values: Tensor) -> NumberTokens:
     is_vector = values.dim() == 1 and values.is_floating_point()
     if not is_vector or bool(values.isinf().any()) or bool(values.isnan().all()):
         raise ValueError(
@@ -63,4 +83,33 @@ def _from_values(values: Tensor) -> tuple[Tensor, Tensor]:
             f"some tokens and NaN for words, got {values.dtype} of shape {tuple(values.shape)}"
         )
     ids = (~values.detach().isnan()).nonzero().squeeze(1)
-    return ids, values.detach()[ids].to(torch.get_default_dtype())
+    return NumberTokens(ids, values.detach()[ids].to(torch.get_default_dtype()))
+
+
+def places(ids: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
+    """What one unit of each label counts in the number it is part of, as powers of ten.
+
+    Labels `ids (…, sequence)` of digits that follow one another are one number: in "3 1 4 . 1 5"
+    the places are 2, 1, 0, any, −1 and −2.
+
+    Returns:
+        Each label's place, and that of the first digit of its number, both `(labels,)`; any
+        integers where the label is no number.
+    """
+    other = len(written) - 1
+    known = ids.masked_fill((ids < 0) | (ids > other), other)
+    digits, decimals, point, begins = written[known].unbind(-1)
+    inside = (digits + point) > 0
+    follows = torch.zeros_like(inside)
+    follows[..., 1:] = inside[..., :-1]
+    number = (inside & ~(follows & (begins == 0))).flatten().cumsum(0)
+    digits, decimals, point = digits.flatten(), decimals.flatten(), point.flatten()
+    last = digits.cumsum(0)  # digits up to and with each label, counted through the batch
+
+    def extreme(x: Tensor, which: str, first: Tensor | None = None) -> Tensor:
+        kept = x.new_zeros(len(x) + 1) if first is None else first
+        return kept.scatter_reduce(0, number, x, which, include_self=first is not None)
+
+    end = extreme(last, "amax")
+    units = extreme(torch.where(point > 0, last - decimals, end[number]), "amin", end)[number]
+    return units - last + decimals, units - extreme(last - digits, "amin")[number] - 1
