@@ -99,17 +99,6 @@ def test_labels_in_another_order(kind: str) -> None:
         numbers.with_labels(["0", "1"])
 
 
-def test_summary_shows_counts_labels_and_neighbours() -> None:
-    text = small(name="grades", provenance="made up").summary()
-    assert "Dataset('grades', 6 examples, 2 features, 3 labels, class ids, 3 train" in text
-    assert "low (2)" in text
-    assert "nearest to high: middle 1, low 2" in text
-    assert text.endswith("made up")
-    plain = Dataset(torch.rand(2, 2), torch.tensor([0, 2])).summary()
-    assert "labels that no example has: 1" in plain
-    assert "none suggested" in plain
-
-
 def test_label_count_is_found() -> None:
     x = torch.rand(2, 1)
     ids = torch.tensor([0, 4])

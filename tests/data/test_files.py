@@ -12,9 +12,9 @@ import torch
 from tests.data.tables import saved
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read
-from wassloss.data._inputs import as_sparse
 from wassloss.data.files import read_features
 from wassloss.data.table import Wanted
+from wassloss.targets import is_class_ids
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -52,9 +52,9 @@ def all_features(path: Path, names: tuple[str, ...] | None = None) -> torch.Tens
 
 
 def dense(data: Dataset) -> torch.Tensor:
-    target = as_sparse(data.target, data.label_count)
-    out = torch.zeros(len(data), data.label_count, dtype=target.weights.dtype)
-    return out.scatter_add(1, target.indices.clamp(min=0), target.weights)
+    if is_class_ids(data.target):
+        return torch.nn.functional.one_hot(data.target, data.label_count).double()
+    return torch.from_numpy(data.y.toarray())
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

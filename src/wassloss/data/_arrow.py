@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Place = Callable[[int], str]  # where a row is in its file
 ROW: Place = "row {}".format
+_WRONG = (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError)
+_CUT_SHORT = (EOFError, zlib.error)  # of compressed files
 _GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 
 
@@ -152,7 +155,7 @@ def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[N
     """Turn errors about a file's contents into one line that names the file."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError) as error:
+    except (*_WRONG, *_CUT_SHORT) as error:
         if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
             raise
         reason = f"{os.fspath(path)} cannot be read as {what}: {one_line(error)}"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wassloss._precision import narrowed
 from wassloss.ground import GroundMetric
-from wassloss.targets import SparseTarget, Target, is_dense, padded, read_target
+from wassloss.targets import SparseTarget, Target, is_dense, padded
 
 KNOWN_PARTS = ("train", "validation", "test")
 
@@ -86,15 +86,6 @@ def from_lists(
     rows = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
     ids = torch.from_numpy(labels.astype(np.int64))
     return padded(rows, ids, torch.from_numpy(weights), len(counts))
-
-
-def as_sparse(target: Target, labels: int) -> SparseTarget:
-    """A target of any form, on the CPU, as labels and weights `(n, support)`."""
-    if isinstance(target, SparseTarget):
-        return target
-    like = torch.empty(0, dtype=target.dtype if is_dense(target) else torch.float32)
-    read, _ = read_target(target, labels, torch.Size([target.shape[0]]), like)
-    return SparseTarget(read.indices.expand_as(read.weights), read.weights)
 
 
 def relabelled(target: Target, place: Tensor, labels: int) -> Target:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from scipy import sparse
 from torch import Tensor
 
 from wassloss.data._inputs import (
-    as_sparse,
     check_parts,
     count_labels,
     feature_tensor,
@@ -30,8 +28,6 @@ from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels
 from wassloss.targets import Target, is_class_ids, is_dense, read_target
-
-NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
 
 @dataclass(frozen=True, repr=False, eq=False)  # tensors do not compare to one truth value
@@ -71,7 +67,7 @@ class Dataset:
     target: Target
     label_names: tuple[str, ...] | None = None
     label_count: int = 0
-    parts: Mapping[str, Tensor] = field(default_factory=lambda: NO_PARTS)
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
     metric: GroundMetric | None = None
     groups: Tensor | None = None
     name: str = ""
@@ -100,7 +96,7 @@ class Dataset:
             "target": target,
             "label_names": check_labels(names, count, "label_names"),
             "label_count": count,
-            "parts": MappingProxyType(check_parts(self.parts, n)),
+            "parts": check_parts(self.parts, n),
             "groups": group_ids(self.groups, n),
             "feature_names": check_labels(self.feature_names, features.shape[1], "feature_names"),
         }
@@ -139,7 +135,7 @@ class Dataset:
 
     def part(self, name: str) -> Dataset:
         """Select the rows of one part, as a data set without parts."""
-        return dataclasses.replace(self, parts=NO_PARTS).take(self._rows_of(name))
+        return dataclasses.replace(self, parts={}).take(self._rows_of(name))
 
     def _rows_of(self, part: str) -> Tensor:
         """The row numbers of one part."""
@@ -167,14 +163,11 @@ class Dataset:
         if is_class_ids(self.target):
             ids = self.target.numpy()
             return ids if self.label_names is None else self.classes[ids]
-        return self._weights()
-
-    def _weights(self) -> sparse.csr_array:
-        """The weights of all labels, `(n, labels)`."""
-        target = as_sparse(self.target, self.label_count)
-        row, place = (target.weights > 0).numpy().nonzero()  # the others are padding
-        entries = target.weights.numpy()[row, place].astype(np.float64)
-        where = row, target.indices.numpy()[row, place]
+        if isinstance(self.target, Tensor):
+            return sparse.csr_array(self.target.double().numpy())
+        row, place = (self.target.weights > 0).numpy().nonzero()  # the others are padding
+        entries = self.target.weights.numpy()[row, place].astype(np.float64)
+        where = row, self.target.indices.numpy()[row, place]
         return sparse.csr_array((entries, where), shape=(len(self), self.label_count))
 
     def with_labels(self, names: Sequence[str]) -> Dataset:
@@ -207,28 +200,6 @@ class Dataset:
             label_count=len(names),
             metric=None,
         )
-
-    def summary(self, examples: int = 5) -> str:
-        """Describe the data in a few lines: counts, frequent labels and their neighbours."""
-        given = self._weights()
-        used, weights = np.diff(given.indptr), given.sum(0)
-        frequent = np.argsort(-weights, stable=True)[:examples].tolist()
-        names = self.label_names or tuple(map(str, range(self.label_count)))
-        lines = [
-            repr(self),
-            f"labels per example: {used.mean():.2f} on average, {used.min()} to {used.max()}",
-            "heaviest labels: " + ", ".join(f"{names[i]} ({weights[i]:.4g})" for i in frequent),
-        ]
-        if unused := np.count_nonzero(weights == 0):
-            lines.append(f"labels that no example has: {unused}")
-        lines.append(f"ground metric: {self.metric or 'none suggested'}")
-        if self.metric is not None and self.label_count > 1:
-            for i in frequent:
-                near = (f"{label} {d:.3g}" for label, d in self.metric.nearest(i, 3))
-                lines.append(f"  nearest to {names[i]}: {', '.join(near)}")
-        if self.provenance:
-            lines.append(self.provenance)
-        return "\n".join(lines)
 
 
 def _count(n: int, noun: str) -> str:
