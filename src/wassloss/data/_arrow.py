@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,11 +146,6 @@ def _spells(word: str) -> bool:
     return True
 
 
-def one_line(error: BaseException) -> str:
-    """The message of an error on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 @contextmanager
 def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[None]:
     """Turn errors about a file's contents into one line that names the file."""
@@ -158,8 +154,18 @@ def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[N
     except (*_WRONG, *_CUT_SHORT) as error:
         if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
             raise
-        reason = f"{os.fspath(path)} cannot be read as {what}: {one_line(error)}"
-        raise ValueError(reason) from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{os.fspath(path)} cannot be read as {what}: {reason}") from error
+
+
+def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a table that lacks columns; the error names them."""
+    known = set(found)
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        near = get_close_matches(missing[0], found, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"it lacks {listed(missing)}; it has {shown(found, 10)}{hint}")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -121,21 +121,12 @@ def group_ids(groups: Any, n: int) -> Tensor | None:
     return ids.long()
 
 
-def part_name(text: str) -> str:
-    """The name of a part without outer blanks; the three known names are found in any case.
-
-    >>> part_name(" Test"), part_name("Fold 1 ")
-    ('test', 'Fold 1')
-    """
-    name = text.strip()
-    return name.lower() if name.lower() in KNOWN_PARTS else name
-
-
 def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
     """Row numbers of each part. Parts must not be empty, and a row is in one of them at most."""
-    checked = {name: row_numbers(f"parts[{name!r}]", rows, n) for name, rows in parts.items()}
-    for name, rows in checked.items():
-        if len(rows) == 0:
+    checked = {}
+    for name, rows in parts.items():
+        checked[name] = row_numbers(f"parts[{name!r}]", rows, n)
+        if len(checked[name]) == 0:
             raise ValueError(f"parts[{name!r}] must not be empty")
     found, uses = torch.cat([torch.empty(0).long(), *checked.values()]).unique(return_counts=True)
     if (uses > 1).any():
@@ -149,19 +140,10 @@ def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
 
 def row_numbers(name: str, given: Any, n: int) -> Tensor:
     """Row numbers from numbers, a mask or a slice."""
-    if isinstance(given, slice):
-        return torch.arange(n)[given]
-    rows = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
-    if rows.dtype == torch.bool and rows.shape == (n,):
-        return rows.nonzero().squeeze(1)
-    if rows.numel() == 0:
-        return rows.reshape(-1).long()
-    if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
-        raise TypeError(
-            f"{name} must be a list of row numbers or a mask of {n} rows, got {rows.dtype} of "
-            f"shape {tuple(rows.shape)}"
-        )
-    wrong = rows[(rows < 0) | (rows >= n)]
-    if len(wrong):
-        raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong[0].item()}")
-    return rows.long()
+    rows = given if isinstance(given, slice) else np.asarray(given)
+    try:
+        return torch.from_numpy(np.arange(n)[rows])
+    except IndexError as error:
+        raise ValueError(
+            f"{name} must be row numbers below {n}, a mask of {n} rows or a slice: {error}"
+        ) from error

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wassloss.data._arrow import Values, import_pyarrow, one_line
+from wassloss.data._arrow import Values, import_pyarrow
 from wassloss.data.labels import number
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Layout
@@ -79,9 +79,9 @@ def read_text(path: str | os.PathLike[str]) -> pa.Table:
                 strings_can_be_null=False,
             ),
         )
-    except pa.ArrowInvalid as error:
+    except pa.ArrowInvalid:
         check_width(path, len(header))  # says where
-        raise ValueError(one_line(error)) from error
+        raise
     return found.slice(1).rename_columns(header)
 
 

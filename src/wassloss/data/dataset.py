@@ -19,11 +19,10 @@ from wassloss.data._inputs import (
     feature_tensor,
     group_ids,
     own_target,
-    part_name,
     relabelled,
     row_numbers,
 )
-from wassloss.data.labels import numbers, places_of, shown
+from wassloss.data.labels import numbers, read_labels
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels
@@ -139,11 +138,10 @@ class Dataset:
 
     def _rows_of(self, part: str) -> Tensor:
         """The row numbers of one part."""
-        found = self.parts.get(part, self.parts.get(part_name(part)))
-        if found is None:
+        if part not in self.parts:
             known = ", ".join(self.parts) or "none"
             raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
-        return found
+        return self.parts[part]
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -181,21 +179,18 @@ class Dataset:
         tensor([2, 0])
         """
         own = self.label_names
-        places = list(range(self.label_count)) if own is None else places_of(own, names)
-        if len(places) > len(names):
-            raise ValueError(f"label_names must be of {len(places)} labels, got {len(names)}")
-        lacking = [] if own is None else [n for n, at in zip(own, places, strict=True) if at < 0]
-        if lacking:
+        if self.label_count > len(names):
+            raise ValueError(f"label_names must be of {self.label_count} labels, got {len(names)}")
+        places = np.arange(self.label_count) if own is None else read_labels(own, names)[0]
+        found, counts = np.unique(places, return_counts=True)
+        if (counts > 1).any():
+            twice = names[found[counts.argmax()]]
             raise ValueError(
-                f"label_names must have all {len(places)} labels of the data, but {len(lacking)} "
-                f"are missing: {shown(lacking, 3)}; they are {shown(names)}"
+                f"label_names must keep the labels of the data apart, but {twice!r} is two"
             )
-        if len(set(places)) < len(places):
-            twice = [n for n, at in zip(own or (), places, strict=True) if places.count(at) > 1]
-            raise ValueError(f"the labels {shown(twice[:2])} are one label of the list")
         return dataclasses.replace(
             self,
-            target=relabelled(self.target, torch.tensor(places), len(names)),
+            target=relabelled(self.target, torch.from_numpy(places), len(names)),
             label_names=tuple(names),
             label_count=len(names),
             metric=None,

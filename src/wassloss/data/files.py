@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from wassloss.data import csv
-from wassloss.data._arrow import import_pyarrow, named_errors, warn
+from wassloss.data._arrow import check_columns, import_pyarrow, named_errors, warn
 from wassloss.data._inputs import KNOWN_PARTS
 from wassloss.data.builtin import clipart
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import shown
 from wassloss.data.raw_table import RawTable
-from wassloss.data.table import Wanted, check_columns, fields, find_layout
+from wassloss.data.table import Wanted, fields, find_layout
 
 BUILT_IN: dict[str | os.PathLike[str], Callable[[], Dataset]] = {"clipart": clipart}
 _SUFFIXES = (".csv", ".parquet", ".pq")

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.data import Dataset
-from wassloss.data._inputs import part_name
 from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
 from wassloss.estimators.base import rows_at_once
@@ -154,7 +153,7 @@ def data_for(
         part = _held_out(data)
     if part is None:
         return data, None, own
-    return data.part(part), part_name(part), own and part_name(part) == "train"
+    return data.part(part), part, own and part == "train"
 
 
 def _held_out(data: Dataset) -> str:
