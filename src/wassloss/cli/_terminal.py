@@ -105,7 +105,7 @@ def table(
 def score_table(found: ExampleScores, title: str) -> Table:
     """A run's scores with their standard errors; ↑ marks those of which more is better."""
     rows = []
-    for name in found.names:
+    for name in found.values:
         score = SCORES[name]
         numbers = (found.mean(name), found.standard_error(name))
         cells = ["–" if math.isnan(number) else f"{number:.4f}" for number in numbers]

@@ -93,7 +93,7 @@ def runs_report(
     which = f"the part “{part}”" if part else "all examples"
     source = given.name or Path(data or ("" if first.task is None else first.task.data)).name
     return models_report(
-        {name: [run.model._outputs(x)] for name, run in zip(names, runs, strict=True)},
+        {name: run.model._outputs(x) for name, run in zip(names, runs, strict=True)},
         given.target,
         first.model.metric_,
         labels=first.labels,

@@ -5,8 +5,7 @@ With a score for each example, runs can be compared on the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from torch import Tensor
 from wassloss.data import Dataset
 from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
-from wassloss.estimators.base import rows_at_once
 from wassloss.ground import GroundMetric
 from wassloss.runs.directory import TrainedRun
 from wassloss.runs.task import fingerprint
-from wassloss.scores.by_kind import SCORES, kind_of, shown_for
+from wassloss.scores.by_kind import kind_of, shown_for
 
 
 @dataclass(frozen=True)
@@ -32,24 +30,16 @@ class ExampleScores:
     Attributes:
         kind: of the target, as :func:`wassloss.scores.by_kind.kind_of` calls it.
         count: of the examples.
-        values: scores by name, `(examples,)`; NaN if an example has none.
-        pooled: those of all examples together, which are no means.
+        values: scores by name, `(examples,)`, or `()` for those that are no means; NaN if an
+            example has none.
     """
 
     kind: str
     count: int
     values: dict[str, NDArray[np.float64]]
-    pooled: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def names(self) -> list[str]:
-        """Of all scores, in the order in which they are shown."""
-        return [name for name in SCORES if name in self.values or name in self.pooled]
 
     def mean(self, name: str) -> float:
-        """Over the examples that have the score, or of all together; NaN if none has it."""
-        if name in self.pooled:
-            return self.pooled[name]
+        """Over the examples that have the score; NaN if none has it."""
         known = self._known(name)
         return float(known.mean()) if len(known) else float("nan")
 
@@ -62,7 +52,7 @@ class ExampleScores:
         """Means and their standard errors, or None."""
 
         def numbers(of: Any) -> dict[str, float | None]:
-            return {name: None if np.isnan(v := of(name)) else v for name in self.names}
+            return {name: None if np.isnan(v := of(name)) else v for name in self.values}
 
         return {
             "examples": self.count,
@@ -71,39 +61,26 @@ class ExampleScores:
         }
 
     def _known(self, name: str) -> NDArray[np.float64]:
-        values = self.values.get(name, np.empty(0))
+        values = self.values[name]
         return values[~np.isnan(values)]
 
 
 def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
     """Score a run on data with labels in the order of its metric."""
-    pieces = torch.arange(len(data)).split(rows_at_once(run.model.metric_.size))
-    answers = ((run.model._outputs(data.features[p].numpy()), data.target[p]) for p in pieces)
-    return example_scores(answers, run.model.metric_)
+    return example_scores(run.model._outputs(data.features.numpy()), data.target, run.model.metric_)
 
 
 @torch.no_grad()
-def example_scores(answers: Iterable[tuple[Tensor, Any]], metric: GroundMetric) -> ExampleScores:
-    """All scores of batches of (logits, target)."""
-    kind, count = "", 0
-    pieces: dict[str, list[NDArray[np.float64]]] = {}
-    sums: dict[str, Any] = {}
-    for logits, target in answers:
-        kind = kind or kind_of(target, metric)
-        count += len(logits)
-        for name, score in shown_for(kind, metric).items():
-            if score.pooled:
-                sums[name] = sums.get(name, 0) + score.sums(logits, target, metric)
-            else:
-                values = score.function(logits, target, metric)
-                pieces.setdefault(name, []).append(values.double().numpy())
-    if not count:
-        raise ValueError("data must hold examples, got none")
+def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
+    """All scores for targets of their kind."""
+    kind = kind_of(target, metric)
     return ExampleScores(
         kind,
-        count,
-        {name: np.concatenate(each) for name, each in pieces.items()},
-        {name: SCORES[name].answer(total) for name, total in sums.items()},
+        len(logits),
+        {
+            name: score.function(logits, target, metric).double().numpy()
+            for name, score in shown_for(kind, metric).items()
+        },
     )
 
 

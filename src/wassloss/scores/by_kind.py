@@ -61,16 +61,6 @@ class Shown:
         found: Tensor = self.score(self._read(logits), target, **self._keywords(metric), **of_each)
         return found
 
-    def sums(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
-        """What adds up over batches to a score that is `pooled`."""
-        made, predictions = score_of(self.score), self._read(logits)
-        found: Tensor = made.found(predictions, target, **self._keywords(metric))
-        return found
-
-    def answer(self, sums: Tensor) -> float:
-        """A score that is `pooled`, from its sums."""
-        return float(score_of(self.score).answer(sums))  # type: ignore[misc]
-
     def _read(self, logits: Tensor) -> Tensor:
         return logits if score_of(self.score).predictions == "scores" else logits.softmax(1)
 
