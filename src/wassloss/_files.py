@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,12 +87,12 @@ def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """Read an .npz archive; ValueError if it is damaged."""
-    with open(path, "rb") as file:
-        return unpack_npz(file)
+    return unpack_npz(Path(path).read_bytes())
 
 
-def unpack_npz(file: IO[bytes]) -> dict[str, NDArray[Any]]:
-    """The same from an open file."""
+def unpack_npz(content: bytes) -> dict[str, NDArray[Any]]:
+    """Read the bytes of an .npz archive."""
+    file = io.BytesIO(content)
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not a whole .npz archive")

@@ -114,7 +114,7 @@ def test_label_count_is_found() -> None:
     [
         ({"features": torch.zeros(0, 2)}, r"features must have shape .* got \(0, 2\)"),
         ({"features": torch.zeros(6)}, "features must have shape"),
-        ({"features": np.full((6, 2), np.nan)}, "finite, got nan in row 0, column 0"),
+        ({"features": np.full((6, 2), np.nan)}, r"finite, got features\[0, 0\] = nan"),
         ({"features": [["a"]]}, "features must hold real numbers"),
         ({"target": torch.tensor([0, 1])}, r"class ids of shape \(6,\)"),
         ({"target": torch.tensor([0, 1, 2, 3, 0, 0])}, r"class ids in 0\.\.2, got 3 for example 3"),

@@ -59,7 +59,7 @@ def test_neighbours_are_next_to_each_other() -> None:
 
 def test_cells_are_as_dark_as_labels_are_confused() -> None:
     found = report()
-    groups = neighbour_order(found.metric)[:, None]
+    groups = list(neighbour_order(found.metric)[:, None])
     draw_confusion(found, groups, 1, axes := Figure().subplots())
     cells = axes.images[0].get_array()
     place = np.argsort(np.concatenate(groups))  # each group is one label
@@ -69,7 +69,7 @@ def test_cells_are_as_dark_as_labels_are_confused() -> None:
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert names == ["label 0", "label 2", "label 1", "label 3"]  # by position
     many = report(wl.ground.Ordinal(100))
-    draw_confusion(many, np.arange(100).reshape(20, 5), 0, axes := Figure().subplots())
+    draw_confusion(many, list(np.arange(100).reshape(20, 5)), 0, axes := Figure().subplots())
     assert axes.images[0].get_array().shape == (20, 20, 4)
 
 

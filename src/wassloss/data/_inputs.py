@@ -13,6 +13,7 @@ from torch import Tensor
 
 from wassloss._precision import narrowed
 from wassloss.ground import GroundMetric
+from wassloss.ground._inputs import refuse
 from wassloss.targets import SparseTarget, Target, is_dense, padded
 
 KNOWN_PARTS = ("train", "validation", "test")
@@ -34,13 +35,7 @@ def feature_tensor(value: Any) -> Tensor:
             "features must have shape (examples, features), neither of them 0, got "
             f"{tuple(features.shape)}"
         )
-    bad = ~torch.isfinite(features)
-    if bad.any():
-        row, column = bad.nonzero()[0].tolist()
-        raise ValueError(
-            f"features must be finite, got {features[row, column].item()} in row {row}, "
-            f"column {column}"
-        )
+    refuse("features", "be finite", features, ~torch.isfinite(features))
     return features.detach()
 
 

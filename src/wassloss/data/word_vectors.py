@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,7 +40,6 @@ class WordVectors:
 
     words: tuple[str, ...]
     vectors: NDArray[np.float32]
-    _row: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         words, vectors = tuple(self.words), np.asarray(self.vectors)
@@ -49,7 +49,6 @@ class WordVectors:
                 f"{vectors.dtype} of shape {vectors.shape}"
             )
         check_labels(words, len(vectors), "words")
-        row = {word: i for i, word in enumerate(words)}
         with np.errstate(over="ignore"):  # refused below
             vectors = vectors.astype(np.float32, copy=False)
         infinite = ~np.isfinite(vectors)
@@ -59,8 +58,12 @@ class WordVectors:
                 f"vectors must be finite in float32, got {vectors[at, place]} for the word "
                 f"{words[at]!r}"
             )
-        for name, value in {"words": words, "vectors": vectors, "_row": row}.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "vectors", vectors)
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
 
     def __len__(self) -> int:
         return len(self.words)

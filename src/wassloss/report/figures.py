@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -71,9 +71,7 @@ def draw_frontier(report: Report, axes: Axes) -> None:
     _finish(axes, "accuracy, %", "mean distance")
 
 
-def draw_confusion(
-    report: Report, groups: Sequence[NDArray[np.int64]], model: int, axes: Axes
-) -> None:
+def draw_confusion(report: Report, groups: list[NDArray[np.int64]], model: int, axes: Axes) -> None:
     """A cell for each true and each predicted label, the darker the more often."""
     from matplotlib.colors import to_rgba
     from sklearn.metrics import confusion_matrix
