@@ -12,7 +12,7 @@ import torch
 from tests.data.tables import saved
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read
-from wassloss.data.files import read_features
+from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
 from wassloss.targets import is_class_ids
 
@@ -48,7 +48,7 @@ def example(kind: str, **fields: Any) -> Dataset:
 
 def all_features(path: Path, names: tuple[str, ...] | None = None) -> torch.Tensor:
     """Read as for a prediction."""
-    return read_features(path, None, Wanted(feature_names=names))[1]
+    return read_wanted(path, Wanted(feature_names=names, labelled=False)).features
 
 
 def dense(data: Dataset) -> torch.Tensor:

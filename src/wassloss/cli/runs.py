@@ -15,7 +15,7 @@ import typer
 from wassloss._files import replacing, write_file
 from wassloss.cli._terminal import option, say, score_table
 from wassloss.data._arrow import import_pyarrow
-from wassloss.data.files import read_features
+from wassloss.data.files import read_wanted
 from wassloss.data.labels import plain
 from wassloss.data.table import Wanted
 from wassloss.estimators import export_onnx
@@ -97,10 +97,12 @@ def predict(
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
-    numbers, features = read_features(data, part, Wanted.like(opened.columns))
-    chosen = model._chosen(features.numpy(), top or min(5, len(names)))
-    chances = np.take_along_axis(model.predict_proba(features.numpy()), chosen, axis=1)
-    answers = {"row": numbers.tolist()}
+    given = read_wanted(data, Wanted.like(opened.columns, labelled=False))
+    rows = np.arange(len(given)) if part is None else given._rows_of(part).numpy()
+    x = given.features.numpy()[rows]
+    chosen = model._chosen(x, top or min(5, len(names)))
+    chances = np.take_along_axis(model.predict_proba(x), chosen, axis=1)
+    answers = {"row": rows.tolist()}
     for i, (ids, own) in enumerate(zip(chosen.T.tolist(), chances.T.tolist(), strict=True), 1):
         answers[f"label_{i}"] = [names[j] for j in ids]
         answers[f"probability_{i}"] = [float(f"{chance:.6g}") for chance in own]
@@ -117,7 +119,7 @@ def predict(
             sys.stdout.write(text.getvalue())
             return
         write_file(out, text.getvalue().encode())
-    say(f"{len(numbers)} predictions: {out}", err=True)
+    say(f"{len(rows)} predictions: {out}", err=True)
 
 
 def report(

@@ -50,7 +50,7 @@ class Wanted(NamedTuple):
     @classmethod
     def like(cls, raw: RawTable, label_column: str | None = None, **more: Any) -> Wanted:
         """What a model that was fitted to a table needs of another."""
-        return cls(None, label_column, raw.names, raw.ignored, raw=raw)._replace(**more)
+        return cls(label_column=label_column, drop=raw.ignored, raw=raw)._replace(**more)
 
 
 class Layout(NamedTuple):
@@ -117,14 +117,14 @@ def _no_label(usable: Sequence[str], names: Sequence[str]) -> str:
 
 
 def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -> dict[str, Any]:
-    """What a `Dataset` is made of; without a target if labels are not read."""
+    """What a `Dataset` is made of; all of class 0 if labels are not read."""
 
     def column(name: str, expected: str) -> Values:
         found = Values.of(rows, name, place, gaps=("",))
         found.refuse(found.missing, expected)
         return found
 
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"target": torch.zeros(rows.num_rows, dtype=torch.int64)}
     if layout.target is not None:
         labels = column(layout.target, "a label")
         weights = None if layout.weights is None else column(layout.weights, "numbers")

@@ -130,11 +130,10 @@ def svg(name: str, title: str, draw: Callable[[Axes], None], height: float = 3.4
     from matplotlib.figure import Figure
 
     buffer = io.StringIO()
-    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         draw(figure.subplots())
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+        figure.savefig(buffer, format="svg", transparent=True)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

@@ -127,19 +127,13 @@ def data_for(
             )
         data = divided if own else data
     if part is None and (data.parts or source is None):
-        part = _held_out(data)
+        part = next((name for name in ("test", "validation") if name in data.parts), None)
+        if part is None:
+            others = f"name another ({', '.join(data.parts)}) with --part, " if data.parts else ""
+            raise ValueError(
+                f"the data have no part 'test' or 'validation' that was held out: {others}give "
+                "other DATA, or hold some out with `wassloss train --test 0.2`"
+            )
     if part is None:
         return data, None, own
     return data.part(part), part, own and part == "train"
-
-
-def _held_out(data: Dataset) -> str:
-    """The part to judge a model by: ``"test"``, or else ``"validation"``."""
-    for name in ("test", "validation"):
-        if name in data.parts:
-            return name
-    others = f"name another ({', '.join(data.parts)}) with --part, " if data.parts else ""
-    raise ValueError(
-        f"the data have no part 'test' or 'validation' that was held out: {others}give other "
-        "DATA, or hold some out with `wassloss train --test 0.2`"
-    )
