@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import secrets
 import tokenize
 import zipfile
@@ -28,8 +27,6 @@ _DAMAGES = (
     SyntaxError,
     tokenize.TokenError,
 )
-
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]+\.tmp")  # the names that `replacing` writes to
 
 
 @contextmanager
@@ -68,9 +65,8 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 def remove_leftovers(directory: Path) -> None:
     """Remove what `replacing` left in a directory when its process was killed."""
-    for path in directory.glob(".*.tmp"):
-        if _TEMPORARY.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+    for path in directory.glob(f".*.{8 * '[0-9a-f]'}.tmp"):
+        path.unlink(missing_ok=True)
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
