@@ -43,9 +43,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m experiments.corpora", description="The data sets of the experiments."
     )
     commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("show", help="count examples and labels; show frequent labels")
+    one = commands.add_parser("show", help="count examples, features and labels")
     one.add_argument("name", help=f"{', '.join(SETS)}, another set of Mulan's, or an .arff file")
-    one.add_argument("--examples", type=int, default=5, help="how many labels to show")
     one.add_argument("--xml", type=Path, help="labels of an .arff file (default: next to it)")
     one.set_defaults(run=_show)
     one = commands.add_parser("get", help="download a corpus, or say how to get it")
@@ -72,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show(given: argparse.Namespace) -> None:
-    print(_find(given.name, given.xml).summary(given.examples))
+    data = _find(given.name, given.xml)
+    print(data, f"ground metric: {data.metric or 'none suggested'}", data.provenance, sep="\n")
 
 
 def _find(name: str, xml: Path | None) -> wl.data.Dataset:

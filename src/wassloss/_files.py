@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import secrets
 import tokenize
 import zipfile
@@ -12,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,6 @@ _DAMAGES = (
     SyntaxError,
     tokenize.TokenError,
 )
-
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]+\.tmp")  # the names that `replacing` writes to
 
 
 @contextmanager
@@ -68,9 +65,8 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 def remove_leftovers(directory: Path) -> None:
     """Remove what `replacing` left in a directory when its process was killed."""
-    for path in directory.glob(".*.tmp"):
-        if _TEMPORARY.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+    for path in directory.glob(f".*.{8 * '[0-9a-f]'}.tmp"):
+        path.unlink(missing_ok=True)
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
@@ -87,12 +83,12 @@ def pack_npz(arrays: dict[str, NDArray[Any]]) -> bytes:
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """Read an .npz archive; ValueError if it is damaged."""
-    with open(path, "rb") as file:
-        return unpack_npz(file)
+    return unpack_npz(Path(path).read_bytes())
 
 
-def unpack_npz(file: IO[bytes]) -> dict[str, NDArray[Any]]:
-    """The same from an open file."""
+def unpack_npz(content: bytes) -> dict[str, NDArray[Any]]:
+    """Read the bytes of an .npz archive."""
+    file = io.BytesIO(content)
     try:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not a whole .npz archive")

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor
 
-from wassloss.data import Definitions, definitions
+from wassloss.data import definitions
 from wassloss.estimators import WassersteinClassifier
 from wassloss.report import Report, write_report
 from wassloss.report.models import models_report
@@ -66,27 +65,14 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
             network.fit(X, classes[rows])
             logits[name].append(network._outputs(words.transform(texts[test])))
     say("writing the report")
-    found = _report(data, train, test, logits, quick)
-    out.mkdir(parents=True, exist_ok=True)
-    write_report(found, out / "report.html")
-    return found, out / "report.html"
-
-
-def _report(
-    data: Definitions,
-    train: int,
-    test: NDArray[np.int64],
-    logits: dict[str, list[Tensor]],
-    quick: bool,
-) -> Report:
-    seeds = len(logits[CE])
-    return models_report(
-        logits,
-        data.classes[torch.from_numpy(test)],
+    found = models_report(
+        {name: torch.cat(own) for name, own in logits.items()},
+        data.classes[torch.from_numpy(test)].repeat(seeds),
         data.metric,
         labels=data.metric.labels or (),
         describe=lambda i: (data.words[test[i]], data.texts[test[i]]),
         may_show=np.array([len(data.texts[row]) <= _SHORT for row in test]),
+        seeds=seeds,
         titles=_TITLES,
         warnings=["A quick run, to see that it works: these are not results."] if quick else [],
         notes=[
@@ -102,3 +88,6 @@ def _report(
         ],
         unit="definition",
     )
+    out.mkdir(parents=True, exist_ok=True)
+    write_report(found, out / "report.html")
+    return found, out / "report.html"

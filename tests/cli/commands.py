@@ -59,7 +59,7 @@ def unknown_options(message: str, words: list[str]) -> list[str]:
         option
         for text, known in asked
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)
-        if option not in {*known, "--help", "--debug"}
+        if option not in {*known, "--help"}
     ]
 
 

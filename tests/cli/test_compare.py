@@ -132,7 +132,7 @@ def test_features_that_are_chosen(wine: Path, tmp_path: Path) -> None:
     assert [column.name for column in wl.load(out).table_.columns] == ["acid", "cellar"]
     new = tmp_path / "new.csv"
     new.write_text("acid\n1.0\n")
-    assert "it lacks the column 'cellar' that" in failed("predict", out, new)
+    assert "it lacks the column 'cellar'; it has" in failed("predict", out, new)
 
 
 def test_mistakes_of_users(wine: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_from_a_table_as_it_is_to_predictions(wine: Path, tmp_path: Path) -> Non
     odd = written(tmp_path / "odd.csv", new, order)
     assert len(ok("predict", run, odd).stdout.splitlines()) == 2
     said = failed("predict", run, written(tmp_path / "few.csv", rows, order[:3]))
-    assert "few.csv cannot be read as data: it lacks the columns 'acid', 'maker' that" in said
+    assert "few.csv cannot be read as data: it lacks the columns 'acid', 'maker'; it has" in said
     said = failed("predict", run, written(tmp_path / "bad.csv", [{**rows[1], "acid": "x"}], order))
     assert "bad.csv cannot be read as data: line 2, column 'acid': expected a number" in said
 

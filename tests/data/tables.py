@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from wassloss.data import Dataset
-from wassloss.data._inputs import as_sparse
 from wassloss.targets import is_class_ids
 
 
@@ -27,16 +26,12 @@ def saved(data: Dataset, path: Path) -> Path:
     names = data.label_names or tuple(map(str, range(data.label_count)))
     features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
     columns: dict[str, list[Any]] = dict(zip(features, data.features.T.tolist(), strict=True))
-    target = as_sparse(data.target, data.label_count)
-    used = target.weights > 0
-    lists = [[names[i] for i in row[some]] for row, some in zip(target.indices, used, strict=True)]
     if is_class_ids(data.target):
-        columns["label"] = [own[0] for own in lists]
+        columns["label"] = [names[i] for i in data.target]
     else:
-        columns["labels"] = lists
-        columns["weights"] = [
-            row[some].tolist() for row, some in zip(target.weights, used, strict=True)
-        ]
+        rows = data.y.toarray()
+        columns["labels"] = [[names[i] for i in row.nonzero()[0]] for row in rows]
+        columns["weights"] = [row[row > 0].tolist() for row in rows]
     if data.parts:
         part_of = {int(row): part for part, rows in data.parts.items() for row in rows}
         columns["part"] = [part_of.get(i, "") for i in range(len(data))]

@@ -12,9 +12,9 @@ import torch
 from tests.data.tables import saved
 from wassloss import SparseTarget
 from wassloss.data import Dataset, DataWarning, read
-from wassloss.data._inputs import as_sparse
-from wassloss.data.files import read_features
+from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
+from wassloss.targets import is_class_ids
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -48,13 +48,13 @@ def example(kind: str, **fields: Any) -> Dataset:
 
 def all_features(path: Path, names: tuple[str, ...] | None = None) -> torch.Tensor:
     """Read as for a prediction."""
-    return read_features(path, None, Wanted(feature_names=names))[1]
+    return read_wanted(path, Wanted(feature_names=names, labelled=False)).features
 
 
 def dense(data: Dataset) -> torch.Tensor:
-    target = as_sparse(data.target, data.label_count)
-    out = torch.zeros(len(data), data.label_count, dtype=target.weights.dtype)
-    return out.scatter_add(1, target.indices.clamp(min=0), target.weights)
+    if is_class_ids(data.target):
+        return torch.nn.functional.one_hot(data.target, data.label_count).double()
+    return torch.from_numpy(data.y.toarray())
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

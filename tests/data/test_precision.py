@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import wassloss as wl
-from wassloss.data.files import read_features
+from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
 
 X = np.ones((6, 2))
@@ -23,7 +23,7 @@ def test_tables(tmp_path: Path) -> None:
     text = "u,v,label\n" + "".join(f"{a},{b},{NAMES[y]}\n" for (a, b), y in rows)
     (tmp_path / "x.csv").write_text(text)
     expected = r"line 4, column 'v': expected a finite number that fits float32, got 1e\+200"
-    for read in (wl.data.read, lambda path: read_features(path, None, Wanted())):
+    for read in (wl.data.read, lambda path: read_wanted(path, Wanted(labelled=False))):
         with pytest.raises(ValueError, match=expected):
             read(tmp_path / "x.csv")
 

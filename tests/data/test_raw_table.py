@@ -53,7 +53,7 @@ def test_columns_are_found_by_name() -> None:
     raw = RawTable.of(given)
     shuffled = table(extra=["x"] * 3, b=given["b"], a=given["a"])
     np.testing.assert_array_equal(raw.features(shuffled), raw.features(given))
-    with pytest.raises(ValueError, match="it lacks the column 'b' that the model was trained on"):
+    with pytest.raises(ValueError, match="it lacks the column 'b'; it has"):
         raw.features(table(a=[1.0]))
     with pytest.warns(DataWarning, match="go by position"):
         found = RawTable.of_numbers(None, 2).features(given)

@@ -1,6 +1,5 @@
 """Word vectors: all formats agree, with gensim too; bad files say what is wrong in one line."""
 
-import bz2
 import gzip
 from pathlib import Path
 
@@ -27,7 +26,6 @@ FORMATS = {
     "fasttext.vec": ("5 7\n" + " \n".join(LINES) + " \n").encode(),
     "windows.txt": "\r\n".join(LINES).encode() + b"\r\n",
     "glove.txt.gz": gzip.compress("\n".join(LINES).encode()),
-    "word2vec.txt.bz2": bz2.compress(("5 7\n" + "\n".join(LINES)).encode()),
 }
 
 
@@ -93,8 +91,8 @@ BAD = {
     "word.txt": (b"cat\n", "line 1 must be a word and its numbers"),
     "word2vec.bin": (BINARY, "not text: WordVectors takes words and an array.*KeyedVectors"),
     "word2vec.bin.gz": (gzip.compress(BINARY), "not text: WordVectors takes words"),
-    "cut.txt.bz2": (bz2.compress(FORMATS["glove.txt"])[:-9], "is damaged or cut short"),
-    "cut.txt.gz": (gzip.compress(FORMATS["glove.txt"])[:-20], "is damaged or cut short"),
+    "cut.txt.gz": (gzip.compress(FORMATS["glove.txt"])[:-20], "ended before the end"),
+    "wrong.txt.gz": (FORMATS["glove.txt"], "Not a gzipped file"),
 }
 
 

@@ -167,7 +167,7 @@ def test_a_comparison_of_a_data_frame_predicts_from_data_frames(
     again = wl.load(tmp_path / "wine.model")
     expected = best.predict_proba(X)
     np.testing.assert_array_equal(again.predict_proba(X[["label", "colour", "acid"]]), expected)
-    with pytest.raises(ValueError, match="it lacks the column 'colour' that the model"):
+    with pytest.raises(ValueError, match="it lacks the column 'colour'; it has"):
         again.predict(X[["acid", "label"]])
     assert not hasattr(best.fit(X[["label"]].to_numpy(), y), "table_")
     with pytest.raises(ValueError, match=r"X must hold numbers, could.*'white'; wl\.compare takes"):

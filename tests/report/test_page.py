@@ -15,7 +15,6 @@ from wassloss.report.figures import (
     draw_distances,
     draw_frontier,
     neighbour_order,
-    neighbours,
 )
 from wassloss.report.page import most_mended, render, write_report
 
@@ -26,8 +25,8 @@ from matplotlib.figure import Figure  # noqa: E402
 
 def test_bars_are_the_shares_of_distances() -> None:
     found = report()
-    draw_distances(found, figure := Figure())
-    bars = figure.axes[0].patches
+    draw_distances(found, axes := Figure().subplots())
+    bars = axes.patches
     expected = [
         100 * np.mean(model.distance == value) for model in found.models for value in (1, 2, 3, 4)
     ]
@@ -36,8 +35,8 @@ def test_bars_are_the_shares_of_distances() -> None:
 
 def test_the_frontier_has_a_mark_for_each_point() -> None:
     found = report()
-    draw_frontier(found, figure := Figure())
-    marks = [line for line in figure.axes[0].lines if not line.get_label().startswith("_")]
+    draw_frontier(found, axes := Figure().subplots())
+    marks = [line for line in axes.lines if not line.get_label().startswith("_")]
     shown = {(line.get_label(), line.get_xdata()[0], line.get_ydata()[0]) for line in marks}
     assert shown == {
         (f"{c.loss}, {c.decision}", 100 * c.accuracy.mean(), c.distance.mean())
@@ -60,18 +59,18 @@ def test_neighbours_are_next_to_each_other() -> None:
 
 def test_cells_are_as_dark_as_labels_are_confused() -> None:
     found = report()
-    groups = neighbours(found.metric)
-    draw_confusion(found, groups, 1, figure := Figure())
-    cells = figure.axes[0].images[0].get_array()
+    groups = list(neighbour_order(found.metric)[:, None])
+    draw_confusion(found, groups, 1, axes := Figure().subplots())
+    cells = axes.images[0].get_array()
     place = np.argsort(np.concatenate(groups))  # each group is one label
     counts = np.zeros((4, 4))
     np.add.at(counts, (place[found.truth], place[found.models[1].guess]), 1)
     assert np.asarray(cells)[..., 3] ** 2 == pytest.approx(counts / counts.sum(1, keepdims=True))
-    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    names = [text.get_text() for text in axes.get_yticklabels()]
     assert names == ["label 0", "label 2", "label 1", "label 3"]  # by position
     many = report(wl.ground.Ordinal(100))
-    draw_confusion(many, neighbours(many.metric), 0, figure := Figure())
-    assert figure.axes[0].images[0].get_array().shape == (24, 24, 4)
+    draw_confusion(many, list(np.arange(100).reshape(20, 5)), 0, axes := Figure().subplots())
+    assert axes.images[0].get_array().shape == (20, 20, 4)
 
 
 def test_what_is_mended_most() -> None:
@@ -130,8 +129,7 @@ def test_many_distances_that_are_all_large() -> None:
     """Random vectors are about equally far apart: the smallest distance is not near 0."""
     vectors = np.random.default_rng(0).normal(size=(8, 50))
     page = report(wl.ground.Embedding(vectors))
-    figure = Figure()
-    draw_distances(page, figure)
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    draw_distances(page, axes := Figure().subplots())
+    heights = [bar.get_height() for bar in axes.patches]
     wrong = [np.mean(model.distance > 0) for model in page.models]
     assert sum(heights) == pytest.approx(100 * sum(wrong))

@@ -1,4 +1,4 @@
-"""Scores of examples, gathered over batches."""
+"""Scores of examples."""
 
 import numpy as np
 import pytest
@@ -12,8 +12,7 @@ def test_scores_that_are_no_means_are_those_of_all_examples() -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(30, 5, generator=generator, dtype=torch.float64)
     grades = torch.randint(5, (30,), generator=generator)
-    batches = zip(logits.split(20), grades.split(20), strict=True)
-    found = example_scores(batches, wl.ground.Ordinal(5))
+    found = example_scores(logits, grades, wl.ground.Ordinal(5))
     kappa = float(wl.scores.quadratic_weighted_kappa(logits, grades))
     assert found.kind == "ordered"
     assert found.mean("kappa") == pytest.approx(kappa)

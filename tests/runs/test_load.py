@@ -95,7 +95,7 @@ def test_data_frames_are_matched_by_name(run: TrainedRun) -> None:
     expected = model.predict_proba(x)
     for order in (COLUMNS, COLUMNS[::-1], (*COLUMNS[3:], "label", *COLUMNS[:3])):
         np.testing.assert_array_equal(model.predict_proba(frame[list(order)]), expected)
-    with pytest.raises(ValueError, match=r"X cannot be .*it lacks the columns 'age', 'sleep' that"):
+    with pytest.raises(ValueError, match=r"X cannot be .*it lacks the columns 'age', 'sleep';"):
         model.predict(frame[["pulse", "height", "steps", "weight"]])
     with pytest.warns(DataWarning, match="ignoring the column 'city', which"):
         same_again = model.predict_proba(frame.assign(city="Ulm"))

@@ -271,7 +271,7 @@ def test_a_disk_that_fills_in_the_log_loses_nothing(
 
 
 def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
-    (tmp_path / ".checkpoint-00000010.safetensors.dead.tmp").touch()  # of a run that was killed
+    (tmp_path / ".checkpoint-00000010.safetensors.deadbeef.tmp").touch()  # of a run that was killed
     train(linear(), wasserstein(), tags(), plan_with(), directory=tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [

@@ -1,7 +1,8 @@
 """What commands share: options, lines, tables and errors in the encoding of the terminal.
 
-Errors are one line that says what to do. Exit codes: 1 is a failure, 2 wrong usage, 130 Ctrl-C, as
-shells have it. Characters that the encoding lacks are escaped, and nothing fails.
+Errors are one line that says what to do; only mistakes of ours have a traceback. Exit codes: 1 is a
+failure, 2 wrong usage, 130 Ctrl-C, as shells have it. Characters that the encoding lacks are
+escaped, and nothing fails.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from typer.core import TyperGroup
 from wassloss.runs.evaluation import ExampleScores
 from wassloss.scores.by_kind import SCORES
 
-_EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
+_EXPECTED = (
+    *(ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError),
+    RuntimeError,  # torch, of devices and their memory
+)
 
 
 class OneLineErrors(TyperGroup):
     """A group of commands whose errors and warnings are one line each on standard error."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        given = list(sys.argv[1:] if args is None else args)
-        debug = "--debug" in given
-        given = [word for word in given if word != "--debug"]
         options["standalone_mode"] = False
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # a caller may have put others there
@@ -38,11 +39,11 @@ class OneLineErrors(TyperGroup):
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
             try:
-                code = super().main(given, *rest, **options)
+                code = super().main(args, *rest, **options)
             except typer.Abort:
                 code = 1
             except Exception as error:
-                if debug:
+                if not (isinstance(error, _EXPECTED) or hasattr(error, "format_message")):
                     raise
                 code = _explain(error)
         sys.exit(code if isinstance(code, int) else 0)
@@ -70,8 +71,6 @@ def _explain(error: Exception) -> int:
         message = f"out of memory: {message}"
     elif isinstance(error, OSError) and error.filename and error.strerror:
         message = f"{os.fspath(error.filename)}: {error.strerror.lower()}"
-    elif not isinstance(error, _EXPECTED):
-        message = f"{type(error).__name__}: {message}; --debug shows where it is from"
     _complain(f"error: {message}")
     return 1
 
@@ -106,7 +105,7 @@ def table(
 def score_table(found: ExampleScores, title: str) -> Table:
     """A run's scores with their standard errors; ↑ marks those of which more is better."""
     rows = []
-    for name in found.names:
+    for name in found.values:
         score = SCORES[name]
         numbers = (found.mean(name), found.standard_error(name))
         cells = ["–" if math.isnan(number) else f"{number:.4f}" for number in numbers]

@@ -16,8 +16,7 @@ app = typer.Typer(
     cls=OneLineErrors,
     help="Supervised learning when some mistakes are worse than others: train with a Wasserstein "
     "loss, and see how bad the mistakes are.",
-    epilog="Example: wassloss demo. Every command has --help; --debug shows where an error is "
-    "from.",
+    epilog="Example: wassloss demo. Every command has --help.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

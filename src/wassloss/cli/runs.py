@@ -6,9 +6,8 @@ import csv
 import io
 import json
 import sys
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -16,7 +15,7 @@ import typer
 from wassloss._files import replacing, write_file
 from wassloss.cli._terminal import option, say, score_table
 from wassloss.data._arrow import import_pyarrow
-from wassloss.data.files import read_features
+from wassloss.data.files import read_wanted
 from wassloss.data.labels import plain
 from wassloss.data.table import Wanted
 from wassloss.estimators import export_onnx
@@ -98,25 +97,29 @@ def predict(
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
-    numbers, features = read_features(data, part, Wanted.like(opened.columns))
-    chosen = model._chosen(features.numpy(), top or min(5, len(names)))
-    answers = {
-        "row": numbers.tolist(),
-        "labels": [[names[i] for i in ids] for ids in chosen.tolist()],
-        "probabilities": np.take_along_axis(
-            model.predict_proba(features.numpy()), chosen, axis=1
-        ).tolist(),
-    }
-    if out is None:
-        sys.stdout.write(_csv(answers))
-        return
-    if out.suffix.lower() == ".csv":
-        write_file(out, _csv(answers).encode())
-    else:
+    given = read_wanted(data, Wanted.like(opened.columns, labelled=False))
+    rows = np.arange(len(given)) if part is None else given._rows_of(part).numpy()
+    x = given.features.numpy()[rows]
+    chosen = model._chosen(x, top or min(5, len(names)))
+    chances = np.take_along_axis(model.predict_proba(x), chosen, axis=1)
+    answers = {"row": rows.tolist()}
+    for i, (ids, own) in enumerate(zip(chosen.T.tolist(), chances.T.tolist(), strict=True), 1):
+        answers[f"label_{i}"] = [names[j] for j in ids]
+        answers[f"probability_{i}"] = [float(f"{chance:.6g}") for chance in own]
+    if out is not None and out.suffix.lower() == ".parquet":
         pa = import_pyarrow()
         with replacing(out) as temporary:
             pa.parquet.write_table(pa.table(answers), temporary)
-    say(f"{len(numbers)} predictions: {out}", err=True)
+    else:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(answers)
+        writer.writerows(zip(*answers.values(), strict=True))
+        if out is None:
+            sys.stdout.write(text.getvalue())
+            return
+        write_file(out, text.getvalue().encode())
+    say(f"{len(rows)} predictions: {out}", err=True)
 
 
 def report(
@@ -139,16 +142,3 @@ def export(
     """Write a model as an ONNX file that standardises, predicts and decides by itself."""
     export_onnx(open_run(run).model, onnx)
     say(f"{onnx}: features in, probabilities and label out")
-
-
-def _csv(answers: dict[str, list[Any]]) -> str:
-    """The row's number, then each label and its probability."""
-    rows, labels, chances = answers.values()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    ranks = range(1, len(labels[0]) + 1)
-    writer.writerow(["row", *(f"{word}_{i}" for i in ranks for word in ("label", "probability"))])
-    for row, names, h in zip(rows, labels, chances, strict=True):
-        each = zip(names, (f"{chance:.6g}" for chance in h), strict=True)
-        writer.writerow([row, *chain.from_iterable(each)])
-    return text.getvalue()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import reprlib
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 Place = Callable[[int], str]  # where a row is in its file
 ROW: Place = "row {}".format
+_WRONG = (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError)
+_CUT_SHORT = (EOFError, zlib.error)  # of compressed files
 _GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 
 
@@ -142,21 +146,26 @@ def _spells(word: str) -> bool:
     return True
 
 
-def one_line(error: BaseException) -> str:
-    """The message of an error on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 @contextmanager
 def named_errors(path: str | os.PathLike[str], what: str = "data") -> Iterator[None]:
     """Turn errors about a file's contents into one line that names the file."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError) as error:
+    except (*_WRONG, *_CUT_SHORT) as error:
         if isinstance(error, OSError) and (error.errno or isinstance(error, FileNotFoundError)):
             raise
-        reason = f"{os.fspath(path)} cannot be read as {what}: {one_line(error)}"
-        raise ValueError(reason) from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{os.fspath(path)} cannot be read as {what}: {reason}") from error
+
+
+def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a table that lacks columns; the error names them."""
+    known = set(found)
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        near = get_close_matches(missing[0], found, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"it lacks {listed(missing)}; it has {shown(found, 10)}{hint}")
 
 
 def listed(names: Sequence[str]) -> str:

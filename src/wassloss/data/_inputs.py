@@ -13,7 +13,8 @@ from torch import Tensor
 
 from wassloss._checks import narrowed
 from wassloss.ground import GroundMetric
-from wassloss.targets import SparseTarget, Target, is_dense, padded, read_target
+from wassloss.ground._inputs import refuse
+from wassloss.targets import SparseTarget, Target, is_dense, padded
 
 KNOWN_PARTS = ("train", "validation", "test")
 
@@ -34,13 +35,7 @@ def feature_tensor(value: Any) -> Tensor:
             "features must have shape (examples, features), neither of them 0, got "
             f"{tuple(features.shape)}"
         )
-    bad = ~torch.isfinite(features)
-    if bad.any():
-        row, column = bad.nonzero()[0].tolist()
-        raise ValueError(
-            f"features must be finite, got {features[row, column].item()} in row {row}, "
-            f"column {column}"
-        )
+    refuse("features", "be finite", features, ~torch.isfinite(features))
     return features.detach()
 
 
@@ -88,15 +83,6 @@ def from_lists(
     return padded(rows, ids, torch.from_numpy(weights), len(counts))
 
 
-def as_sparse(target: Target, labels: int) -> SparseTarget:
-    """A target of any form, on the CPU, as labels and weights `(n, support)`."""
-    if isinstance(target, SparseTarget):
-        return target
-    like = torch.empty(0, dtype=target.dtype if is_dense(target) else torch.float32)
-    read, _ = read_target(target, labels, torch.Size([target.shape[0]]), like)
-    return SparseTarget(read.indices.expand_as(read.weights), read.weights)
-
-
 def relabelled(target: Target, place: Tensor, labels: int) -> Target:
     """Move label i to ``place[i]``, which is different for each label, of ``labels`` labels."""
     if isinstance(target, SparseTarget):
@@ -130,21 +116,12 @@ def group_ids(groups: Any, n: int) -> Tensor | None:
     return ids.long()
 
 
-def part_name(text: str) -> str:
-    """The name of a part without outer blanks; the three known names are found in any case.
-
-    >>> part_name(" Test"), part_name("Fold 1 ")
-    ('test', 'Fold 1')
-    """
-    name = text.strip()
-    return name.lower() if name.lower() in KNOWN_PARTS else name
-
-
 def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
     """Row numbers of each part. Parts must not be empty, and a row is in one of them at most."""
-    checked = {name: row_numbers(f"parts[{name!r}]", rows, n) for name, rows in parts.items()}
-    for name, rows in checked.items():
-        if len(rows) == 0:
+    checked = {}
+    for name, rows in parts.items():
+        checked[name] = row_numbers(f"parts[{name!r}]", rows, n)
+        if len(checked[name]) == 0:
             raise ValueError(f"parts[{name!r}] must not be empty")
     found, uses = torch.cat([torch.empty(0).long(), *checked.values()]).unique(return_counts=True)
     if (uses > 1).any():
@@ -158,19 +135,10 @@ def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
 
 def row_numbers(name: str, given: Any, n: int) -> Tensor:
     """Row numbers from numbers, a mask or a slice."""
-    if isinstance(given, slice):
-        return torch.arange(n)[given]
-    rows = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
-    if rows.dtype == torch.bool and rows.shape == (n,):
-        return rows.nonzero().squeeze(1)
-    if rows.numel() == 0:
-        return rows.reshape(-1).long()
-    if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
-        raise TypeError(
-            f"{name} must be a list of row numbers or a mask of {n} rows, got {rows.dtype} of "
-            f"shape {tuple(rows.shape)}"
-        )
-    wrong = rows[(rows < 0) | (rows >= n)]
-    if len(wrong):
-        raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong[0].item()}")
-    return rows.long()
+    rows = given if isinstance(given, slice) else np.asarray(given)
+    try:
+        return torch.from_numpy(np.arange(n)[rows])
+    except IndexError as error:
+        raise ValueError(
+            f"{name} must be row numbers below {n}, a mask of {n} rows or a slice: {error}"
+        ) from error

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import csv
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wassloss.data._arrow import Values, import_pyarrow, one_line
+from wassloss.data._arrow import Values, import_pyarrow
 from wassloss.data.labels import number
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Layout
@@ -63,7 +64,7 @@ def read_text(path: str | os.PathLike[str]) -> pa.Table:
     pa, header = import_pyarrow(), _read_header(path)
     content = Path(path).read_bytes()
     if b'"' in content:
-        check_width(path, len(header))  # Arrow reads on to the end of the file after a lost quote
+        deque(rows_of(path), 0)  # Arrow reads on to the end of the file after a lost quote
     try:
         # By its path: Arrow's threads may free what they read while the interpreter exits, and a
         # thread that then waits for Python, as it must to free bytes, aborts the process.
@@ -79,9 +80,9 @@ def read_text(path: str | os.PathLike[str]) -> pa.Table:
                 strings_can_be_null=False,
             ),
         )
-    except pa.ArrowInvalid as error:
-        check_width(path, len(header))  # says where
-        raise ValueError(one_line(error)) from error
+    except pa.ArrowInvalid:
+        deque(rows_of(path), 0)  # its error says where
+        raise
     return found.slice(1).rename_columns(header)
 
 
@@ -103,23 +104,23 @@ def _read_header(path: str | os.PathLike[str]) -> list[str]:
 
 
 def rows_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with their line numbers; errors say which line is wrong."""
+    """The rows that are not empty, with their line numbers; errors say which line is wrong.
+
+    Every row must have as many words as the first, the header.
+    """
+    width = 0
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)
         try:
-            for row in reader:
-                if row:
-                    yield reader.line_num, row
+            for row in filter(None, reader):
+                width = width or len(row)
+                if len(row) != width:
+                    raise ValueError(
+                        f"line {reader.line_num}: expected {width} columns, as the header has, got "
+                        f"{len(row)}"
+                    )
+                yield reader.line_num, row
         except csv.Error as error:
             raise ValueError(f"line {reader.line_num}: {error}") from error
         except UnicodeDecodeError as error:
             raise ValueError(f"it is not UTF-8 text: {error}") from error
-
-
-def check_width(path: str | os.PathLike[str], width: int) -> None:
-    """Refuse rows that have not as many words as the header."""
-    for line, row in rows_of(path):
-        if len(row) != width:
-            raise ValueError(
-                f"line {line}: expected {width} columns, as the header has, got {len(row)}"
-            )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,23 +14,19 @@ from scipy import sparse
 from torch import Tensor
 
 from wassloss.data._inputs import (
-    as_sparse,
     check_parts,
     count_labels,
     feature_tensor,
     group_ids,
     own_target,
-    part_name,
     relabelled,
     row_numbers,
 )
-from wassloss.data.labels import numbers, places_of, shown
+from wassloss.data.labels import numbers, read_labels
 from wassloss.data.raw_table import RawTable
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import check_labels
 from wassloss.targets import Target, is_class_ids, is_dense, read_target
-
-NO_PARTS: Mapping[str, Tensor] = MappingProxyType({})
 
 
 @dataclass(frozen=True, repr=False, eq=False)  # tensors do not compare to one truth value
@@ -71,7 +66,7 @@ class Dataset:
     target: Target
     label_names: tuple[str, ...] | None = None
     label_count: int = 0
-    parts: Mapping[str, Tensor] = field(default_factory=lambda: NO_PARTS)
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
     metric: GroundMetric | None = None
     groups: Tensor | None = None
     name: str = ""
@@ -100,7 +95,7 @@ class Dataset:
             "target": target,
             "label_names": check_labels(names, count, "label_names"),
             "label_count": count,
-            "parts": MappingProxyType(check_parts(self.parts, n)),
+            "parts": check_parts(self.parts, n),
             "groups": group_ids(self.groups, n),
             "feature_names": check_labels(self.feature_names, features.shape[1], "feature_names"),
         }
@@ -139,15 +134,14 @@ class Dataset:
 
     def part(self, name: str) -> Dataset:
         """Select the rows of one part, as a data set without parts."""
-        return dataclasses.replace(self, parts=NO_PARTS).take(self._rows_of(name))
+        return dataclasses.replace(self, parts={}).take(self._rows_of(name))
 
     def _rows_of(self, part: str) -> Tensor:
         """The row numbers of one part."""
-        found = self.parts.get(part, self.parts.get(part_name(part)))
-        if found is None:
+        if part not in self.parts:
             known = ", ".join(self.parts) or "none"
             raise ValueError(f"part must be one of the data's parts ({known}), got {part!r}")
-        return found
+        return self.parts[part]
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -167,14 +161,11 @@ class Dataset:
         if is_class_ids(self.target):
             ids = self.target.numpy()
             return ids if self.label_names is None else self.classes[ids]
-        return self._weights()
-
-    def _weights(self) -> sparse.csr_array:
-        """The weights of all labels, `(n, labels)`."""
-        target = as_sparse(self.target, self.label_count)
-        row, place = (target.weights > 0).numpy().nonzero()  # the others are padding
-        entries = target.weights.numpy()[row, place].astype(np.float64)
-        where = row, target.indices.numpy()[row, place]
+        if isinstance(self.target, Tensor):
+            return sparse.csr_array(self.target.double().numpy())
+        row, place = (self.target.weights > 0).numpy().nonzero()  # the others are padding
+        entries = self.target.weights.numpy()[row, place].astype(np.float64)
+        where = row, self.target.indices.numpy()[row, place]
         return sparse.csr_array((entries, where), shape=(len(self), self.label_count))
 
     def with_labels(self, names: Sequence[str]) -> Dataset:
@@ -188,47 +179,22 @@ class Dataset:
         tensor([2, 0])
         """
         own = self.label_names
-        places = list(range(self.label_count)) if own is None else places_of(own, names)
-        if len(places) > len(names):
-            raise ValueError(f"label_names must be of {len(places)} labels, got {len(names)}")
-        lacking = [] if own is None else [n for n, at in zip(own, places, strict=True) if at < 0]
-        if lacking:
+        if self.label_count > len(names):
+            raise ValueError(f"label_names must be of {self.label_count} labels, got {len(names)}")
+        places = np.arange(self.label_count) if own is None else read_labels(own, names)[0]
+        found, counts = np.unique(places, return_counts=True)
+        if (counts > 1).any():
+            twice = names[found[counts.argmax()]]
             raise ValueError(
-                f"label_names must have all {len(places)} labels of the data, but {len(lacking)} "
-                f"are missing: {shown(lacking, 3)}; they are {shown(names)}"
+                f"label_names must keep the labels of the data apart, but {twice!r} is two"
             )
-        if len(set(places)) < len(places):
-            twice = [n for n, at in zip(own or (), places, strict=True) if places.count(at) > 1]
-            raise ValueError(f"the labels {shown(twice[:2])} are one label of the list")
         return dataclasses.replace(
             self,
-            target=relabelled(self.target, torch.tensor(places), len(names)),
+            target=relabelled(self.target, torch.from_numpy(places), len(names)),
             label_names=tuple(names),
             label_count=len(names),
             metric=None,
         )
-
-    def summary(self, examples: int = 5) -> str:
-        """Describe the data in a few lines: counts, frequent labels and their neighbours."""
-        given = self._weights()
-        used, weights = np.diff(given.indptr), given.sum(0)
-        frequent = np.argsort(-weights, stable=True)[:examples].tolist()
-        names = self.label_names or tuple(map(str, range(self.label_count)))
-        lines = [
-            repr(self),
-            f"labels per example: {used.mean():.2f} on average, {used.min()} to {used.max()}",
-            "heaviest labels: " + ", ".join(f"{names[i]} ({weights[i]:.4g})" for i in frequent),
-        ]
-        if unused := np.count_nonzero(weights == 0):
-            lines.append(f"labels that no example has: {unused}")
-        lines.append(f"ground metric: {self.metric or 'none suggested'}")
-        if self.metric is not None and self.label_count > 1:
-            for i in frequent:
-                near = (f"{label} {d:.3g}" for label, d in self.metric.nearest(i, 3))
-                lines.append(f"  nearest to {names[i]}: {', '.join(near)}")
-        if self.provenance:
-            lines.append(self.provenance)
-        return "\n".join(lines)
 
 
 def _count(n: int, noun: str) -> str:

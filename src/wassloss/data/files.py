@@ -7,17 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-from torch import Tensor
-
 from wassloss.data import csv
-from wassloss.data._arrow import import_pyarrow, named_errors, warn
+from wassloss.data._arrow import check_columns, import_pyarrow, named_errors, warn
 from wassloss.data._inputs import KNOWN_PARTS
 from wassloss.data.builtin import clipart
 from wassloss.data.dataset import Dataset
 from wassloss.data.labels import shown
 from wassloss.data.raw_table import RawTable
-from wassloss.data.table import Wanted, check_columns, fields, find_layout
+from wassloss.data.table import Wanted, fields, find_layout
 
 BUILT_IN: dict[str | os.PathLike[str], Callable[[], Dataset]] = {"clipart": clipart}
 _SUFFIXES = (".csv", ".parquet", ".pq")
@@ -69,8 +66,7 @@ def read(
     """
     raw = None
     if like is not None:
-        feature_names = like.feature_names
-        raw = like.raw or RawTable.of_numbers(feature_names, like.features.shape[1])
+        raw = like.raw or RawTable.of_numbers(like.feature_names, like.features.shape[1])
         label_names = label_names or like.label_names
     names, features = (None if n is None else tuple(n) for n in (label_names, feature_names))
     wanted = Wanted(names, label_column, features, tuple(drop), group, missing, raw)
@@ -93,20 +89,6 @@ def read_wanted(path: str | os.PathLike[str], wanted: Wanted) -> Dataset:
             raise ValueError(f"{name} is for tables (.csv, .parquet), got {os.fspath(path)}")
     found = BUILT_IN[path]()
     return found if wanted.label_names is None else found.with_labels(wanted.label_names)
-
-
-def read_features(
-    path: str | os.PathLike[str], part: str | None, wanted: Wanted
-) -> tuple[Tensor, Tensor]:
-    """Row numbers and features of a part, or of all, of data that need no labels."""
-    if path in BUILT_IN:
-        data = BUILT_IN[path]()
-    else:
-        with named_errors(path):
-            found = _load(path, wanted._replace(labelled=False))
-            data = Dataset(**found, target=torch.zeros(len(found["features"]), dtype=torch.int64))
-    rows = torch.arange(len(data)) if part is None else data._rows_of(part)
-    return rows, data.features[rows]
 
 
 def _load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss._checks import check_choice
-from wassloss.data._arrow import ROW, Place, Values, import_pyarrow, listed, warn
+from wassloss.data._arrow import ROW, Place, Values, check_columns, import_pyarrow, warn
 from wassloss.data.labels import number, shown
 
 if TYPE_CHECKING:
@@ -135,11 +135,7 @@ class RawTable:
         if lacking and len(names) == len(wanted) and wanted == [str(i) for i in range(len(names))]:
             warn("its columns go by position, as the model was trained on ones without names")
             return list(names)
-        if lacking:
-            raise ValueError(
-                f"it lacks {listed(lacking)} that the model was trained on; it has "
-                f"{shown(names, 10)}"
-            )
+        check_columns(names, lacking)
         return wanted
 
     def features(self, table: pa.Table, place: Place = ROW) -> NDArray[np.float64]:

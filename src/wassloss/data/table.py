@@ -14,8 +14,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wassloss.data._arrow import ROW, Place, Values, import_pyarrow, listed, named_errors, warn
-from wassloss.data._inputs import from_lists, part_name
+from wassloss.data._arrow import (
+    ROW,
+    Place,
+    Values,
+    check_columns,
+    import_pyarrow,
+    listed,
+    named_errors,
+    warn,
+)
+from wassloss.data._inputs import KNOWN_PARTS, from_lists
 from wassloss.data.labels import number, plain, read_labels, shown
 from wassloss.data.raw_table import RawTable
 
@@ -41,7 +50,7 @@ class Wanted(NamedTuple):
     @classmethod
     def like(cls, raw: RawTable, label_column: str | None = None, **more: Any) -> Wanted:
         """What a model that was fitted to a table needs of another."""
-        return cls(None, label_column, raw.names, raw.ignored, raw=raw)._replace(**more)
+        return cls(label_column=label_column, drop=raw.ignored, raw=raw)._replace(**more)
 
 
 class Layout(NamedTuple):
@@ -107,25 +116,15 @@ def _no_label(usable: Sequence[str], names: Sequence[str]) -> str:
     return f"it lacks a column {' or '.join(map(repr, usable))}; it has {shown(names, 10)}; {hint}"
 
 
-def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
-    """Refuse a table that lacks columns; the error names them."""
-    known = set(found)
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        near = get_close_matches(missing[0], found, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"it lacks {listed(missing)}; it has {shown(found, 10)}{hint}")
-
-
 def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -> dict[str, Any]:
-    """What a `Dataset` is made of; without a target if labels are not read."""
+    """What a `Dataset` is made of; all of class 0 if labels are not read."""
 
     def column(name: str, expected: str) -> Values:
         found = Values.of(rows, name, place, gaps=("",))
         found.refuse(found.missing, expected)
         return found
 
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"target": torch.zeros(rows.num_rows, dtype=torch.int64)}
     if layout.target is not None:
         labels = column(layout.target, "a label")
         weights = None if layout.weights is None else column(layout.weights, "numbers")
@@ -137,9 +136,10 @@ def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -
     parts: dict[str, list[int]] = {}
     if layout.part is not None:
         words = Values.of(rows, layout.part, place, gaps=("",)).words().to_pylist()
-        for row, text in enumerate(words):
-            if name := part_name(text or ""):
-                parts.setdefault(name, []).append(row)
+        for row, name in enumerate(words):
+            if name is not None:  # the three known names are found in any case
+                known = name.lower() in KNOWN_PARTS
+                parts.setdefault(name.lower() if known else name, []).append(row)
     groups = None
     if layout.group is not None:  # a number for each group, from 0
         groups = np.array(column(layout.group, "a group").array.dictionary_encode().indices)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import os
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from io import BufferedReader
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +20,6 @@ from wassloss.ground import Embedding
 from wassloss.ground._inputs import check_labels
 
 Missing = Literal["error", "drop"]
-_Found = tuple[Collection[str], NDArray[Any]]
 _CONTROL = set(range(32)) - set(b"\t\n\r")  # characters that no text has
 
 
@@ -43,7 +40,6 @@ class WordVectors:
 
     words: tuple[str, ...]
     vectors: NDArray[np.float32]
-    _row: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         words, vectors = tuple(self.words), np.asarray(self.vectors)
@@ -53,7 +49,6 @@ class WordVectors:
                 f"{vectors.dtype} of shape {vectors.shape}"
             )
         check_labels(words, len(vectors), "words")
-        row = {word: i for i, word in enumerate(words)}
         with np.errstate(over="ignore"):  # refused below
             vectors = vectors.astype(np.float32, copy=False)
         infinite = ~np.isfinite(vectors)
@@ -63,23 +58,23 @@ class WordVectors:
                 f"vectors must be finite in float32, got {vectors[at, place]} for the word "
                 f"{words[at]!r}"
             )
-        for name, value in {"words": words, "vectors": vectors, "_row": row}.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "vectors", vectors)
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
 
     def __len__(self) -> int:
         return len(self.words)
-
-    def __contains__(self, word: object) -> bool:
-        return word in self._row
 
     def __repr__(self) -> str:
         return f"WordVectors({len(self)} words, {self.vectors.shape[1]} dimensions)"
 
     def missing(self, words: Iterable[str]) -> list[str]:
         """The words without a vector, or with one of length zero, which has no direction."""
-        return [
-            word for word in words if word not in self or not self.vectors[self._row[word]].any()
-        ]
+        row = self._row
+        return [word for word in words if word not in row or not self.vectors[row[word]].any()]
 
     def take(self, words: Sequence[str], missing: Missing = "error") -> WordVectors:
         """Select the vectors of these words, in this order.
@@ -123,8 +118,8 @@ def read_word_vectors(
 ) -> WordVectors:
     r"""Read word vectors: text as GloVe, fastText and word2vec write it.
 
-    The file may be compressed with gzip or bzip2. It is streamed: memory holds the vectors that are
-    kept and a small block of the file. Of a word that comes twice, the first vector is kept.
+    Files that end in ``.gz`` are decompressed. The file is streamed: memory holds the vectors that
+    are kept and a small block of the file. Of a word that comes twice, the first vector is kept.
 
     Args:
         path: the file.
@@ -144,8 +139,9 @@ def read_word_vectors(
     if isinstance(words, str):
         raise TypeError(f"words must be a collection of words, got the single string {words!r}")
     wanted = None if words is None else set(words)
+    opened: Any = gzip.open if Path(path).suffix == ".gz" else open
     with named_errors(path, "word vectors"):
-        with _opened(path) as file:
+        with opened(path, "rb") as file:
             kept, vectors = _read_text(file, wanted)
         if not kept:
             asked = "" if wanted is None else f" of the {len(wanted)} words asked for"
@@ -153,7 +149,7 @@ def read_word_vectors(
         return WordVectors(tuple(kept), vectors)
 
 
-def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
+def _read_text(file: Any, wanted: set[str] | None) -> tuple[Collection[str], NDArray[Any]]:
     """Lines of a word and its numbers, which may follow a line of counts."""
     if _CONTROL & set(file.peek(1)):
         raise ValueError(
@@ -181,12 +177,8 @@ def _read_text(file: BufferedReader, wanted: set[str] | None) -> _Found:
                 with np.errstate(over="ignore"):  # the table checks that vectors are finite
                     data += np.array(numbers.split(), dtype="<f4").tobytes()
             except ValueError as error:
-                wrong = next(
-                    x for x in numbers.decode(errors="replace").split() if number(x) is None
-                )
-                raise ValueError(
-                    f"line {place} must hold numbers after the word, got {wrong!r}"
-                ) from error
+                reason = f"line {place} must hold numbers after the word: {error}"
+                raise ValueError(reason) from error
     if count is not None and found != count:
         raise ValueError(f"line 1 says {count} words, but it has {found}")
     return kept, np.frombuffer(data, "<f4").reshape(-1, max(1, dimensions))
@@ -205,16 +197,3 @@ def _divided(line: bytes, dimensions: int, place: int) -> tuple[str, bytes]:
             f"{len(line.split()) - 1}"
         )
     return word, b" ".join(fields)
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """A file opened for reading, decompressed if its first bytes say that it is compressed."""
-    with open(path, "rb") as raw:
-        opener: Any = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}.get(raw.peek(2)[:2])
-        try:
-            yield raw if opener is None else opener(raw)
-        except (EOFError, zlib.error, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            raise ValueError(f"it is damaged or cut short: {error}") from error

@@ -13,7 +13,6 @@ fit one.
 
 from __future__ import annotations
 
-import io
 import os
 from typing import Any
 
@@ -79,7 +78,7 @@ def _unpacked(content: bytes, device: str, kinds: dict[str, type[Any]]) -> Any:
         raise ValueError(f"format {state['format']} is unknown, this version reads {_FORMAT}")
     if state["kind"] not in kinds:
         raise ValueError(f"it holds a {state['kind']}: use {state['kind']}.load")
-    metric = from_arrays(unpack_npz(io.BytesIO(tensors["metric"].numpy().tobytes())))
+    metric = from_arrays(unpack_npz(tensors["metric"].numpy().tobytes()))
     params = {name: _tupled(value) for name, value in state["params"].items()}
     if params["metric"] == _GIVEN:
         params["metric"] = metric

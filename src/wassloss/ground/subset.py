@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -118,7 +117,7 @@ class Subset(GroundMetric):
 
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any], **common: Any) -> Self:
-        metric = storage.from_arrays(unpack_npz(io.BytesIO(fields["metric"].tobytes())))
+        metric = storage.from_arrays(unpack_npz(fields["metric"].tobytes()))
         return cls(**{**fields, "metric": metric}, **common)
 
     def _summary(self) -> str:

@@ -15,14 +15,12 @@ from wassloss.ground import GroundMetric, Ordinal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from wassloss.report.page import Report
 
 _WIDTH = 5.6  # inches of a figure; on a telephone its letters are then as large as in print
 _MOST_VALUES = 14  # distances that each get a bar; beyond, they are put into bins
 _BINS = 8
-_GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
 _OPTIMAL = 500  # labels up to which the best order of a clustering's leaves is found in a second
 _NAMED = 12  # rows of a matrix whose counts are written, and names of labels on its axes
 
@@ -44,9 +42,8 @@ def color(model: int) -> str:
     return _COLORS[model % len(_COLORS)]
 
 
-def draw_distances(report: Report, figure: Figure) -> None:
+def draw_distances(report: Report, axes: Axes) -> None:
     """A bar for each distance and model; right answers would dwarf the mistakes."""
-    axes = figure.subplots()
     edges, ticks = _bins(np.concatenate([model.distance for model in report.models]))
     places, width = np.arange(len(edges) - 1), 0.8 / len(report.models)
     left = places - 0.4 + width / 2
@@ -58,9 +55,8 @@ def draw_distances(report: Report, figure: Figure) -> None:
     _finish(axes, f"distance from {report.far_from}", "% of all answers")
 
 
-def draw_frontier(report: Report, figure: Figure) -> None:
+def draw_frontier(report: Report, axes: Axes) -> None:
     """A mark for each loss and decision, with a line between the decisions of a loss."""
-    axes = figure.subplots()
     losses = list(dict.fromkeys(one.loss for one in report.candidates))
     decisions = list(dict.fromkeys(one.decision for one in report.candidates))
     for i, loss in enumerate(losses):
@@ -75,16 +71,11 @@ def draw_frontier(report: Report, figure: Figure) -> None:
     _finish(axes, "accuracy, %", "mean distance")
 
 
-def draw_confusion(
-    report: Report, groups: list[NDArray[np.int64]], model: int, figure: Figure
-) -> None:
+def draw_confusion(report: Report, groups: list[NDArray[np.int64]], model: int, axes: Axes) -> None:
     """A cell for each true and each predicted label, the darker the more often."""
     from matplotlib.colors import to_rgba
     from sklearn.metrics import confusion_matrix
 
-    if report.truth is None:
-        raise ValueError("truth must be one label for each answer")
-    axes = figure.subplots()
     group_of = np.empty(len(report.labels), dtype=np.int64)
     for i, labels in enumerate(groups):
         group_of[labels] = i
@@ -117,10 +108,6 @@ def neighbour_order(metric: GroundMetric) -> NDArray[np.int64]:
 
     On a line it is theirs. Otherwise labels are clustered by average linkage, and the order is that
     of the leaves.
-
-    >>> from wassloss.ground import Ordinal
-    >>> neighbour_order(Ordinal([0.0, 2.0, 1.0])).tolist()
-    [0, 2, 1]
     """
     if isinstance(metric, Ordinal):
         return np.argsort(metric.positions.numpy(), kind="stable")
@@ -137,23 +124,16 @@ def neighbour_order(metric: GroundMetric) -> NDArray[np.int64]:
     return order
 
 
-def neighbours(metric: GroundMetric) -> list[NDArray[np.int64]]:
-    """The labels in that order, put together if they are many."""
-    order = neighbour_order(metric)
-    return np.array_split(order, min(_GROUPS, len(order)))
-
-
-def svg(name: str, title: str, draw: Callable[[Figure], None], height: float = 3.4) -> str:
+def svg(name: str, title: str, draw: Callable[[Axes], None], height: float = 3.4) -> str:
     """A figure as an element of a page: its own ids, the page's ink, no fixed size."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     buffer = io.StringIO()
-    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        draw(figure)
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+        draw(figure.subplots())
+        figure.savefig(buffer, format="svg", transparent=True)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

@@ -33,7 +33,7 @@ _ONE_SEED = " They describe these models, not what other seeds would give."
 
 @torch.no_grad()
 def models_report(
-    answers: Mapping[str, Sequence[Tensor]],
+    answers: Mapping[str, Tensor],
     target: Any,
     metric: GroundMetric,
     *,
@@ -41,6 +41,7 @@ def models_report(
     describe: Callable[[int], tuple[str, str]],
     may_show: NDArray[np.bool_] | None = None,
     groups: NDArray[np.int64] | None = None,
+    seeds: int = 1,
     titles: Mapping[str, str] | None = None,
     notes: Sequence[str],
     **page: Any,
@@ -51,21 +52,21 @@ def models_report(
     that of the predicted distribution from the true one.
 
     Args:
-        answers: logits of each model by its name, once for each time that it was trained (seed).
-        target: of the examples.
+        answers: logits of each model by its name, `(seeds * examples, labels)`.
+        target: of the examples, likewise once for each seed.
         metric: whose distances count.
         labels: their names.
         describe: an example by a name and a text.
         may_show: the examples that may be shown as mistakes, if both models are wrong; by default
             all, also those that one of them gets right.
         groups: of examples that are variants of each other.
+        seeds: how often each model was trained.
         titles: of the scores to show, by their names; by default all.
         notes: how the models came about.
         **page: what else the report shows.
     """
     names = list(answers)
-    seeds = len(answers[names[0]])
-    scores = [example_scores(((h, target) for h in own), metric) for own in answers.values()]
+    scores = [example_scores(own, target, metric) for own in answers.values()]
     kind = scores[0].kind
     candidates = list[Candidate]()
     for decision in (PROBABLE, LEAST_COST) if kind in _FAR_FROM else (PROBABLE,):
@@ -85,7 +86,7 @@ def models_report(
             )
     models = candidates[: len(names)]
     far_from = _FAR_FROM.get(kind, "the true distribution")
-    titles = titles or {name: name for name in scores[0].names}
+    titles = titles or {name: name for name in scores[0].values}
     titles = {name: titles[name] for name in titles if not np.isnan(scores[0].mean(name))}
     first = models[0].distance
     second = models[1].distance if len(models) > 1 else np.zeros_like(first)
@@ -105,7 +106,7 @@ def models_report(
         candidates=candidates,
         metric=metric,
         labels=labels,
-        truth=target.repeat(seeds).numpy() if kind in (ONE, ORDERED) else None,
+        truth=target.numpy() if kind in (ONE, ORDERED) else None,
         far_from=far_from,
         header=["score", *names, *(["change, %", ""] if len(names) == 2 else [])],
         rows=_rows(scores, titles, groups, seeds),
@@ -123,18 +124,14 @@ def models_report(
 
 
 def _decided(
-    answers: Sequence[Tensor], target: Any, metric: GroundMetric, decision: str
+    logits: Tensor, target: Any, metric: GroundMetric, decision: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """The label of each example, whether it is right, and how far off it is."""
-    guesses, right, off = [], [], []
-    for logits in answers:
-        guess = decide(logits.softmax(1), metric, 1, RULE[decision])
-        chosen = torch.zeros_like(logits).scatter_(1, guess, 1.0)
-        guesses.append(guess[:, 0])
-        right.append(accuracy(chosen, target, reduction="none"))
-        off.append(top_k_cost(chosen, target, metric, reduction="none"))
-    scores = torch.cat(right), torch.cat(off)
-    return torch.cat(guesses).numpy(), scores[0].double().numpy(), scores[1].double().numpy()
+    guess = decide(logits.softmax(1), metric, 1, RULE[decision])
+    chosen = torch.zeros_like(logits).scatter_(1, guess, 1.0)
+    right = accuracy(chosen, target, reduction="none")
+    off = top_k_cost(chosen, target, metric, reduction="none")
+    return guess[:, 0].numpy(), right.double().numpy(), off.double().numpy()
 
 
 def _answer(models: Sequence[Candidate], far_from: str) -> str:
@@ -161,7 +158,7 @@ def _rows(
         means = [found.mean(name) for found in scores]
         arrow = "↑" if SCORES[name].more_is_better else "↓"
         change = ("", "") if len(scores) == 2 else ()
-        if change and means[0] and name in scores[0].values:
+        if change and means[0] and scores[0].values[name].ndim:
             gaps = scores[1].values[name] - scores[0].values[name]
             gap = paired_difference(gaps.reshape(seeds, -1), groups)
             change = in_percent(gap, means[0]), gap.verdict(SCORES[name].more_is_better)

@@ -19,6 +19,7 @@ from wassloss.report import figures
 
 _HERE = Path(__file__).parent
 _SHOWN = 5  # mistakes of each kind
+_GROUPS = 24  # rows of a matrix; more labels are put together with their neighbours
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,10 @@ def render(report: Report) -> str:
         keep_trailing_newline=True,
     )
     disc = Markup('<span class="dot" style="color:{}">●</span>\u00a0')
-    groups = [] if report.truth is None else figures.neighbours(report.metric)
+    groups = []
+    if report.truth is not None:
+        order = figures.neighbour_order(report.metric)
+        groups = np.array_split(order, min(_GROUPS, len(order)))
     matrices = [
         (f"confusion-{i}", f"Answers of {name}", partial(figures.draw_confusion, report, groups, i))
         for i, name in enumerate(report.names if groups else ())

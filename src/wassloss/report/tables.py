@@ -93,7 +93,7 @@ def runs_report(
     which = f"the part “{part}”" if part else "all examples"
     source = given.name or Path(data or ("" if first.task is None else first.task.data)).name
     return models_report(
-        {name: [run.model._outputs(x)] for name, run in zip(names, runs, strict=True)},
+        {name: run.model._outputs(x) for name, run in zip(names, runs, strict=True)},
         given.target,
         first.model.metric_,
         labels=first.labels,
@@ -103,7 +103,10 @@ def runs_report(
         notes=[
             f"{source}: {which}, {len(given)} examples, {first.model.metric_.size} labels. "
             f"{first.model.metric_!r}.",
-            *(_described(name, run) for name, run in zip(names, runs, strict=True)),
+            *(
+                f"{name} is {run.model!r}, after {run.model.n_iter_} iterations or passes."
+                for name, run in zip(names, runs, strict=True)
+            ),
         ],
         unit="example",
     )
@@ -147,10 +150,3 @@ def _held_out(run: TrainedRun) -> object:
     """What says which examples a run holds out."""
     task = run.task
     return None if task is None else (task.data, task.test, task.test and task.seed, task.group)
-
-
-def _described(name: str, run: TrainedRun) -> str:
-    """What was trained, and with what."""
-    made = ", ".join(f"{of} {version}" for of, version in run.config.get("versions", {}).items())
-    trained = f"{name} is {run.model!r}, after {run.model.n_iter_} iterations or passes"
-    return f"{trained}, by {made}." if made else f"{trained}."

@@ -5,8 +5,7 @@ With a score for each example, runs can be compared on the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss.data import Dataset
-from wassloss.data._inputs import part_name
 from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
-from wassloss.estimators.base import rows_at_once
 from wassloss.ground import GroundMetric
 from wassloss.runs.directory import TrainedRun
 from wassloss.runs.task import fingerprint
-from wassloss.scores.by_kind import SCORES, kind_of, shown_for
+from wassloss.scores.by_kind import kind_of, shown_for
 
 
 @dataclass(frozen=True)
@@ -33,24 +30,16 @@ class ExampleScores:
     Attributes:
         kind: of the target, as :func:`wassloss.scores.by_kind.kind_of` calls it.
         count: of the examples.
-        values: scores by name, `(examples,)`; NaN if an example has none.
-        pooled: those of all examples together, which are no means.
+        values: scores by name, `(examples,)`, or `()` for those that are no means; NaN if an
+            example has none.
     """
 
     kind: str
     count: int
     values: dict[str, NDArray[np.float64]]
-    pooled: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def names(self) -> list[str]:
-        """Of all scores, in the order in which they are shown."""
-        return [name for name in SCORES if name in self.values or name in self.pooled]
 
     def mean(self, name: str) -> float:
-        """Over the examples that have the score, or of all together; NaN if none has it."""
-        if name in self.pooled:
-            return self.pooled[name]
+        """Over the examples that have the score; NaN if none has it."""
         known = self._known(name)
         return float(known.mean()) if len(known) else float("nan")
 
@@ -63,7 +52,7 @@ class ExampleScores:
         """Means and their standard errors, or None."""
 
         def numbers(of: Any) -> dict[str, float | None]:
-            return {name: None if np.isnan(v := of(name)) else v for name in self.names}
+            return {name: None if np.isnan(v := of(name)) else v for name in self.values}
 
         return {
             "examples": self.count,
@@ -72,37 +61,27 @@ class ExampleScores:
         }
 
     def _known(self, name: str) -> NDArray[np.float64]:
-        values = self.values.get(name, np.empty(0))
+        values = self.values[name]
         return values[~np.isnan(values)]
 
 
 def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
     """Score a run on data with labels in the order of its metric."""
-    pieces = torch.arange(len(data)).split(rows_at_once(run.model.metric_.size))
-    answers = ((run.model._outputs(data.features[p].numpy()), data.target[p]) for p in pieces)
-    return example_scores(answers, run.model.metric_)
+    return example_scores(run.model._outputs(data.features.numpy()), data.target, run.model.metric_)
 
 
 @torch.no_grad()
-def example_scores(answers: Iterable[tuple[Tensor, Any]], metric: GroundMetric) -> ExampleScores:
-    """All scores of batches of (logits, target)."""
-    kind, count = "", 0
-    pieces: dict[str, list[Tensor]] = {}
-    for logits, target in answers:
-        kind = kind or kind_of(target, metric)
-        count += len(logits)
-        for name, score in shown_for(kind, metric).items():
-            pieces.setdefault(name, []).append(score.found(logits, target, metric))
-    if not count:
-        raise ValueError("data must hold examples, got none")
-    values, pooled = dict[str, NDArray[np.float64]](), dict[str, float]()
-    for name, each in pieces.items():
-        answer = SCORES[name].answer
-        if answer is None:
-            values[name] = torch.cat(each).double().numpy()
-        else:
-            pooled[name] = float(answer(torch.stack(each).sum(0)))
-    return ExampleScores(kind, count, values, pooled)
+def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
+    """All scores for targets of their kind."""
+    kind = kind_of(target, metric)
+    return ExampleScores(
+        kind,
+        len(logits),
+        {
+            name: score.function(logits, target, metric).double().numpy()
+            for name, score in shown_for(kind, metric).items()
+        },
+    )
 
 
 def data_for(
@@ -148,19 +127,13 @@ def data_for(
             )
         data = divided if own else data
     if part is None and (data.parts or source is None):
-        part = _held_out(data)
+        part = next((name for name in ("test", "validation") if name in data.parts), None)
+        if part is None:
+            others = f"name another ({', '.join(data.parts)}) with --part, " if data.parts else ""
+            raise ValueError(
+                f"the data have no part 'test' or 'validation' that was held out: {others}give "
+                "other DATA, or hold some out with `wassloss train --test 0.2`"
+            )
     if part is None:
         return data, None, own
-    return data.part(part), part_name(part), own and part_name(part) == "train"
-
-
-def _held_out(data: Dataset) -> str:
-    """The part to judge a model by: ``"test"``, or else ``"validation"``."""
-    for name in ("test", "validation"):
-        if name in data.parts:
-            return name
-    others = f"name another ({', '.join(data.parts)}) with --part, " if data.parts else ""
-    raise ValueError(
-        f"the data have no part 'test' or 'validation' that was held out: {others}give other "
-        "DATA, or hold some out with `wassloss train --test 0.2`"
-    )
+    return data.part(part), part, own and part == "train"

@@ -15,9 +15,10 @@ from wassloss._files import remove_leftovers
 from wassloss.data import Dataset
 from wassloss.estimators import WassersteinClassifier
 from wassloss.estimators.model_file import pack
+from wassloss.ground import GroundMetric
 from wassloss.runs import directory as files
 from wassloss.runs.evaluation import ExampleScores, evaluate
-from wassloss.runs.task import Task, fingerprints
+from wassloss.runs.task import Task, fingerprint
 from wassloss.training.checkpoints import checkpoint_paths
 from wassloss.training.directory_lock import check_not_in_use, owned
 from wassloss.training.run import versions
@@ -62,14 +63,16 @@ def fit(
     if old is not None:
         _check_settings(old, asked, out)
     data, metric, classes = task.examples()
-    new = {
+    new: dict[str, Any] = {
         **asked,
         "metric": repr(metric),
-        "fingerprints": fingerprints(data, metric),
+        "fingerprints": {"training data": fingerprint(data)},
         "versions": versions() | {"numpy": np.__version__},
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "files": {},
     }
+    if isinstance(metric, GroundMetric):
+        new["fingerprints"]["ground metric"] = fingerprint(metric)
     if old is not None:
         for what, found in new["fingerprints"].items():
             if old["fingerprints"].get(what) != found:

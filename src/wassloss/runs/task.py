@@ -141,23 +141,15 @@ class Task:
         return replace(data, parts={**data.parts, "train": train, "test": held})
 
 
-def fingerprints(data: Dataset, metric: GroundMetric | str | None) -> dict[str, str]:
-    """What changes with the examples to train on, and with the metric."""
-    found = {"training data": fingerprint(data)}
-    if isinstance(metric, GroundMetric):
-        found["ground metric"] = _digest(*to_arrays(metric).values())
-    return found
-
-
-def fingerprint(data: Dataset) -> str:
-    """What changes with the examples to train on."""
-    own = data.part("train") if "train" in data.parts else data
-    y = own.y
-    columns = (y.indptr, y.indices, y.data) if sparse.issparse(y) else (np.array(y, dtype=str),)
-    return _digest(own.features.numpy(), *columns)
-
-
-def _digest(*arrays: NDArray[Any]) -> str:
+def fingerprint(given: Dataset | GroundMetric) -> str:
+    """What changes with the examples to train on, or with a metric."""
+    if isinstance(given, GroundMetric):
+        arrays = list(to_arrays(given).values())
+    else:
+        own = given.part("train") if "train" in given.parts else given
+        y = own.y
+        of_y = (y.indptr, y.indices, y.data) if sparse.issparse(y) else (np.array(y, dtype=str),)
+        arrays = [own.features.numpy(), *of_y]
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(repr((array.shape, array.dtype)).encode())

@@ -41,18 +41,18 @@ class Shown:
         return score_of(self.score).larger_is_better
 
     @property
-    def answer(self) -> Callable[[Tensor], Tensor] | None:
-        """What makes the score of the sums over all batches, if it is no mean over examples."""
-        return score_of(self.score).answer
+    def pooled(self) -> bool:
+        """Whether it is not a mean over examples."""
+        return score_of(self.score).answer is not None
 
-    def found(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
-        """The score of each example; or sums over them, if there is an `answer`."""
+    def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
+        """The score of each example, or one number if `pooled`."""
         made = score_of(self.score)
         predictions = logits if made.predictions == "scores" else logits.softmax(1)
         own: dict[str, Any] = {"metric": metric} if made.takes_metric else {}
-        found = made.found(predictions, target, **own, **self.options)
-        values: Tensor = found if made.answer else found[0]
-        return values
+        of_each = {} if self.pooled else {"reduction": "none"}
+        found: Tensor = self.score(predictions, target, **own, **self.options, **of_each)
+        return found
 
 
 @Score(larger_is_better=False)
