@@ -41,11 +41,8 @@ def test_each_kind_has_its_scores(target: Any, metric: Any, kind: str) -> None:
     assert by_kind.kind_of(target, metric) == kind
     logits = torch.randn(3, 6, dtype=torch.float64)
     for name, score in by_kind.shown_for(kind, metric).items():
-        found = score.found(logits, target, metric)
-        if score.answer is None:
-            assert found.shape == (3,), name
-        else:
-            assert score.answer(found).shape == (), name
+        found = score.function(logits, target, metric)
+        assert found.shape == (() if score.pooled else (3,)), name
 
 
 def test_few_labels_have_no_tenth_guess() -> None:
@@ -56,12 +53,12 @@ def test_few_labels_have_no_tenth_guess() -> None:
 def test_grave_mistakes_are_those_across_the_tree() -> None:
     assert "grave" not in by_kind.shown_for(by_kind.ONE, PLAIN)
     guesses = torch.eye(6)[[0, 1, 2]]  # right, across, a sibling
-    found = by_kind.SCORES["grave"].found(guesses, torch.tensor([0, 0, 0]), TREE)
+    found = by_kind.SCORES["grave"].function(guesses, torch.tensor([0, 0, 0]), TREE)
     assert found.tolist() == [0, 1, 0]
 
 
 def test_the_distance_between_distributions() -> None:
     logits = torch.randn(3, 6, dtype=torch.float64)
-    found = by_kind.SCORES["transport"].found(logits, 2 * SHARES.double(), LINE)
+    found = by_kind.SCORES["transport"].function(logits, 2 * SHARES.double(), LINE)
     gap = (logits.softmax(1) - SHARES.double()).cumsum(1).abs().sum(1)
     np.testing.assert_allclose(found, gap, rtol=1e-5)

@@ -68,6 +68,9 @@ class WordVectors:
     def __len__(self) -> int:
         return len(self.words)
 
+    def __contains__(self, word: object) -> bool:
+        return word in self._row
+
     def __repr__(self) -> str:
         return f"WordVectors({len(self)} words, {self.vectors.shape[1]} dimensions)"
 
