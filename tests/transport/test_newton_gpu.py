@@ -219,6 +219,6 @@ def test_the_launch_can_be_part_of_a_cuda_graph() -> None:
     expected = NewtonGPU(tol=1e-5).solve(problem)  # compiles
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        f, *_ = launch(problem, None, 1e-5, 1000)
+        f, *_ = launch(problem, 1e-5, 1000)
     graph.replay()
     torch.testing.assert_close(f, expected.f)
