@@ -303,7 +303,7 @@ def _of_points(case: Case) -> bool:
 
 
 def _dense_gigabytes(case: Case) -> float:
-    """Of our dense solver: costs, and while the kernel is built on a CPU its exponents in double."""
+    """Of our dense solver: costs, and on a CPU the exponents of its kernel in double."""
     return case.labels**2 * (case.torch_dtype.itemsize + 2 * 8 + 1) / 1e9 if case.dense else 0.0
 
 
