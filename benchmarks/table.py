@@ -47,6 +47,7 @@ def page(results: dict[str, Any]) -> str:
 def _title(suite: str, dimensions: int) -> str:
     titles = {
         "goals": "goals",
+        "growth": "growth with labels, batch, target and 1/ε",
         "points": "pairs of point clouds",
         "support": "from one target label to all",
     }

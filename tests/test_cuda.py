@@ -100,6 +100,16 @@ def test_nearest_loss_and_gradient_are_those_of_the_cpu(epsilon, regularizer, ki
         assert_as_on_the_cpu(loss_fn, logits, target_of(kind, torch.float64), rtol=1e-6, atol=1e-9)
 
 
+def test_the_transforms_of_torch_func():
+    metric, logits = wl.ground.Ordinal(LABELS), torch.randn(BATCH, LABELS)
+    target = torch.rand(BATCH, LABELS).softmax(1)
+    found = torch.func.grad(lambda x: wl.WassersteinLoss(metric).cuda()(x, target.cuda()))(
+        logits.cuda()
+    )
+    expected = torch.func.grad(lambda x: wl.WassersteinLoss(metric)(x, target))(logits)
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=1e-6)
+
+
 def test_autocast_solves_in_single_precision():
     loss_fn = wl.WassersteinLoss(
         wl.ground.Ordinal(LABELS), epsilon=0.01, kl_weight=0.0, own_units=True

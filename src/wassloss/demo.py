@@ -20,6 +20,7 @@ from wassloss.report import Report, write_report
 from wassloss.report.models import models_report
 
 CE, W = "cross-entropy", "Wasserstein"
+_WORD = "[a-z]+"
 _TEST, _TRAIN = 10_000, 3000  # definitions
 _SHORT = 60  # letters of a definition that is shown
 _TITLES = {
@@ -48,7 +49,7 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
     train = 1000 if quick else _TRAIN
     for seed in range(seeds):
         rows = np.random.default_rng(seed).permutation(rest)[:train]
-        words = TfidfVectorizer(token_pattern="[a-z]+", min_df=2, use_idf=False, norm="l1")
+        words = TfidfVectorizer(token_pattern=_WORD, min_df=2, use_idf=False, norm="l1")
         X = words.fit_transform(texts[rows])  # the share of each word in a text
         for name, weight in ((CE, 0.0), (W, 1.0)):
             say(f"{name}: training a network, {seed + 1} of {seeds}")

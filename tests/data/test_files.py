@@ -380,3 +380,23 @@ except ValueError:  # it has no column label
     command = [sys.executable, "-c", code, str(tmp_path / "x.csv")]
     some = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [process.wait() for process in some] == [3] * 2
+
+
+def test_files_of_a_folder_may_have_different_types_but_not_lose_values(tmp_path: Path) -> None:
+    """Arrow's own data sets would force the first file's types on the others."""
+    folder = tmp_path / "table"
+    folder.mkdir()
+
+    def write(*parts: dict[str, list[object]]) -> None:
+        for number, part in enumerate(parts):
+            pq.write_table(pa.table({"label": ["x", "y"], **part}), folder / f"{number}.parquet")
+
+    (folder / "README.txt").write_text("not a table")
+    write({"a": [1, 2]}, {"a": [3.5, 4.0]})
+    assert read(folder).features.tolist() == [[1.0], [2.0], [3.5], [4.0]]
+    write({"a": [True, False]}, {"a": [3, 4]})
+    with pytest.raises(ValueError, match="cannot be read"):
+        read(folder)
+    write({"a": [1, 2], "label": [7, 8]}, {"a": [3, 4], "label": ["007", "8"]})
+    with pytest.raises(ValueError, match="cannot be read"):
+        read(folder)

@@ -295,6 +295,12 @@ def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.M
         estimator.predict(X)
 
 
+def test_the_score_of_no_fit() -> None:
+    for y in (Y, np.eye(3)[[0, 1, 2]]):
+        with pytest.raises(NotFittedError):
+            wl.WassersteinClassifier().score(X[: len(y)], y)
+
+
 def test_the_exact_loss_can_be_fitted() -> None:
     tags = np.abs(np.arange(10) - Y[:, None]) <= 1
     # Between sets of labels it has kinks, which L-BFGS stumbles over.

@@ -55,3 +55,20 @@ def test_a_data_frame_names_its_labels() -> None:
     assert Matrix(pd.DataFrame([[0.0, 2.0], [2.0, 0.0]])).labels is None
     with pytest.raises(ValueError, match="same labels in rows and columns"):
         Matrix(table.set_axis(["dog", "cat"]))
+
+
+def test_labels_of_a_data_frame_give_way_to_those_given() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[0.0, 1.0], [1.0, 0.0]], index=["a", "b"], columns=["a", "b"])
+    assert Matrix(frame).labels == ("a", "b")
+    assert Matrix(frame, labels=np.array(["x", "y"])).labels == ("x", "y")
+    with pytest.raises(ValueError, match="labels must hold 2 names, got 0"):
+        Matrix(frame, labels=[])
+
+
+def test_large_integers_have_no_rounding() -> None:
+    far = 10**8  # whose neighbours single precision does not tell apart
+    with pytest.raises(ValueError, match="distance must not be negative"):
+        Matrix(torch.tensor([[0, far, -20000], [far, 0, 5], [-20000, 5, 0]]))
+    with pytest.raises(ValueError, match="distance must be symmetric"):
+        Matrix(torch.tensor([[0, far], [far + 30000, 0]]))

@@ -78,6 +78,19 @@ def test_the_score_sees_no_dropout_and_leaves_the_training_alone() -> None:
     assert same(model, straight)
 
 
+def test_a_score_that_cannot_be_had_leaves_the_model_in_training() -> None:
+    def interrupted(model: nn.Module) -> float:
+        raise KeyboardInterrupt
+
+    plan = TrainingPlan(steps=5, evaluate_every=5)
+    model = perceptron()
+    with pytest.raises(KeyboardInterrupt):
+        train(model, wasserstein(), tags(), plan, evaluate=interrupted)
+    assert model.training
+    with pytest.raises(TypeError, match="evaluate must return a number, got None"):
+        train(model, wasserstein(), tags(), plan, evaluate=lambda _: None)
+
+
 # --- the log ------------------------------------------------------------------------------------
 
 

@@ -160,6 +160,10 @@ def _table(kind: type[Matrix | Cost], path: Path, labels: _Labels, power: float)
         table = np.array([[_float(word, line) for word in row] for line, row in rows])
         if labels is None:
             return kind(table, labels=names, power=power)
+        if len(table) != len(names):
+            raise ValueError(
+                f"it must have a line for each of {len(names)} labels, got {len(table)}"
+            )
         places = _places(names, labels)
         return kind(table[np.ix_(places, places)], labels=labels, power=power)
 

@@ -30,7 +30,7 @@ def train(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="A file (.csv, .parquet, .npz), a folder of Parquet files, or clipart, "
+            help="A file (.csv, .parquet), a folder of Parquet files, or clipart, "
             "which is built in."
         ),
     ] = None,

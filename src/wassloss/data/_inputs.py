@@ -135,10 +135,19 @@ def check_parts(parts: Mapping[str, Any], n: int) -> dict[str, Tensor]:
 
 def row_numbers(name: str, given: Any, n: int) -> Tensor:
     """Row numbers from numbers, a mask or a slice."""
-    rows = given if isinstance(given, slice) else np.asarray(given)
-    try:
-        return torch.from_numpy(np.arange(n)[rows])
-    except IndexError as error:
-        raise ValueError(
-            f"{name} must be row numbers below {n}, a mask of {n} rows or a slice: {error}"
-        ) from error
+    if isinstance(given, slice):
+        return torch.from_numpy(np.arange(n)[given].copy())
+    rows = torch.as_tensor(np.asarray(given))
+    if rows.dtype == torch.bool and rows.shape == (n,):
+        return rows.nonzero().squeeze(1)
+    if rows.numel() == 0:
+        return rows.reshape(-1).long()
+    if rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
+        raise TypeError(
+            f"{name} must be a list of row numbers or a mask of {n} rows, got {rows.dtype} of "
+            f"shape {tuple(rows.shape)}"
+        )
+    if int(rows.min()) < 0 or int(rows.max()) >= n:
+        wrong = rows[(rows < 0) | (rows >= n)][0].item()
+        raise ValueError(f"{name} must hold rows in 0..{n - 1}, got {wrong}")
+    return rows.long()

@@ -38,7 +38,7 @@ def read(
     rows together, and a missing one is a value of its own; dates are refused.
 
     Args:
-        path: the file, or a folder of Parquet files, which pyarrow reads as one table; docs/data.md
+        path: the file, or a folder of Parquet files, which are one table; docs/data.md
             says what it must hold.
         label_names: the labels in order; by default the values that occur, sorted as numbers if all
             are numbers.
@@ -103,15 +103,16 @@ def _load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         rows = csv.converted(words, layout, wanted.raw)
         return fields(rows, wanted, layout, lambda row: csv.line_of(path, row))
     pa = import_pyarrow()
-    source = pa.parquet.ParquetDataset(path)  # a file, or all below a folder
-    if not source.files:
+    files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+    if not files:
         raise ValueError("it is a folder without Parquet files")
-    layout = find_layout(source.schema.names, wanted)
-    for file in source.fragments:  # Arrow would fill in nulls for a column that one file lacks
-        with named_errors(file.path):
-            folders = pa.dataset.get_partition_keys(file.partition_expression)
-            check_columns([*file.physical_schema.names, *folders], layout.columns)
-    rows = source.read(columns=layout.columns)
+    layout, tables = find_layout(pa.parquet.read_schema(files[0]).names, wanted), []
+    for file in files:  # one by one: Arrow's data sets force the first one's types on the others
+        with named_errors(file):
+            check_columns(pa.parquet.read_schema(file).names, layout.columns)
+            found = pa.parquet.read_table(file, columns=layout.columns, partitioning=None)
+            tables.append(found.select(layout.columns))
+    rows = pa.concat_tables(tables, promote_options="permissive")
     if rows.num_rows == 0:
         raise ValueError("it has no rows")
     return fields(rows, wanted, layout)

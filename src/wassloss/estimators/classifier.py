@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor, nn
 
 from wassloss import models
@@ -193,6 +193,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
         For an indicator, that is any of its labels. For how bad mistakes are, see
         :mod:`wassloss.scores`.
         """
+        check_is_fitted(self)
         y = check_array(y, accept_sparse="csr", ensure_2d=False, dtype=None)
         y = read_classes_or_weights(y, listed=self.classes is not None)
         if is_matrix(y):

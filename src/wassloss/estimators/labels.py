@@ -172,7 +172,9 @@ def metric_of_labels(kind: str | None, values: Sequence[Any]) -> GroundMetric:
         )
     if not all(isinstance(value, int | float) for value in values):
         return Ordinal(len(values))
-    places = np.array([float(value) for value in values])
+    # Integers that float64 would round are counted from the smallest of them.
+    origin = 0 if all(float(value) == value for value in values) else min(values)
+    places = np.array([float(value - origin) for value in values])
     with np.errstate(over="ignore"):  # refused below
         finite = np.isfinite(np.ptp(places))
     if not finite or len(np.unique(places)) < len(values):

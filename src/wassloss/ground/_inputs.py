@@ -76,6 +76,15 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
     return narrow
 
 
+def holds_integers(value: Numbers) -> bool:
+    """Whether numbers are integers by their type, so that none of them was rounded."""
+    if isinstance(value, Tensor):
+        return not value.is_floating_point()
+    if isinstance(value, Sequence) and len(value) > 0 and isinstance(value[0], Tensor):
+        return all(holds_integers(row) for row in value)
+    return np.asarray(value).dtype.kind in "iub"
+
+
 def int_array(name: str, value: Numbers) -> NDArray[np.int64]:
     """A one-dimensional array of integers, copied."""
     array = np.array(value.detach().cpu().numpy() if isinstance(value, Tensor) else value)

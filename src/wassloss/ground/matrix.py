@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wassloss._checks import at_least_single
 from wassloss.ground._cost import MetricKeywords, cost_of
-from wassloss.ground._inputs import Numbers, float_tensor, label_indices, refuse
+from wassloss.ground._inputs import Numbers, float_tensor, holds_integers, label_indices, refuse
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -41,11 +41,12 @@ class _Table(GroundMetric):
                     f"{name} must have the same labels in rows and columns, got {rows[:3]} … and "
                     f"{columns[:3]} …"
                 )
-            keywords["labels"] = keywords.get("labels") or columns
+            if keywords.get("labels") is None:
+                keywords["labels"] = columns
         table = float_tensor(name, given, shape="(labels, labels)", differentiable=True)
         if table.shape[0] != table.shape[1]:
             raise ValueError(f"{name} must be square, got shape {tuple(table.shape)}")
-        cleaned = self._cleaned(table.detach())
+        cleaned = self._cleaned(table.detach(), exact=holds_integers(given))
         self._table = table if table.requires_grad else cleaned
         super().__init__(len(table), like=table, **keywords)
 
@@ -54,9 +55,9 @@ class _Table(GroundMetric):
         # A parameter may leave the range: it is then at its end.
         return self._table.clamp(min=0) if self._table.requires_grad else self._table
 
-    def _cleaned(self, given: Tensor) -> Tensor:
-        """Without negative entries; an error if one is more than rounding."""
-        least = -_forgiven(given)[0] * given.abs().max()
+    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
+        """Without negative entries; an error if one is more than rounding, none if ``exact``."""
+        least = -_forgiven(given, exact)[0] * given.abs().max()
         refuse(self._FIELDS[0], "not be negative", given, given < least)
         return given.clamp(min=0)
 
@@ -97,15 +98,15 @@ class Matrix(_Table):
     def __init__(self, distance: Numbers, **keywords: Unpack[MetricKeywords]) -> None:
         super().__init__(distance, **keywords)
 
-    def _cleaned(self, given: Tensor) -> Tensor:
+    def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
         """The nearest matrix of distances; an error if it is further away than rounding takes."""
         zero, positive = (given.diagonal() == 0).all(), (given >= 0).all()
         if bool(zero & positive) and torch.equal(given, given.T):
             return given
-        super()._cleaned(given)
+        super()._cleaned(given, exact)
         # In single precision at least, where squares of the largest ratio, 1, and of √eps fit.
         wide = at_least_single(given)
-        ratio, (linear, of_squares) = wide / wide.abs().max(), _forgiven(given)
+        ratio, (linear, of_squares) = wide / wide.abs().max(), _forgiven(given, exact)
         advice = "; wassloss.ground.Cost takes costs of any kind"
         centre = "if it is rounding, the points are far from the origin: subtract their mean first"
         diagonal = torch.diag(ratio.diagonal().square() > of_squares)
@@ -171,14 +172,14 @@ class Cost(_Table):
         return self.distance()[:, indices].T.contiguous()
 
 
-def _forgiven(given: Tensor) -> tuple[float, float]:
+def _forgiven(given: Tensor, exact: bool) -> tuple[float, float]:
     """Errors that rounding explains, of distances and of squares, relative to the largest.
 
     By the least precision that holds the numbers.
     """
     dtype = given.dtype
     fractions_fit = float(given.abs().max()) < 1 / torch.finfo(dtype).eps
-    if fractions_fit and torch.equal(given, given.round()):  # integers
+    if exact or (fractions_fit and torch.equal(given, given.round())):  # integers
         return 0.0, 0.0
     if dtype == torch.float64 and torch.equal(given.float().double(), given):
         dtype = torch.float32  # computed in single precision, converted later

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from wassloss._checks import check_count
 from wassloss.ground._cost import CostsByTile, MetricKeywords
-from wassloss.ground._inputs import Numbers, float_tensor
+from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground.base import GroundMetric
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class Ordinal(GroundMetric):
             kept = torch.arange(size, dtype=torch.get_default_dtype())
         else:
             kept = float_tensor("positions", positions, shape="(labels)", differentiable=True)
-            _check_apart(positions, kept)
+            if holds_integers(positions):
+                _check_apart(positions, kept)
         self.positions = kept
         super().__init__(len(kept), like=kept, **keywords)
 
@@ -95,10 +96,9 @@ class Ordinal(GroundMetric):
 
 def _check_apart(given: Numbers, kept: Tensor) -> None:
     """Refuse different positions that are one number in the dtype they are kept in."""
-    items = given.tolist() if isinstance(given, Tensor | np.ndarray) else given
-    apart = {x.item() if isinstance(x, Tensor) else x for x in items}
+    apart = given.unique() if isinstance(given, Tensor) else np.unique(np.asarray(given))
     if len(apart) > len(kept.unique()):
         raise ValueError(
-            f"positions must stay apart in {kept.dtype}, but some of {min(apart)} to {max(apart)} "
+            f"positions must stay apart in {kept.dtype}, but some of {apart[0]} to {apart[-1]} "
             "coincide there: subtract the smallest, or pass float64"
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KINDS: dict[str, type[GroundMetric]] = {}  # by name; each class of this room enters itself
 _FORMAT = 1
 _HEADER = ("kind", "format", "dtype", "power", "scale", "labels")
+_SINGLE = {*_HEADER[:-1], "size", "norm", "far"}  # single values; all others are arrays
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -75,9 +76,12 @@ def load(path: str | os.PathLike[str]) -> GroundMetric:
 
 def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
     """The metric that ``to_arrays`` was given."""
-    given: dict[str, Any] = {
-        name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
-    }
+    given: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if (array.ndim == 0) != (name in _SINGLE):
+            wanted = "a single value" if name in _SINGLE else "a list"
+            raise ValueError(f"{name} must be {wanted}, got shape {array.shape}")
+        given[name] = array.item() if name in _SINGLE else array
     _require(given, _HEADER)
     kind, version, dtype, power, scale = (given[name] for name in _HEADER[:-1])
     if version != _FORMAT:

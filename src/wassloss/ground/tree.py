@@ -135,7 +135,8 @@ class Tree(GroundMetric):
             raise ValueError("paths must hold at least one path, got none")
         uses = Counter(path[-1] for path in paths)
         names = [path[-1] if uses[path[-1]] == 1 else "/".join(path) for path in paths]
-        keywords.setdefault("labels", names)
+        if keywords.get("labels") is None:
+            keywords["labels"] = names
         return cls(parents, nodes=list(labelled), distance=distance, **keywords)
 
     def _distance_columns(self, indices: Tensor) -> Tensor:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
+from queue import SimpleQueue
 from typing import TypeVar
 
 import torch
@@ -30,49 +31,92 @@ def spread(
         return
     size = max(1, batch // (PORTIONS * threads))
     starts = count(0, size)  # shared: whoever is free takes the next portion
-    failed = False
 
     def run() -> None:
-        nonlocal failed
-        try:
-            scratch = new_scratch()
-            while not failed and (first := next(starts)) < batch:
-                work(first, min(batch, first + size), scratch)
-        except BaseException:
-            failed = True  # the others stop after their portion
-            raise
+        scratch = new_scratch()
+        while not task.failed and (first := next(starts)) < batch:
+            work(first, min(batch, first + size), scratch)
 
-    def help_with(seat: Future[None]) -> None:
-        if not seat.set_running_or_notify_cancel():
-            return  # too late
+    task = _Task(run)
+    _helpers().offer(task, threads - 1)
+    try:
+        run()
+    except BaseException as error:
+        task.failed = error  # the others stop after their portion
+    task.close()
+    if task.failed:
+        raise task.failed
+
+
+class _Task:
+    """Work that helpers may join until it is closed; those that have joined are waited for."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self.failed: BaseException | None = None  # the last error of whoever took part
+        self._run: Callable[[], None] | None = run
+        self._inside = 0
+        self._changed = threading.Condition()
+
+    def help(self) -> None:
+        """Take part, unless it is too late."""
+        with self._changed:
+            if (run := self._run) is None:
+                return
+            self._inside += 1
         try:
             run()
-            seat.set_result(None)
         except BaseException as error:
-            seat.set_exception(error)
+            self.failed = error
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
 
-    seats: list[Future[None]] = [Future() for _ in range(threads - 1)]
-    try:
-        _offer(help_with, seats)
-        run()
-    finally:
-        errors = [seat.exception() for seat in seats if not seat.cancel()]
-    for error in filter(None, errors):
-        raise error
-
-
-_by_process: dict[int, ThreadPoolExecutor] = {}
+    def close(self) -> None:
+        """Let nobody else begin, and wait for those who have."""
+        with self._changed:
+            self._run = None  # pending offers then keep no batch in memory
+            self._changed.wait_for(lambda: not self._inside)
 
 
-def _offer(help_with: Callable[[Future[None]], None], seats: list[Future[None]]) -> None:
-    """Have threads take the seats that are still free when they come."""
-    process = os.getpid()  # a fork inherits the memory of threads but not the threads
-    helpers = _by_process.get(process)
-    if helpers is None:
-        new = ThreadPoolExecutor(os.cpu_count() or 1, "wassloss")
-        helpers = _by_process.setdefault(process, new)
-    try:
-        for seat in seats:
-            helpers.submit(help_with, seat)
-    except RuntimeError:  # at the end of the interpreter, or at the system's limit
-        _by_process.clear()  # and with them what waits for threads that never started
+class _Helpers:
+    """Threads that wait for tasks.
+
+    Executors of `concurrent.futures` refuse work once the main thread has ended, but threads that
+    outlive it and hooks at exit may go on training. Helpers are daemons: nothing has to end them.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[_Task] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._threads = 0
+
+    def offer(self, task: _Task, wanted: int) -> None:
+        """Ask so many helpers, or as many as there are, to take part in a task."""
+        enough = min(wanted, os.cpu_count() or 1)
+        # If another caller is starting them, go on with those there are.
+        if self._threads < enough and self._starting.acquire(blocking=False):
+            try:
+                while self._threads < enough:
+                    name = f"wassloss-{self._threads}"
+                    threading.Thread(target=self._serve, name=name, daemon=True).start()
+                    self._threads += 1
+            except RuntimeError:
+                pass  # at the end of the interpreter, or at the system's limit
+            finally:
+                self._starting.release()
+        for _ in range(min(wanted, self._threads)):
+            self._tasks.put(task)
+
+    def _serve(self) -> None:
+        while True:
+            self._tasks.get().help()
+
+
+_by_process: dict[int, _Helpers] = {}
+
+
+def _helpers() -> _Helpers:
+    """The helpers of this process: a fork inherits the memory of threads but not the threads."""
+    process = os.getpid()
+    return _by_process.get(process) or _by_process.setdefault(process, _Helpers())

@@ -17,6 +17,7 @@ from torch import Tensor
 from wassloss.data import Dataset
 from wassloss.data.files import read_wanted
 from wassloss.data.table import Wanted
+from wassloss.estimators.base import rows_at_once
 from wassloss.ground import GroundMetric
 from wassloss.runs.directory import TrainedRun
 from wassloss.runs.task import fingerprint
@@ -72,16 +73,16 @@ def evaluate(run: TrainedRun, data: Dataset) -> ExampleScores:
 
 @torch.no_grad()
 def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> ExampleScores:
-    """All scores for targets of their kind."""
-    kind = kind_of(target, metric)
-    return ExampleScores(
-        kind,
-        len(logits),
-        {
-            name: score.function(logits, target, metric).double().numpy()
-            for name, score in shown_for(kind, metric).items()
-        },
-    )
+    """All scores for targets of their kind, some examples at a time, to bound the memory."""
+    kind, values = kind_of(target, metric), {}
+    pieces = torch.arange(len(logits)).split(rows_at_once(metric.size))
+    for name, score in shown_for(kind, metric).items():
+        if score.pooled:
+            found = score.function(logits, target, metric)
+        else:
+            found = torch.cat([score.function(logits[p], target[p], metric) for p in pieces])
+        values[name] = found.double().numpy()
+    return ExampleScores(kind, len(logits), values)
 
 
 def data_for(

@@ -179,8 +179,14 @@ def _follow(
 def _score(run: Run, evaluate: Callable[[nn.Module], Any]) -> float:
     """The score of the model in evaluation mode: that of the first process."""
     run.called_model.eval()
-    score = float(run.fabric.broadcast(float(evaluate(run.called_model))))
-    run.called_model.train()
+    try:
+        found = evaluate(run.called_model)
+    finally:
+        run.called_model.train()
+    try:
+        score = float(run.fabric.broadcast(float(found)))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"evaluate must return a number, got {found!r}") from error
     if not math.isfinite(score):
         raise DivergedError.at(run.step, "the score", run.plan)
     return score

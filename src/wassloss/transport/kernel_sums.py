@@ -221,7 +221,7 @@ def kernel_sums_of(
 def _kernel(cost: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
     """`exp(−M/ε)`, cut off at the end of the range of double precision, in which it is computed."""
     lowest = -LARGEST_EXPONENT[torch.float64]
-    if launch.triton_available(cost.device):
+    if launch.triton_available(cost.device) and _checks.has_memory(cost):
         from wassloss.kernels.triton.gibbs import gibbs_kernel
 
         return cast(Tensor, gibbs_kernel(cost, epsilon, lowest, dtype))
