@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,15 +105,17 @@ def _load(path: str | os.PathLike[str], wanted: Wanted) -> dict[str, Any]:
         return fields(rows, wanted, layout, lambda row: csv.line_of(path, row))
     pa = import_pyarrow()
     files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
-    if not files:
-        raise ValueError("it is a folder without Parquet files")
-    layout, tables = find_layout(pa.parquet.read_schema(files[0]).names, wanted), []
+    tables, found = [], None
     for file in files:  # one by one: Arrow's data sets force the first one's types on the others
-        with named_errors(file):
-            check_columns(pa.parquet.read_schema(file).names, layout.columns)
-            found = pa.parquet.read_table(file, columns=layout.columns, partitioning=None)
-            tables.append(found.select(layout.columns))
+        with nullcontext() if file == place else named_errors(file):
+            names = pa.parquet.read_schema(file).names
+            found = found or find_layout(names, wanted)
+            check_columns(names, found.columns)
+            table = pa.parquet.read_table(file, columns=found.columns, partitioning=None)
+            tables.append(table.select(found.columns))
+    if found is None:
+        raise ValueError("it is a folder without Parquet files")
     rows = pa.concat_tables(tables, promote_options="permissive")
     if rows.num_rows == 0:
         raise ValueError("it has no rows")
-    return fields(rows, wanted, layout)
+    return fields(rows, wanted, found)
