@@ -82,8 +82,8 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
             "their lowest common ancestor is. A grave mistake has next to nothing in common with "
             "the truth.",
             "The same network (a hidden layer of 128 over the words of a definition), optimiser, "
-            f"learning rate and {seeds} {'seed' if seeds == 1 else 'seeds'} for both. Nothing was "
-            "tuned for either, and the loss has its defaults.",
+            f"learning rate and {seeds} {'seed' if seeds == 1 else 'seeds'} for both. The loss "
+            "has its defaults.",
             "Mistakes are of the first seed: the five pairs that differ most, either way round, "
             "where both losses are wrong and the definition is short.",
         ],
