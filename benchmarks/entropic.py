@@ -22,7 +22,7 @@ from torch import Tensor
 from training import replayed
 
 import wassloss as wl
-from wassloss.kernels import launch
+from wassloss import native
 
 CHECK_EVERY = 10  # iterations between checks of the error, the default of POT and OTT
 # GeomLoss has no tolerance. It lowers ε over the iterations it is given, so more iterations always
@@ -31,14 +31,14 @@ GEOMLOSS_ITERATIONS = 1000
 
 
 def wassloss(work: Work, iterations: int, *, compiled: bool = True) -> Attempt:
-    """`wl.solve`; with `compiled` false as where Numba is not installed."""
+    """`wl.solve`; with `compiled` false as where the core is not compiled."""
     target = work.dense_target if work.case.dense else work.target
 
     def run() -> wl.Solution:
         return wl.solve(work.h, target, work.metric, epsilon=work.case.epsilon, tol=work.case.tol)
 
-    def run_without_numba() -> wl.Solution:
-        with mock.patch.object(launch, "HAS_NUMBA", False):
+    def run_without_core() -> wl.Solution:
+        with mock.patch.object(native, "available", return_value=False):
             return run()
 
     def error(solution: wl.Solution) -> float:
@@ -48,7 +48,7 @@ def wassloss(work: Work, iterations: int, *, compiled: bool = True) -> Attempt:
         alpha, beta = (work.case.epsilon * x for x in reference)
         return marginal_error(work, solution.f + alpha, solution.g + beta)
 
-    timed = run if compiled else run_without_numba
+    timed = run if compiled else run_without_core
     return Attempt(timed, error, lambda solution: int(solution.n_iterations.max()))
 
 

@@ -8,7 +8,6 @@ first compared with that of the torch solver.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import asdict
@@ -17,13 +16,14 @@ from statistics import median
 
 import torch
 from machine import describe, versions
-from output import write
+from output import write_record
 from problems import Case, Work
 
 import wassloss as wl
-from wassloss.transport import Newton, Problem
+from wassloss.transport import Newton
 from wassloss.transport.newton.gpu import launch
 from wassloss.transport.objective import Objective
+from wassloss.transport.problem import Problem
 
 REPEATS = 15
 CASES = [
@@ -95,7 +95,7 @@ def main() -> None:
         rows.append(measure(case))
         print({k: f"{v:.3g}" if isinstance(v, float) else v for k, v in rows[-1].items()})
         record = {"machine": describe("cuda"), "versions": versions(), "rows": rows}
-        write(output, json.dumps(record, indent=1).encode())
+        write_record(output, record)
 
 
 if __name__ == "__main__":

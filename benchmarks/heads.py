@@ -10,7 +10,6 @@ The error is that of these gradients against the same loss in float32, relative 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 from collections.abc import Callable
 from importlib import metadata
@@ -155,7 +154,7 @@ def run(path: Path) -> None:
             peers = {p: metadata.version(p) for p in ("liger-kernel", "cut-cross-entropy")}
             about = {"machine": describe("cuda"), "versions": versions() | peers}
             record = {**about, "features": FEATURES, "dtype": "bfloat16", "rows": rows}
-            output.write(path, json.dumps(record, indent=1).encode())
+            output.write_record(path, record)
 
 
 def draw(results: dict[str, Any]) -> bytes:
@@ -204,10 +203,8 @@ def draw(results: dict[str, Any]) -> bytes:
         fontsize=10,
     )
     figure.subplots_adjust(left=0.08, right=0.98, top=0.91, bottom=0.15, hspace=0.08, wspace=0.18)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
     plt.close(figure)
-    return buffer.getvalue()
+    return output.png(figure, dpi=150)
 
 
 if __name__ == "__main__":

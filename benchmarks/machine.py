@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 PACKAGES = (
-    "wassloss", "torch", "numpy", "scipy", "numba", "POT", "geomloss", "ott-jax", "jax", "jaxlib",
+    "wassloss", "torch", "numpy", "scipy", "POT", "geomloss", "ott-jax", "jax", "jaxlib",
     "mdot-tnt", "flash-sinkhorn", "curegot",
 )  # fmt: skip
 

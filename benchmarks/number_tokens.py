@@ -11,7 +11,6 @@ turns. On a CPU they are those of the process, on a GPU those of the clock.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,7 +95,7 @@ def main(path: Path, device: str) -> None:
                 print(rows[-1], flush=True)
     about = {"machine": describe(device), "versions": versions()}
     record = {**about, "tokens": tokens, "words": WORDS, "features": FEATURES, "rows": rows}
-    output.write(path, json.dumps(record, indent=1).encode())
+    output.write_record(path, record)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,29 @@
-"""Atomic writing of files."""
+"""What benchmarks write, the way experiments do: all or nothing, and small."""
 
 from __future__ import annotations
 
-import os
-import secrets
+import sys
 from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1]))  # the scripts are run by their path
+
+from experiments.lab.compact_json import write_json
+from experiments.lab.files import replacing
+from experiments.lab.style import png
+
+__all__ = ["png", "write", "write_record"]
+
+DIGITS = 6  # of times, errors and memory; tables show three
 
 
 def write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    with replacing(path) as temporary:
         temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def write_record(path: Path, record: Any) -> None:
+    """As JSON; an error that is NaN counts as a tolerance that was not reached."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, record, digits=DIGITS, allow_nan=True)

@@ -7,7 +7,6 @@ Draws `cpu-labels.png` and so on next to the JSON, from the JSON alone; of the s
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import math
 import statistics
@@ -188,10 +187,8 @@ def draw(results: dict[str, Any], picture: Picture) -> bytes | None:
     ax.set_title(f"{picture.title}; {_machine(results)}", loc="left", fontsize=11)
     figure.text(0.01, 0.01, LEGEND, fontsize=8, color="#555555")
     figure.subplots_adjust(left=0.09, right=0.7, top=0.92, bottom=0.13)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
     plt.close(figure)
-    return buffer.getvalue()
+    return output.png(figure, dpi=150)
 
 
 def _tick_labels(xs: list[float]) -> list[str]:

@@ -20,7 +20,6 @@ are reported as missing: `pip install '.[bench]'` installs them.
 from __future__ import annotations
 
 import argparse
-import json
 import queue
 import sys
 import time
@@ -189,7 +188,7 @@ class Run:
                 found[row.index, row.contender.name] = asdict(measurement)
                 _say(f"  {row.group.case}  {row.contender.name}: {_summary(measurement)}")
                 results["groups"] = _groups(rows, found)
-                output.write(path, (json.dumps(results, indent=1) + "\n").encode())
+                output.write_record(path, results)
                 table.write(results, path)
         return path
 

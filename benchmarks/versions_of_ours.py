@@ -4,8 +4,9 @@
     python benchmarks/versions_of_ours.py build/before/src src [--device cuda]
 
 Each version runs in processes of its own, in turns, so that a machine that slows down slows both.
-Figures are microseconds, the median over all processes; the last column is the second version's
-time divided by the first's.
+Figures are microseconds, the median over all processes (for first calls the least); the last column
+is the second version's time divided by the first's. First calls are those of a new process with
+empty caches, after torch and the loss have been imported. `--out FILE` writes the figures as JSON.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from statistics import median
+
+import output
 
 ROUNDS = 5  # processes of each version
 BUDGET = 0.4  # seconds for one case in one process
+KINDS = ("class ids", "sparse", "dense")  # of targets, for first calls
 
 
 def cases(device: str) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -47,6 +53,14 @@ def cases(device: str) -> Iterator[tuple[str, Callable[[], object]]]:
         logits = torch.randn(batch, labels).to(device).requires_grad_()
         return lambda: torch.autograd.grad(loss_fn(logits, target), logits)[0]
 
+    cross_entropy = torch.nn.CrossEntropyLoss()
+    for labels, batch in ((10, 100), (1000, 100), (1000, 1024)):
+        ids, size = torch.randint(labels, (batch,)).to(device), f"K={labels} B={batch}"
+        yield f"cross-entropy, {size}", step(cross_entropy, batch, labels, ids)
+        loss_fn = wl.WassersteinLoss(metric(labels))
+        yield f"class ids, the default, {size}", step(loss_fn, batch, labels, ids)
+        target = sparse(batch, labels, 5)
+        yield f"5 labels, the default, {size}", step(loss_fn, batch, labels, target)
     few = wl.WassersteinLoss(wl.ground.Ordinal(10), kl_weight=0.1)
     yield "class ids, K=10 B=32", step(few, 32, 10, torch.randint(10, (32,)).to(device))
     for batch in (100, 1024):
@@ -124,6 +138,44 @@ def measure(device: str) -> dict[str, float]:
     return found
 
 
+def first_call(kind: str, device: str) -> float:
+    """Microseconds of the first loss and gradient of this process."""
+    import torch
+
+    import wassloss as wl
+
+    logits = torch.randn(32, 10).to(device).requires_grad_()
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(10)).to(device)
+    torch.nn.functional.cross_entropy(logits, torch.zeros(32, dtype=torch.long).to(device))
+    target = {
+        "class ids": torch.arange(32) % 10,
+        "sparse": wl.SparseTarget(torch.arange(64).view(32, 2) % 10, torch.full((32, 2), 0.5)),
+        "dense": torch.full((32, 10), 0.1),
+    }[kind].to(device)
+    begin = time.perf_counter()
+    loss_fn(logits, target).backward()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return 1e6 * (time.perf_counter() - begin)
+
+
+def run(source: str, *arguments: str) -> object:
+    """What this program prints with one version of the package, with caches that are empty."""
+    with tempfile.TemporaryDirectory() as empty:
+        caches = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR")
+        path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", __file__, *arguments],
+            env={**os.environ, "PYTHONPATH": path, **dict.fromkeys(caches, empty)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -133,30 +185,33 @@ def main() -> None:
     )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--first", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help="file to write the figures to, as JSON")
     chosen = parser.parse_args()
     if not chosen.sources:
-        json.dump(measure(chosen.device), sys.stdout)
+        one = chosen.first
+        found = measure(chosen.device) if one is None else first_call(one, chosen.device)
+        json.dump(found, sys.stdout)
         return
-    found: dict[str, list[dict[str, float]]] = {source: [] for source in chosen.sources}
+    on = "--device", chosen.device
+    runs: dict[str, list[dict[str, float]]] = {source: [] for source in chosen.sources}
     for _ in range(chosen.rounds):
         for source in chosen.sources:
-            path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
-            command = [sys.executable, "-W", "ignore", __file__, "--device", chosen.device]
-            done = subprocess.run(
-                command,
-                env={**os.environ, "PYTHONPATH": path},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                sys.exit(done.stderr)
-            found[source].append(json.loads(done.stdout))
-    first, *others = chosen.sources
-    for name in found[first][0]:
-        before, *after = (median(run[name] for run in found[source]) for source in (first, *others))
+            firsts = {f"first call, {kind}": run(source, *on, "--first", kind) for kind in KINDS}
+            runs[source].append({**firsts, **run(source, *on)})
+    first = chosen.sources[0]
+    table = {
+        name: [
+            (min if "first" in name else median)(one[name] for one in runs[source])
+            for source in chosen.sources
+        ]
+        for name in runs[first][0]
+    }
+    for name, (before, *after) in table.items():
         ratios = "".join(f"{t:12.1f} {t / before:6.2f}" for t in after)
         print(f"{name:45}{before:12.1f}{ratios}")
+    if chosen.out is not None:
+        output.write_record(chosen.out, table)
 
 
 if __name__ == "__main__":

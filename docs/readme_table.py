@@ -124,8 +124,8 @@ def training() -> list[str]:
     found = {name: of for name, of in tuned.items() if not name.endswith("-linear")}
     kinds = Counter(each["kind"] for each in found.values())
     lines = [
-        f"| loss | training step | distance, {kinds['taxonomy']} taxonomies "
-        f"| distance, {kinds['ordered']} ordered | accuracy | NLL |",
+        f"| loss | training step | mean distance, {kinds['taxonomy']} taxonomies "
+        f"| mean distance, {kinds['ordered']} ordered | accuracy | NLL |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for key, name in LOSSES.items():

@@ -11,11 +11,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from experiments.lab.cache import Cache, remove_if_empty, write_json
+from experiments.lab.cache import Cache, remove_if_empty
+from experiments.lab.compact_json import write_json
 from experiments.lab.experiment import Experiment, Result
 from experiments.lab.files import replacing
 from experiments.lab.page import write_page
 from experiments.lab.provenance import machine, versions
+from experiments.lab.style import png
 from experiments.registry import EXPERIMENTS, find_experiment
 
 FORMAT = 1  # of the JSON
@@ -120,7 +122,7 @@ def draw_figures(experiment: Experiment, result: Result, folder: Path) -> list[P
     for name, figure in experiment.draw(result).items():
         path = folder / f"{experiment.name}-{name}.png"
         with replacing(path) as temporary:
-            figure.savefig(temporary, dpi=130, format="png")
+            temporary.write_bytes(png(figure))
         paths.append(path)
     return paths
 

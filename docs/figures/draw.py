@@ -42,13 +42,13 @@ GREY, PURPLE = "#8a97a5", "#a371d0"
 
 # From what is imported by all to what imports all: (name, what it is, left, top, width)
 ROOMS = [
-    ("kernels", "compiled passes on arrays", 0, 0, 3.0),
+    ("kernels, native", "compiled passes on arrays", 0, 0, 3.0),
     ("ground", "labels → distances and costs", 3.3, 0, 3.0),
     ("targets", "class ids, dense, sparse", 6.6, 0, 3.0),
     ("transport", "problem · solver · solution", 0, 1.05, 3.0),
     ("losses", "logits → loss and gradient", 3.3, 1.05, 3.0),
     ("language", "heads of language models", 6.6, 1.05, 3.0),
-    ("scores", "how bad, how well ranked", 0, 2.1, 3.0),
+    ("scores, decisions", "how good, what to answer", 0, 2.1, 3.0),
     ("models", "small networks", 3.3, 2.1, 3.0),
     ("data", "files → data sets", 6.6, 2.1, 3.0),
     ("training", "one loop, checkpoints", 0, 3.15, 3.0),
@@ -145,9 +145,7 @@ def draw_batch(theme: Theme) -> Any:
     short = {**arrow, "color": theme.red, "connectionstyle": "arc3,rad=0.14"}
     start, end = width / 2, 4 * step + width / 2
     axes.annotate("", (end, 1.4), (start, 1.4), arrowprops=short)
-    text = (
-        "class ids and sparse targets: one fused kernel does all of this, or hands the batch back"
-    )
+    text = "a compiled kernel does all of this for a batch, or hands the batch back"
     axes.text((start + end) / 2, 2.5, text, ha="center", va="center", color=theme.red, fontsize=9)
     return figure
 

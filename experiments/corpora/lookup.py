@@ -12,10 +12,10 @@ VARIABLE = "WASSLOSS_DATA"
 
 def folders() -> list[Path]:
     """The folders that are searched: ``$WASSLOSS_DATA`` if set, then the user's cache."""
-    import platformdirs  # here, for few users look for files
+    import pooch  # of the extra `experiments`
 
     given = os.environ.get(VARIABLE)
-    cache = Path(platformdirs.user_cache_dir("wassloss"))
+    cache = Path(pooch.os_cache("wassloss"))
     return [*([Path(given)] if given else []), cache]
 
 

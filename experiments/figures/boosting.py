@@ -22,7 +22,7 @@ from experiments.corpora.ordered import FILES, ordered_table
 from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.style import COLORS, MARKERS, finish, new_figure, state_sizes
-from wassloss import boosting, scores
+from wassloss import boosting, decisions, scores
 from wassloss.ground import Ordinal
 
 if TYPE_CHECKING:
@@ -147,7 +147,9 @@ def _answer(
         return raw.round().clip(0, labels - 1).astype(np.int64), None
     h = softmax(raw, axis=1)
     guess: NDArray[np.int64] = (
-        h.argmax(1) if decision == "most probable" else scores.least_cost_label(h, Ordinal(labels))
+        h.argmax(1)
+        if decision == "most probable"
+        else decisions.least_cost_label(h, Ordinal(labels))
     )
     return guess, h
 

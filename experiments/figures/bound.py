@@ -230,10 +230,15 @@ def _held(
     return Verdict(
         claim,
         outcome,
-        f"held in {held} of {trials} trials; {min(typical):.0f} to {max(typical):.0f} times the "
-        "mean found",
+        f"held in {held} of {trials} trials; {_rough(min(typical))} to {_rough(max(typical))} "
+        "times the mean found",
         words + (f" At the smallest N it is{first} what was found." if first else ""),
     )
+
+
+def _rough(x: float) -> str:
+    """Three significant digits, because an excess risk is a small difference of large numbers."""
+    return f"{float(f'{x:.3g}'):.0f}"
 
 
 def _first_useful(result: Result) -> float:

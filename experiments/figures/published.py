@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import stats
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
@@ -36,6 +35,7 @@ from experiments.corpora.distributions import label_distributions
 from experiments.corpora.orca import orca_splits
 from experiments.lab.cache import Cache
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
+from experiments.lab.intervals import split_interval
 from experiments.lab.style import COLORS, finish, new_figure, state_sizes
 from wassloss import WassersteinClassifier, WassersteinClassifierCV, scores
 from wassloss.estimators import make_scorer
@@ -248,7 +248,8 @@ def _nearer(
     name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], own: Mapping[str, Any]
 ) -> Verdict:
     if name == "tae":
-        gap = _over_splits(np.subtract(ours["distance"], theirs["distance"]), 38 / 113)
+        gaps = np.subtract(ours["distance"], theirs["distance"])
+        gap = split_interval(gaps, 38 / 113)._asdict()
         base, unit = float(np.mean(theirs["distance"])), "mean absolute error"
     else:
         gap = asdict(
@@ -266,15 +267,6 @@ def _nearer(
         f"{gap['mean']:+.4f} [{gap['low']:+.4f}, {gap['high']:+.4f}] against {base:.4f}",
         f"In {unit}, on the same splits.{words}",
     )
-
-
-def _over_splits(gaps: Array, test_by_train: float) -> dict[str, float]:
-    """The mean over splits that overlap, with the interval of Nadeau and Bengio (2003)."""
-    n, mean = len(gaps), float(gaps.mean())
-    if n < 2:
-        return {"mean": mean, "low": -np.inf, "high": np.inf}
-    half = stats.t.ppf(0.975, n - 1) * np.sqrt((1 / n + test_by_train) * gaps.var(ddof=1))
-    return {"mean": mean, "low": mean - float(half), "high": mean + float(half)}
 
 
 EXPERIMENT = Experiment(

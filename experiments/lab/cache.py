@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.lab.files import replacing
+from experiments.lab.compact_json import write_json
 
 
 class Cache:
@@ -45,7 +45,7 @@ class Cache:
             kept = json.loads(json.dumps({"key": self.key, "seconds": seconds, "found": found}))
             if self.folder is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                write_json(self._path(name), kept)
+                write_json(self._path(name), kept, digits=None)
         self.seconds[name] = kept["seconds"]
         return kept["found"]
 
@@ -75,10 +75,3 @@ def remove_if_empty(folder: Path) -> None:
     """Remove a folder in which nothing is left."""
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON, all or nothing; numbers must be finite."""
-    text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
-    with replacing(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")

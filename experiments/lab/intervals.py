@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from wassloss.scores import paired_difference
+
 
 class Interval(NamedTuple):
     """A mean and the ends of its 95 % interval."""
@@ -22,16 +24,26 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: ArrayLike) -> Interval:
-    """Student's interval of the mean of independent values; for one value, that value.
+    """The interval of the mean of independent values, that of `paired_difference`.
 
     >>> print(mean_interval([1.0, 2.0, 3.0]))
     2 [-0.484, 4.48]
     """
-    x = np.asarray(values, dtype=np.float64).ravel()
-    mean = float(x.mean())
-    if len(x) < 2:
-        return Interval(mean, mean, mean)
-    half = float(stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
+    found = paired_difference(np.ravel(values))
+    return Interval(found.mean, found.low, found.high)
+
+
+def split_interval(gaps: ArrayLike, test_by_train: float) -> Interval:
+    """The interval of a mean over random splits of the same examples, which overlap.
+
+    Student's with the variance of Nadeau and Bengio (2003); `test_by_train` is the number of test
+    examples over that of training examples.
+    """
+    x = np.asarray(gaps, dtype=np.float64)
+    mean, n = float(x.mean()), len(x)
+    if n < 2:
+        return Interval(mean, np.nan, np.nan)
+    half = float(stats.t.ppf(0.975, n - 1) * np.sqrt((1 / n + test_by_train) * x.var(ddof=1)))
     return Interval(mean, mean - half, mean + half)
 
 

@@ -6,10 +6,10 @@ import base64
 import os
 from collections.abc import Mapping
 from html import escape
-from io import BytesIO
 
 from experiments.lab.experiment import Experiment, Outcome, Result, Verdict
 from experiments.lab.files import replacing
+from experiments.lab.style import png
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
@@ -56,9 +56,7 @@ def render_page(results: Mapping[str, Result], experiments: Mapping[str, Experim
 def _section(experiment: Experiment, result: Result) -> str:
     figures = ""
     for title, figure in experiment.draw(result).items():
-        buffer = BytesIO()
-        figure.savefig(buffer, dpi=130, format="png")
-        picture = base64.b64encode(buffer.getvalue()).decode("ascii")
+        picture = base64.b64encode(png(figure)).decode("ascii")
         alt = escape(f"{experiment.title}: {title}")
         figures += f'<figure><img alt="{alt}" src="data:image/png;base64,{picture}"></figure>'
     beside = "" if experiment.html is None else experiment.html(result)

@@ -12,7 +12,7 @@ import torch
 
 import wassloss
 
-_PACKAGES = ("torch", "numpy", "scipy", "POT", "numba", "matplotlib")
+_PACKAGES = ("torch", "numpy", "scipy", "POT", "matplotlib")
 
 
 def versions() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,3 +47,14 @@ def finish(axes: Axes, title: str, x: str, y: str, legend: bool = True) -> None:
 def state_sizes(figure: Figure, text: str) -> None:
     """Say below the figure what it was made from."""
     figure.supxlabel(text, fontsize=8, color="#444444")
+
+
+def png(figure: Figure, dpi: int = 130) -> bytes:
+    """A figure as PNG with a palette: a third of the size, and no difference that can be seen."""
+    from PIL import Image
+
+    drawn, small = BytesIO(), BytesIO()
+    figure.savefig(drawn, dpi=dpi, format="png")
+    colours = Image.open(drawn).convert("RGB")
+    colours.quantize(256, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    return small.getvalue()

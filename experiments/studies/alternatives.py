@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import platform
 import time
 import warnings
@@ -29,6 +28,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import wassloss as wl
+from experiments.lab.compact_json import write_json
 from wassloss.losses.baselines import SquaredEMDLoss
 from wassloss.training import train_full_batch
 
@@ -53,7 +53,7 @@ def first_guess(logits: Tensor) -> Tensor:
 
 
 def best_bet(logits: Tensor) -> Tensor:
-    label: Tensor = wl.scores.least_cost_label(logits.softmax(1), METRIC)
+    label: Tensor = wl.decisions.least_cost_label(logits.softmax(1), METRIC)
     return label
 
 
@@ -124,9 +124,7 @@ def main() -> None:
         "seconds": round(time.perf_counter() - began),
         "off_by": counts,  # objective → split → number of guesses off by 0, 1, … grades
     }
-    partial_file = arguments.out.with_suffix(".partial")
-    partial_file.write_text(json.dumps(result, indent=1) + "\n")
-    partial_file.replace(arguments.out)
+    write_json(arguments.out, result)
 
 
 if __name__ == "__main__":

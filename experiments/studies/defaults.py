@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.lab.cache import write_json
+from experiments.lab.compact_json import write_json
 from experiments.lab.networks.tasks import load_task
 from experiments.lab.networks.trials import Job, Run, Trial, run_all
 from experiments.lab.provenance import machine, versions
@@ -68,7 +68,7 @@ def table(sets: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Head and rows: of each setting, the median change over the sets of a kind."""
     kinds = list(dict.fromkeys(of_set["kind"] for of_set in sets.values()))
     columns = [(kind, score) for kind in kinds for score in SCORES if _has(sets, kind, score)]
-    names = {"distance": "distance", "right": "accuracy", "nll": "NLL"}
+    names = {"distance": "mean distance", "right": "accuracy", "nll": "NLL"}
     head = ["`epsilon`", "`kl_weight`", "`power`"]
     head += [f"{kind}: {names[score]}" for kind, score in columns]
     rows = [

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.lab.cache import write_json
+from experiments.lab.compact_json import write_json
 from experiments.lab.labelled import LabelledSet, best_device, load_labelled
 from experiments.lab.provenance import machine, versions
 from experiments.lab.search import AUC_SLACK, Candidate, candidates, choose, compare, finals

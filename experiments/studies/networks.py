@@ -33,7 +33,7 @@ import torch
 
 from experiments.figures import networks as figure
 from experiments.figures.networks import CANDIDATES, LONG, Settings
-from experiments.lab.cache import write_json
+from experiments.lab.compact_json import write_json
 from experiments.lab.intervals import mean_interval
 from experiments.lab.networks.crew import Crew, Foreman, Plan
 from experiments.lab.networks.fitting import fit
@@ -180,7 +180,7 @@ def run(
         about = {"machine": machine(), "versions": versions(), "left": left}
         about["failed"] = {str(job): why for job, why in foreman.failed.items()}
         about["known"] = [described(job, found) for job, found in (before | pieces.all()).items()]
-        write_json(out / "about.json", about)
+        write_json(out / "about.json", about, digits=None)
     return left
 
 
