@@ -87,7 +87,7 @@ def install_tools() -> None:
 
 def build() -> tuple[Path, Path]:
     out = HOME / "dist"
-    run(BIN / "python", "-m", "build", "--outdir", out, ROOT)
+    run(BIN / "python", "-m", "build", "--outdir", out, ROOT, WASSLOSS_BUILD="strict")
     return next(out.glob("*.whl")), next(out.glob("*.tar.gz"))
 
 
@@ -97,11 +97,17 @@ def tracked(folder: str = "") -> set[str]:
 
 
 def check_wheel(wheel: Path) -> None:
-    """The package as git has it, and the licences of all that ships."""
+    """The package as git has it with the compiled core, and the licences of all that ships."""
+    require("-py3-none-any" not in wheel.name, "the wheel has the compiled core", [wheel.name])
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     info = {name for name in names if ".dist-info/" in name}
-    expected = {name.removeprefix("src/") for name in tracked("src")}
+    expected = {
+        name.removeprefix("src/")
+        for name in tracked("src")
+        if not name.endswith((".cpp", ".hpp", ".h"))
+    }
+    names = {name for name in names if not re.fullmatch(r"wassloss/native/_core\.\w+", name)}
     require(names - info == expected, "the wheel holds src/wassloss", (names - info) ^ expected)
     licences = {name.partition("/licenses/")[2] for name in info if "/licenses/" in name}
     needed = {
@@ -115,10 +121,11 @@ def check_wheel(wheel: Path) -> None:
 def check_sdist(sdist: Path) -> None:
     """Nothing that git does not know; all that a build and the tests need."""
     with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    unknown = names - tracked() - {"PKG-INFO"}
+        names = {each.name.partition("/")[2] for each in archive if each.isfile()}
+    written = {"PKG-INFO", "setup.cfg", "build/wassloss.egg-info/SOURCES.txt"}  # by setuptools
+    unknown = names - tracked() - written
     require(not unknown, "the sdist holds only files that git knows", unknown)
-    needed = {"LICENSE", "README.md", "CITATION.cff", "conftest.py", "hatch_build.py"}
+    needed = {"LICENSE", "README.md", "CITATION.cff", "conftest.py", "setup.py"}
     require(needed | tracked("src") <= names, "the sdist holds all that a build needs")
 
 
@@ -167,12 +174,18 @@ def check_workflows() -> None:
 
 def test_sdist(sdist: Path) -> None:
     """Collect all tests of the sdist, and run a few, with what this Python has installed."""
-    if any(importlib.util.find_spec(name) is None for name in ("pytest", "torch", "hypothesis")):
+    if any(
+        importlib.util.find_spec(name) is None
+        for name in ("pytest", "setuptools", "torch", "hypothesis")
+    ):
         print("skipped: tests of the sdist, for this Python has no pytest, hypothesis or torch")
         return
     with tarfile.open(sdist) as archive:
         archive.extractall(HOME, filter="data")
     place = HOME / sdist.name.removesuffix(".tar.gz")
+    run(
+        sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=place
+    )  # all sources are there
     pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     run(*pytest, "--collect-only", "tests", cwd=place, PYTHONPATH="src")
     done = run(*pytest, *OF_SDIST, cwd=place, PYTHONPATH="src")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from wassloss import (
         boosting,
         data,
+        decisions,
         estimators,
         ground,
         language,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         training,
         transport,
     )
+    from wassloss._config import show_config
     from wassloss.estimators import (
         WassersteinClassifier,
         WassersteinClassifierCV,
@@ -58,6 +60,7 @@ __all__ = [
     "boosting",
     "compare",
     "data",
+    "decisions",
     "estimators",
     "ground",
     "language",
@@ -65,6 +68,7 @@ __all__ = [
     "losses",
     "models",
     "scores",
+    "show_config",
     "solve",
     "train",
     "training",
@@ -89,6 +93,7 @@ _ROOM_OF = {
     "WassersteinLoss": "losses",
     "WassersteinMeasureRegressor": "estimators",
     "compare": "estimators",
+    "show_config": "_config",
     "solve": "losses",
     "load": "runs",
     "train": "training",
@@ -107,4 +112,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

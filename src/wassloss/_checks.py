@@ -55,7 +55,7 @@ def marked(x: Tensor, marks: Tensor | None) -> Tensor:
 def traceable(
     schema: str, wrong: Callable[P, Tensor]
 ) -> Callable[[Callable[Concatenate[int, P], str]], Callable[P, Tensor | None]]:
-    """Make a check that can be part of a graph of what is said of the first wrong example.
+    """Turn a function that writes an error message into a check that `torch.compile` can trace.
 
     Args:
         schema: name and arguments as an operation of torch, the first a tensor `(batch, …)`.
@@ -120,6 +120,11 @@ def check_prediction(
         )
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+    if not is_traced() and torch._C._functorch.is_batchedtensor(x):  # torch has no public name
+        raise RuntimeError(
+            f"{name} must not be batched by torch.func.vmap (nor jacfwd or hessian, which use it): "
+            "losses take a whole batch themselves, with reduction='none' for each example"
+        )
     if x.layout != torch.strided:
         raise TypeError(f"{name} must be a dense tensor, got {x.layout}")
     if not x.is_floating_point():
@@ -130,6 +135,8 @@ def check_prediction(
             f"{label_dim}, got shape {tuple(x.shape)}"
         )
     check_device(name, x, device)
+    if x.is_meta:
+        raise ValueError(f"{name} must hold numbers, got a tensor on the meta device")
 
 
 def check_device(name: str, x: Tensor, device: torch.device) -> None:
@@ -259,6 +266,15 @@ def real_array(name: str, value: object) -> NDArray[Any]:
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     """Single precision at least: half precision has too few digits for sums and for `M/ε`."""
     return dtype if dtype == torch.float64 else torch.float32
+
+
+def default_dtype() -> torch.dtype:
+    """The type of numbers that are given without one: torch's default, but single at least.
+
+    A half-precision default is for activations: positions and distances would no longer be those
+    that were given, and labels would fall on one another.
+    """
+    return wide_dtype(torch.get_default_dtype())
 
 
 def at_least_single(x: Tensor) -> Tensor:

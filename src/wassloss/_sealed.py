@@ -34,9 +34,20 @@ def sealed(values: dict[str, Any]) -> bytes:
 def unsealed(content: bytes) -> dict[str, Any]:
     """The values that `sealed` was given; ValueError if the content has changed since."""
     _check_sum(content, _AT_THE_END)
-    values: dict[str, Any] = json.loads(content)
+    values = read_json(content)
     del values["sha256"]
     return values
+
+
+def read_json(text: str | bytes) -> dict[str, Any]:
+    """An object in JSON; ValueError for anything else, also for what is nested too deep to read."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deep") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"its JSON must be an object, got a {type(found).__name__}")
+    return found
 
 
 def sealed_tensors(tensors: dict[str, Tensor], values: dict[str, Any]) -> bytes:
@@ -52,8 +63,8 @@ def unsealed_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]
     """What `sealed_tensors` was given, on the CPU; ValueError if the content is anything else."""
     safetensors = import_safetensors()
     _check_sum(content, _IN_THE_HEADER)
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    values: dict[str, Any] = json.loads(header["__metadata__"]["wassloss"])
+    header = read_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    values = read_json(header["__metadata__"]["wassloss"])
     del values["sha256"]
     return safetensors.torch.load(content), values
 

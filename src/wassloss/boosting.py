@@ -28,8 +28,14 @@ from wassloss._checks import check_strength
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
 from wassloss.losses.baselines.per_example import cost_table
 from wassloss.losses.modules import EPSILON, KL_WEIGHT
+from wassloss.transport import one_label
 
 __all__ = ["objective"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 Array = NDArray[np.float64]
 
@@ -41,13 +47,13 @@ def objective(
 
     Pass it as ``objective`` to `LGBMClassifier` and `XGBClassifier`, in the parameters of
     `lightgbm.train` (with ``num_class``), or as ``obj`` to `xgboost.train`. Classes are numbered
-    from 0 in the order of the metric's labels, and the training data must have all of them.
+    from 0 in the order of the metric's labels, and all of them must occur in the training data.
     LightGBM's `predict_proba` then returns raw scores, of which the softmax is the probabilities.
 
     Args:
         metric: the ground metric, or a matrix of distances; costs are in units of the median.
         epsilon: entropic strength.
-        kl_weight: weight of the KL term; with 0, some must be left in ``epsilon``.
+        kl_weight: weight of the KL term; if it is 0, ``epsilon`` must be positive.
 
     >>> import numpy as np, wassloss as wl
     >>> gradient, hessian = wl.boosting.objective(wl.ground.Ordinal(3))(
@@ -91,10 +97,10 @@ class Objective:
         """Gradient and second derivatives `(n, labels)` for class ids and raw scores."""
         log_h = log_softmax(raw, axis=1)
         h = np.exp(log_h)
-        potential = self.costs[ids] + self.epsilon * log_h
-        transport = h * (potential - (h * potential).sum(1, keepdims=True))
-        gradient = transport + self.kl_weight * h
-        gradient[np.arange(len(ids)), ids] -= self.kl_weight
+        slope = one_label.slope(log_h, self.costs[ids], self.epsilon)
+        mean, is_label = (h * slope).sum(1, keepdims=True), np.eye(len(self.costs))[ids]
+        gradient = one_label.gradient(h, slope, mean, self.kl_weight, is_label)
+        transport = h * (slope - mean)
         spread = (self.epsilon + self.kl_weight) * h * (1 - h)
         curvature = np.abs(transport * (1 - 2 * h)) + spread
         return gradient, np.maximum(curvature, 1e-16)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from wassloss.data import definitions
 from wassloss.estimators import WassersteinClassifier
-from wassloss.report import Report, write_report
+from wassloss.report import Report, check_page, write_report
 from wassloss.report.models import models_report
 
 CE, W = "cross-entropy", "Wasserstein"
@@ -25,8 +25,8 @@ _TEST, _TRAIN = 10_000, 3000  # definitions
 _SHORT = 60  # letters of a definition that is shown
 _TITLES = {
     "accuracy": "accuracy",
-    "top1_cost": "mean distance",
-    "top5_cost": "distance of 5 guesses",
+    "mean_distance": "mean distance",
+    "mean_distance_of_5": "mean distance of 5 guesses",
     "grave": "grave mistakes",
     "nll": "neg. log-likelihood",
 }
@@ -41,6 +41,8 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
     Returns:
         What was found, and the page that shows it.
     """
+    page = out / "report.html"
+    check_page(page)  # before the minute that it takes
     data = definitions()
     texts, classes = np.array(data.texts), np.array(data.metric.labels)[data.classes.numpy()]
     logits: dict[str, list[Tensor]] = {CE: [], W: []}
@@ -90,5 +92,5 @@ def run_demo(out: Path, seeds: int, quick: bool, say: Callable[[str], None]) -> 
         unit="definition",
     )
     out.mkdir(parents=True, exist_ok=True)
-    write_report(found, out / "report.html")
-    return found, out / "report.html"
+    write_report(found, page)
+    return found, page

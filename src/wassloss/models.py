@@ -26,6 +26,11 @@ from wassloss._checks import check_count
 
 __all__ = ["MLP", "LinearSoftmax", "LogMass", "MeasureModel"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _TINY = -15.0  # below it, log(softplus(z)) = z - e^z/2 + ... is z to the last digit of float32
 
 

@@ -1,4 +1,4 @@
-"""Targets in any form a user has them, read into one: labels and their weights.
+"""Read targets of any form into one: labels and their weights.
 
 ==========================  ==================================================================
 class ids                   integers, the shape of the logits without the label dimension
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
@@ -43,28 +44,28 @@ class SparseTarget:
 
     @property
     def nbytes(self) -> int:
-        """The size in memory."""
+        """Size in bytes."""
         return self.indices.nbytes + self.weights.nbytes
 
     def __getitem__(self, rows: Any) -> SparseTarget:
-        """Some of the examples, chosen as rows of a tensor are."""
+        """Select examples, with the indexing of a tensor's rows."""
         return SparseTarget(self.indices[rows], self.weights[rows])
 
     def marked(self, marks: Tensor | None) -> SparseTarget:
-        """With NaN for the examples that a check marked so; see :mod:`wassloss._checks`."""
+        """Write NaN to the examples that a check marked; see :mod:`wassloss._checks`."""
         return self if marks is None else replace(self, weights=marked(self.weights, marks))
 
     def dense(self, labels: int) -> Tensor:
-        """Weights of all labels, `(..., labels)`; every index, of padding too, is in range."""
+        """Weights of all labels, `(..., labels)`; all indices, padding included, are in range."""
         zeros = self.weights.new_zeros(*self.weights.shape[:-1], labels)
         return zeros.scatter_add_(-1, self.indices.expand_as(self.weights), self.weights)
 
     def normalized(self) -> SparseTarget:
-        """With weights that sum to 1 in every example."""
+        """Divide the weights of each example by their sum."""
         return replace(self, weights=self.weights / self.weights.sum(-1, keepdim=True))
 
     def to(self, to: torch.dtype | torch.device | str) -> SparseTarget:
-        """With weights of another dtype, or on another device."""
+        """Convert the weights to another dtype, or move the target to another device."""
         indices = self.indices if isinstance(to, torch.dtype) else self.indices.to(to)
         return SparseTarget(indices, self.weights.to(to))
 
@@ -87,18 +88,33 @@ def is_class_ids(target: Target) -> TypeGuard[Tensor]:
 
 
 def dtype_of(target: Target) -> torch.dtype:
-    """The dtype that the user's weights are rounded to; an integer type for class ids."""
+    """The dtype of the user's weights; an integer type for class ids."""
     return target.weights.dtype if isinstance(target, SparseTarget) else target.dtype
+
+
+class Kind(Enum):
+    """What a target names in each example."""
+
+    CLASS_IDS = "one label"
+    SPARSE = "labels of its own"
+    DENSE = "all labels"
 
 
 class ReadTarget(NamedTuple):
     """A target of any form, as labels and weights. Only its form is checked, not its values.
 
-    Class ids stay a vector without weights, which compiled kernels take as it is.
+    Class ids stay a vector without weights, as compiled kernels expect them.
     """
 
     indices: Tensor  # int64 (batch, support), or (1, support) if shared; class ids: (batch,)
     weights: Tensor | None  # (batch, support), in the user's dtype; None for class ids
+
+    @property
+    def kind(self) -> Kind:
+        """What is named in each example."""
+        if self.weights is None:
+            return Kind.CLASS_IDS
+        return Kind.SPARSE if self.indices.shape == self.weights.shape else Kind.DENSE
 
     def checked(
         self,
@@ -111,7 +127,7 @@ class ReadTarget(NamedTuple):
         indices, weights = self
         if weights is None:
             return _checked_class_ids(indices.unsqueeze(1), labels, dtype, ignore_index)
-        if len(indices) == len(weights):  # as users wrote them: padding may have any label
+        if len(indices) == len(weights):  # before clamping: padding may have any label
             padding = (weights == 0) & ((indices < 0) | (indices >= labels))
             indices = indices.masked_fill(padding, 0)
         marks = _check(weights.detach(), indices, labels, allow_empty)
@@ -222,7 +238,7 @@ def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> ReadTarget:
     y = y.reshape(-1, labels)
     everything = torch.arange(labels, device=y.device).unsqueeze(0)  # shared by all examples
     if y.requires_grad or not _checks.can_read_values():
-        # Labels of zero weight have a gradient too; and traced shapes must not depend on data.
+        # Keep labels of zero weight: they have a gradient, and traced shapes cannot depend on data.
         return ReadTarget(everything, y)
     support = int((y != 0).sum(1).max()) if len(y) else 0
     if 2 * support > labels:
@@ -231,7 +247,7 @@ def _from_dense(y: Tensor, batch_shape: torch.Size, labels: int) -> ReadTarget:
 
 
 def check_shape(y: Tensor, expected: tuple[int, ...], batch_shape: torch.Size) -> None:
-    """Dense weights have the prediction's shape, wherever its label dimension is."""
+    """Check that dense weights have the prediction's shape."""
     if y.shape != expected:
         raise ValueError(
             f"target must be weights of shape {expected}, or integer class ids of shape "
@@ -249,7 +265,7 @@ def _from_torch_sparse(y: Tensor, shape: Sequence[int]) -> ReadTarget:
 
 
 def padded(rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> SparseTarget:
-    """Entries listed row by row, as a rectangle as wide as the fullest row."""
+    """Pad entries listed row by row to a rectangle, as wide as the longest row."""
     counts = torch.bincount(rows, minlength=batch)
     width = max(1, int(counts.max())) if batch else 1
     place = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
@@ -299,7 +315,7 @@ def _named_wrongly(indices: Tensor, weights: Tensor, labels: int) -> tuple[Tenso
 
 def _invalid(weights: Tensor, indices: Tensor, labels: int, allow_empty: bool) -> Tensor:
     wrong = _no_measures(weights, allow_empty)
-    if len(indices) != len(weights):  # every label once: the indices are ours
+    if len(indices) != len(weights):  # our own indices: every label occurs once
         return wrong
     unknown, twice = _named_wrongly(indices, weights, labels)
     return wrong | unknown | twice

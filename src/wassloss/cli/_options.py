@@ -18,13 +18,18 @@ from wassloss.runs.task import Task
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
-def label_list(text: str | None) -> tuple[str, ...] | None:
-    """Names in a file, one a line, or separated by commas."""
-    if text is None:
-        return None
+Words = list[str] | None  # of an option that may be given again, each time with several
+
+
+def label_list(words: Words) -> tuple[str, ...] | None:
+    """Names in files, one a line, or separated by commas."""
+    return tuple(name for text in words for name in _labels(text)) if words else None
+
+
+def _labels(text: str) -> tuple[str, ...]:
     path = Path(text)
     if not path.is_file():
-        return name_list(text)
+        return name_list([text])
     with named_errors(path, "names"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
         names = tuple(line.strip() for line in lines if line.strip())
@@ -33,22 +38,24 @@ def label_list(text: str | None) -> tuple[str, ...] | None:
         return names
 
 
-def name_list(text: str | None) -> tuple[str, ...]:
+def name_list(words: Words) -> tuple[str, ...]:
     """Names separated by commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+    each = [name.strip() for text in words or () for name in text.split(",")]
+    return tuple(name for name in each if name)
 
 
-def _widths(text: str | None) -> tuple[int, ...]:
+def _widths(words: Words) -> tuple[int, ...]:
     """Numbers separated by commas."""
     try:
-        return tuple(int(word) for word in name_list(text))
+        return tuple(int(word) for word in name_list(words))
     except ValueError:
+        got = ",".join(words or ())
         raise typer.BadParameter(
-            f"--hidden-layer-sizes must be numbers such as 256,128, got {text!r}."
+            f"--hidden-layer-sizes must be numbers such as 256,128, got {got!r}."
         ) from None
 
 
-# Type and help of each option; lists are words that `_PARSERS` reads.
+# Type and help of each option; `_PARSERS` reads those of `Words`.
 TABLE: dict[str, tuple[Any, str]] = {
     "label_column": (str | None, "The column of the labels; by default label."),
     "metric": (
@@ -57,12 +64,12 @@ TABLE: dict[str, tuple[Any, str]] = {
         "with the data.",
     ),
     "order": (
-        str | None,
+        Words,
         "The labels in their order, such as poor,fair,good, or a file with one per line; by "
         "default the values that occur.",
     ),
-    "features": (str | None, "The columns to learn from, separated by commas; by default all."),
-    "drop": (str | None, "Columns that are no features."),
+    "features": (Words, "The columns to learn from, separated by commas; by default all."),
+    "drop": (Words, "Columns that are no features, separated by commas."),
     "group": (str | None, "A column whose equal rows stay together when some are held out."),
     "missing": (
         Literal["impute", "error"],
@@ -84,7 +91,7 @@ CLASSIFIER: dict[str, tuple[Any, str]] = {
     "softening": (float, "Soften labels by the metric: the width, in the same units."),
     "power": (float | None, "Of the cost; by default the metric's own."),
     "hidden_layer_sizes": (
-        str | None,
+        Words,
         "Widths of hidden layers, such as 256,128; none for a linear model.",
     ),
     "alpha": (float, "Penalty on the weights, divided by the number of examples."),
@@ -104,9 +111,9 @@ CLASSIFIER: dict[str, tuple[Any, str]] = {
     "learning_rate": (float | None, "Of small steps; by default 0.01 for adam, 0.1 for sgd."),
     "batch_size": (int, "Examples per small step."),
 }
-_PARSERS: dict[str, Callable[[str | None], Any]] = {
+_PARSERS: dict[str, Callable[[Words], Any]] = {
     "order": label_list,
-    "features": lambda text: name_list(text) or None,
+    "features": lambda words: name_list(words) or None,
     "drop": name_list,
     "hidden_layer_sizes": _widths,
 }

@@ -11,9 +11,11 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
+import torch
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -33,10 +35,7 @@ class OneLineErrors(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         options["standalone_mode"] = False
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # a caller may have put others there
-                stream.reconfigure(errors="backslashreplace")
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _escaping(sys.stdout), _escaping(sys.stderr):
             warnings.showwarning = lambda message, *_: _complain(f"warning: {message}")
             try:
                 code = super().main(args, *rest, **options)
@@ -54,6 +53,32 @@ class OneLineErrors(TyperGroup):
         except KeyboardInterrupt:
             _complain("Interrupted.")
             raise typer.Exit(130) from None
+
+
+@contextmanager
+def _escaping(stream: Any) -> Iterator[None]:
+    """Escape what the encoding of a stream lacks; a caller may have put another one there."""
+    if not hasattr(stream, "reconfigure"):
+        yield
+        return
+    before = stream.errors
+    stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        if not stream.closed:
+            stream.reconfigure(errors=before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute in one thread, until the block ends."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _explain(error: Exception) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
 import wassloss
 from wassloss.cli import compare, metric, runs, train
-from wassloss.cli._terminal import OneLineErrors, option, say, table
+from wassloss.cli._terminal import OneLineErrors, one_thread, option, say, table
 
 app = typer.Typer(
     cls=OneLineErrors,
@@ -59,8 +58,8 @@ def demo(
     """Classify WordNet's definitions with and without a Wasserstein loss, and compare: a minute."""
     from wassloss.demo import run_demo
 
-    torch.set_num_threads(1)  # batches this small only make threads wait for each other
-    found, report = run_demo(out, seeds, quick, say)
+    with one_thread():  # batches this small only make threads wait for each other
+        found, report = run_demo(out, seeds, quick, say)
     say(f"\n{found.answer}")
     say(table("", list(found.header), [list(row) for row in found.rows], numbers=2, gap=1))
     for title, mistakes in (("Milder mistakes", found.mended), ("Worse mistakes", found.made)):

@@ -8,16 +8,16 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import torch
 import typer
 from tqdm import tqdm
 
-from wassloss._files import write_file
+from wassloss._files import begins, check_replaceable, write_file
 from wassloss.cli._options import TABLE, parsed, with_options
-from wassloss.cli._terminal import option, say, table
+from wassloss.cli._terminal import one_thread, option, say, table
 from wassloss.estimators import compare
 from wassloss.estimators.base import FitWarning
-from wassloss.report import comparison_report, write_report
+from wassloss.estimators.model_file import is_model
+from wassloss.report import check_page, comparison_report, write_report
 from wassloss.runs.directory import CONFIG, MODEL
 from wassloss.runs.task import Task
 from wassloss.targets import is_class_ids
@@ -46,23 +46,24 @@ def compare_table(
     out: Annotated[Path, option("Directory for the model and the report.", "--out", "-o")] = Path(
         "wassloss-compare"
     ),
+    overwrite: Annotated[
+        bool, option("Replace the comparison that is in --out.", "--overwrite")
+    ] = False,
     **options: Any,
 ) -> None:
     """Tune losses and decisions alike, score them on rows held out, and keep the best model."""
-    _refuse_a_run(out)
-    torch.set_num_threads(1)  # processes share the cores
-    task = Task(data=str(data), metric=metric, **parsed(options))
+    _check_free(out, overwrite)
+    task = Task(data=str(data), metric=metric, test=test, **parsed(options))
     given, ground, classes = task.examples()
     if not is_class_ids(given.target):
         raise ValueError(
             "data must have one label per example to be compared: `wassloss train` takes several"
         )
-    X, y, held = given.features.numpy(), given.y, given.parts.get("test")
+    X, y, held = given.features.numpy(), given.y, given.parts["test"]
     say(f"{len(given)} rows, {X.shape[1]} features, {len(set(y.tolist()))} labels")
-    if held is not None:
-        say(f"the {len(held)} rows of the part test are held out, and all others learned from")
+    say(f"{len(held)} rows are held out, and all others learned from")
     with owned(out):
-        _refuse_a_run(out)  # one may have ended there since
+        _check_free(out, overwrite)  # something may have come there since
         say("tuning cross-entropy, W + KL and softened labels, eight settings each")
         bar = tqdm(unit="part", dynamic_ncols=True, leave=False, disable=not sys.stderr.isatty())
 
@@ -70,7 +71,7 @@ def compare_table(
             bar.total = total
             bar.update(done - bar.n)
 
-        with warnings.catch_warnings(), bar:
+        with warnings.catch_warnings(), bar, one_thread():  # processes share the cores
             warnings.simplefilter("ignore", FitWarning)  # of a penalty that does not suit
             found = compare(
                 X,
@@ -78,7 +79,7 @@ def compare_table(
                 ground,
                 classes=classes,
                 model=model,
-                test=test if held is None else held.numpy(),
+                test=held.numpy(),
                 groups=given.groups,
                 n_jobs=jobs,
                 random_state=task.seed,
@@ -93,14 +94,24 @@ def compare_table(
         found.best.save(out / MODEL)
         write_file(out / FOUND, json.dumps(about, indent=1).encode())
         say(f"\n{found.answer}\n")
-        say(table("", header, rows, numbers=0, gap=1))
-        say("change: distance against the first row, 95 % interval; unclear: 0 lies inside")
+        narrow = [name.replace("mean ", "mean\n") for name in header]  # to fit 80 columns
+        say(table("", narrow, rows, numbers=0, gap=1))
+        say("change: in mean distance, from the first row, 95 % interval; unclear: 0 inside")
         say(f"\nModel: {kept.loss}, {kept.decision.replace(' ', '-')} label")
         write_report(comparison_report(found, found.best.table_, X), out / REPORT)
         say(f"Use it: wassloss predict {out} NEW.csv")
         say(f"Report: {(out / REPORT).resolve()}")
 
 
-def _refuse_a_run(out: Path) -> None:
+def _check_free(out: Path, overwrite: bool) -> None:
+    """Refuse a directory in which something would be lost."""
     if (out / CONFIG).exists():
         raise ValueError(f"{out} holds a run: choose another directory with --out")
+    check_replaceable(out / MODEL, "a model", is_model)
+    check_replaceable(out / FOUND, "a comparison", begins(rb'\{\s*"answer": '))
+    check_page(out / REPORT)
+    if not overwrite and any((out / name).exists() for name in (MODEL, FOUND)):
+        raise ValueError(
+            f"{out} holds a model already: choose another directory with --out, or replace it "
+            "with --overwrite"
+        )

@@ -9,12 +9,14 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from wassloss.cli._options import label_list
+from wassloss._files import check_replaceable
+from wassloss.cli._options import Words, label_list
 from wassloss.cli._terminal import option, say
 from wassloss.data import clipart, csv, read_word_vectors
 from wassloss.data._arrow import named_errors
 from wassloss.data.labels import shown
 from wassloss.ground import Cost, GroundMetric, Matrix, Tree, load
+from wassloss.ground.storage import is_metric
 
 app = typer.Typer(
     help="Say how far apart labels are, and look at what you said.",
@@ -48,7 +50,7 @@ def build(
         ),
     ] = None,
     labels: Annotated[
-        str | None,
+        Words,
         option("Which labels, in which order: separated by commas, or a file with one a line."),
     ] = None,
     missing: Annotated[
@@ -65,6 +67,7 @@ def build(
         )
     if out.suffix != ".npz":
         raise typer.BadParameter(f"--out must end in .npz, got {out}.")
+    check_replaceable(out, "a ground metric", is_metric)
     names = label_list(labels)
     made: GroundMetric
     if vectors is not None:

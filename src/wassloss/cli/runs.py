@@ -12,14 +12,16 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from wassloss._files import replacing, write_file
+from wassloss._files import begins, check_replaceable, write_file
 from wassloss.cli._terminal import option, say, score_table
 from wassloss.data._arrow import import_pyarrow
 from wassloss.data.files import read_wanted
+from wassloss.data.fingerprints import Overlap
 from wassloss.data.labels import plain
 from wassloss.data.table import Wanted
 from wassloss.estimators import export_onnx
-from wassloss.report import runs_report, write_report
+from wassloss.estimators.onnx import is_exported
+from wassloss.report import check_page, runs_report, write_report
 from wassloss.runs import evaluation
 from wassloss.runs.directory import open_run
 
@@ -27,6 +29,7 @@ EVALUATE_EXAMPLE = "Example: wassloss evaluate runs/w clipart --json"
 PREDICT_EXAMPLE = "Example: wassloss predict runs/w new.csv --top 3 --out answers.csv"
 EXPORT_EXAMPLE = "Example: wassloss export cmp --onnx model.onnx"
 REPORT_EXAMPLE = "Example: wassloss report runs/kl runs/w --out report.html"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may run
 _Run = Annotated[Path, typer.Argument(help="What train or compare wrote, or a saved classifier.")]
 
 
@@ -49,9 +52,10 @@ def evaluate(
 ) -> None:
     """Score a run: how often it is right, and how far off it is."""
     opened = open_run(run)
-    given, part, seen = evaluation.data_for(opened, data, part, label_column)
-    if seen:
-        say("warning: these are the examples that the run was trained on", err=True)
+    given, part, *_ = evaluation.data_for(opened, data, part, label_column)
+    seen = evaluation.trained_on(opened, given.features.numpy())
+    if seen is not None and seen.seen:
+        say(f"warning: {_seen(seen)}", err=True)
     if opened.model.decision == "least_cost":
         say(
             "note: guesses are the most probable labels; predict answers by least expected cost",
@@ -59,9 +63,17 @@ def evaluate(
         )
     found = evaluation.evaluate(opened, given)
     if as_json:
-        say(json.dumps({"run": str(run), "part": part, **found.to_json()}, indent=1))
+        count = None if seen is None else seen.seen
+        about = {"run": str(run), "part": part, "trained_on": count, **found.to_json()}
+        say(json.dumps(about, indent=1))
     else:
         say(score_table(found, f"{run}, {part or 'all'}: {found.count} examples"))
+
+
+def _seen(found: Overlap) -> str:
+    if found.by_chance:
+        return f"{found} equal ones that the run was trained on, no more than chance explains"
+    return f"{found} are ones that the run was trained on: scores on them say little about others"
 
 
 def predict(
@@ -80,6 +92,13 @@ def predict(
         ),
     ] = None,
     part: Annotated[str | None, option("Which examples; by default all.")] = None,
+    escape_formulas: Annotated[
+        bool,
+        option(
+            "Put a ' before labels that a spreadsheet would take for a formula, such as =1+1.",
+            "--escape-formulas",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         option(".csv or .parquet; by default CSV to the terminal.", "--out", "-o"),
@@ -88,6 +107,8 @@ def predict(
     """Predict labels with their probabilities."""
     if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
         raise typer.BadParameter(f"--out must end in .csv or .parquet, got {out}.")
+    if out is not None:
+        check_replaceable(out, "a table of predictions", _is_answer)
     opened = open_run(run)
     model = opened.model
     if decision is not None:
@@ -97,6 +118,11 @@ def predict(
         raise typer.BadParameter(
             f"--top must be at most {len(names)}, the number of labels, got {top}."
         )
+    if escape_formulas:
+        names = [
+            f"'{name}" if isinstance(name, str) and name.startswith(_FORMULA) else name
+            for name in names
+        ]
     given = read_wanted(data, Wanted.like(opened.columns, labelled=False))
     rows = np.arange(len(given)) if part is None else given._rows_of(part).numpy()
     x = given.features.numpy()[rows]
@@ -108,8 +134,9 @@ def predict(
         answers[f"probability_{i}"] = [float(f"{chance:.6g}") for chance in own]
     if out is not None and out.suffix.lower() == ".parquet":
         pa = import_pyarrow()
-        with replacing(out) as temporary:
-            pa.parquet.write_table(pa.table(answers), temporary)
+        content = pa.BufferOutputStream()
+        pa.parquet.write_table(pa.table(answers), content)
+        write_file(out, content.getvalue().to_pybytes())
     else:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -129,6 +156,7 @@ def report(
     part: Annotated[str | None, option("Which examples; by default test, or validation.")] = None,
 ) -> None:
     """Compare runs on one page that needs nothing else: mistakes, scores, training, settings."""
+    check_page(out)
     found = runs_report([open_run(run) for run in runs], data=data, part=part)
     write_report(found, out)
     say(f"{found.answer}\n")
@@ -140,5 +168,19 @@ def export(
     onnx: Annotated[Path, option("The file to write.")],
 ) -> None:
     """Write a model as an ONNX file that standardises, predicts and decides by itself."""
+    check_replaceable(onnx, "a model", is_exported)
     export_onnx(open_run(run).model, onnx)
     say(f"{onnx}: features in, probabilities and label out")
+
+
+def _is_answer(path: Path) -> bool:
+    """Whether a file is a table that `predict` wrote."""
+    first = ["row", "label_1", "probability_1"]
+    if path.suffix.lower() == ".csv":
+        return begins(",".join(first).encode())(path)
+    pa = import_pyarrow()
+    try:
+        found: list[str] = pa.parquet.read_schema(path).names
+    except pa.ArrowInvalid:
+        return False
+    return found[: len(first)] == first

@@ -59,7 +59,7 @@ def train(
         params = {name: given[name] for name in CLASSIFIER}
         try:
             task = Task(data=data, **{name: given[name] for name in TABLE})
-            WassersteinClassifier(device=device, **params)._check()
+            WassersteinClassifier(device=device, random_state=task.seed, **params)._check()
         except (ValueError, TypeError) as error:
             raise typer.BadParameter(f"{error}.") from error
     try:

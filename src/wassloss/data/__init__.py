@@ -16,3 +16,7 @@ __all__ = [
     "read",
     "read_word_vectors",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

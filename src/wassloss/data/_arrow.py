@@ -24,7 +24,7 @@ Place = Callable[[int], str]  # where a row is in its file
 ROW: Place = "row {}".format
 _WRONG = (ValueError, TypeError, KeyError, OverflowError, NotImplementedError, OSError)
 _CUT_SHORT = (EOFError, zlib.error)  # of compressed files
-_GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+GAPS = ("", "-", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None")
 
 
 class DataWarning(UserWarning):
@@ -62,7 +62,7 @@ class Values:
 
     @classmethod
     def of(
-        cls, table: pa.Table, name: str, place: Place = ROW, gaps: Sequence[str] = _GAPS
+        cls, table: pa.Table, name: str, place: Place = ROW, gaps: Sequence[str] = GAPS
     ) -> Values:
         """A column as one array; `gaps` are the words that stand for one."""
         pa, column = import_pyarrow(), table[name].combine_chunks()

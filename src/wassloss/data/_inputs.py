@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from wassloss._checks import narrowed
+from wassloss._checks import default_dtype, narrowed
 from wassloss.ground import GroundMetric
 from wassloss.ground._inputs import refuse
 from wassloss.targets import SparseTarget, Target, is_dense, padded
@@ -28,8 +28,8 @@ def feature_tensor(value: Any) -> Tensor:
         typed = isinstance(value, np.ndarray)  # a plain list says nothing about precision
         value = torch.from_numpy(np.ascontiguousarray(array))
         if not typed and value.dim() == 2:
-            value = narrowed("features", value, torch.get_default_dtype())
-    features: Tensor = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+            value = narrowed("features", value, default_dtype())
+    features: Tensor = value if value.is_floating_point() else value.to(default_dtype())
     if features.dim() != 2 or features.numel() == 0:
         raise ValueError(
             "features must have shape (examples, features), neither of them 0, got "

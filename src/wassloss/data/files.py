@@ -36,7 +36,8 @@ def read(
 
     Of its columns, numbers and booleans are features as they are, with the median for a missing
     number and a feature that says so; a text becomes a feature for each of its values, those of few
-    rows together, and a missing one is a value of its own; dates are refused.
+    rows together, and a missing one is a value of its own; dates are refused. Medians and values
+    are those of the rows that are not of a part ``"test"``.
 
     Args:
         path: the file, or a folder of Parquet files, which are one table; docs/data.md

@@ -97,11 +97,23 @@ class RawTable:
     ignored: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: pa.Table, missing: str = "impute", place: Place = ROW) -> RawTable:
-        """Decide by the rows of a table; `missing` is ``"impute"`` or ``"error"``."""
+    def of(
+        cls, table: pa.Table, held: Any = (), missing: str = "impute", place: Place = ROW
+    ) -> RawTable:
+        """Decide by the rows of a table that are not `held` out, by all if that leaves none.
+
+        `missing` is ``"impute"`` or ``"error"``.
+        """
         check_choice("missing", missing, ("impute", "error"))
         strict = missing == "error"
-        found = [_decided(Values.of(table, name, place), strict) for name in table.column_names]
+        every = np.arange(table.num_rows)
+        rows = every if len(held) == len(every) else np.setdiff1d(every, held)
+        own = table.take(rows)
+
+        def decided(name: str) -> Column | None:
+            return _decided(Values.of(own, name, lambda i: place(int(rows[i]))), rows, strict)
+
+        found = map(decided, table.column_names)
         columns = tuple(column for column in found if column is not None)
         if not columns:
             raise ValueError("table must have a column that says something, got none")
@@ -155,8 +167,8 @@ class RawTable:
         return cls(tuple(columns), state["label_column"], tuple(state["ignored"]))
 
 
-def _decided(values: Values, strict: bool) -> Column | None:
-    """What becomes of a column; None where it says nothing."""
+def _decided(values: Values, rows: NDArray[np.int64], strict: bool) -> Column | None:
+    """What becomes of a column with these values in these rows; None where it says nothing."""
     types, name, kind = import_pyarrow().types, values.name, values.array.type
     if types.is_null(kind):
         return None
@@ -182,7 +194,7 @@ def _decided(values: Values, strict: bool) -> Column | None:
     there = numbers[np.isfinite(numbers)]
     if len(there) == 0:
         return None
-    if not some and len(there) >= _COUNTED and (np.diff(there) == 1).all():
+    if not some and len(there) >= _COUNTED and np.array_equal(np.diff(there), np.diff(rows)):
         warn(
             f"column {name!r} looks like row numbers: drop it (--drop {name}) if it says "
             "nothing about a row"

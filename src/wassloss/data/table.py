@@ -6,7 +6,7 @@ docs/data.md says which columns there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from wassloss.data._arrow import (
+    GAPS,
     ROW,
     Place,
     Values,
@@ -25,6 +26,7 @@ from wassloss.data._arrow import (
     warn,
 )
 from wassloss.data._inputs import KNOWN_PARTS, from_lists
+from wassloss.data.dataset import Dataset
 from wassloss.data.labels import number, plain, read_labels, shown
 from wassloss.data.raw_table import RawTable
 
@@ -45,6 +47,7 @@ class Wanted(NamedTuple):
     group: str | None = None
     missing: str = "impute"
     raw: RawTable | None = None  # how another table's columns became features
+    divide: Callable[[Dataset], Dataset] | None = None  # into parts, if rows are to be held out
     labelled: bool = True  # whether rows must have labels
 
     @classmethod
@@ -124,15 +127,13 @@ def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -
         found.refuse(found.missing, expected)
         return found
 
+    rows, place = _labelled(rows, wanted, layout, place)
     found: dict[str, Any] = {"target": torch.zeros(rows.num_rows, dtype=torch.int64)}
     if layout.target is not None:
         labels = column(layout.target, "a label")
         weights = None if layout.weights is None else column(layout.weights, "numbers")
         target, names = _targets(labels, weights, wanted.label_names)
         found = {"target": target, "label_names": names}
-    own = rows.select(layout.features)
-    raw = wanted.raw or RawTable.of(own, wanted.missing, place)
-    features = torch.from_numpy(raw.features(own, place))
     parts: dict[str, list[int]] = {}
     if layout.part is not None:
         words = Values.of(rows, layout.part, place, gaps=("",)).words().to_pylist()
@@ -143,13 +144,45 @@ def fields(rows: pa.Table, wanted: Wanted, layout: Layout, place: Place = ROW) -
     groups = None
     if layout.group is not None:  # a number for each group, from 0
         groups = np.array(column(layout.group, "a group").array.dictionary_encode().indices)
+    found |= {"parts": parts, "groups": groups}
+    own, raw = rows.select(layout.features), wanted.raw
+    if raw is None:
+        data = Dataset(features=torch.zeros(rows.num_rows, 1), **found)
+        divided = data if wanted.divide is None else wanted.divide(data)
+        raw = RawTable.of(own, divided.parts.get("test", ()), wanted.missing, place)
     return found | {
-        "features": features,
+        "features": torch.from_numpy(raw.features(own, place)),
         "feature_names": raw.feature_names,
         "raw": raw,
-        "parts": parts,
-        "groups": groups,
     }
+
+
+def _labelled(
+    rows: pa.Table, wanted: Wanted, layout: Layout, place: Place
+) -> tuple[pa.Table, Place]:
+    """The rows that have a label, and where they are; a warning counts the others."""
+    if layout.target is None:
+        return rows, place
+    gaps = [word for word in GAPS if word not in (wanted.label_names or ())]
+    values = Values.of(rows, layout.target, place, gaps)
+    missing = values.missing
+    if import_pyarrow().types.is_floating(values.array.type):
+        missing = missing | np.isnan(values.numbers())
+    if values.is_list or not missing.any():
+        return rows, place
+    if wanted.missing == "error":
+        values.refuse(missing, "a label, as nothing may be missing (missing=error)")
+    if missing.all():
+        raise ValueError(f"column {layout.target!r} must hold labels, got none")
+    kept = np.flatnonzero(~missing)
+    words = Values.of(rows, layout.target, gaps=()).array.filter(values.array.is_null()).unique()
+    said = [str(word) for word in words.to_pylist() if word not in (None, "")]
+    named = f" ({shown(sorted(said))}, which would be labels if label_names, --order, said so)"
+    warn(
+        f"{int(missing.sum())} of {len(missing)} rows have no label{named if said else ''}: they "
+        "are left out, and the others are numbered without them"
+    )
+    return rows.take(kept), lambda row: place(int(kept[row]))
 
 
 def _targets(labels: Values, weights: Values | None, names: Names) -> tuple[Any, Names]:
@@ -190,10 +223,11 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
 
 
-def table_of(X: Any) -> RawTable:
-    """What becomes of the columns of a data frame, decided by its rows."""
+def table_of(X: Any, held: NDArray[np.int64]) -> RawTable:
+    """What becomes of the columns of a data frame, decided by the rows that are not held out."""
+    table = _arrow(X)
     with named_errors("X"):
-        return RawTable.of(_arrow(X))
+        return RawTable.of(table, held)
 
 
 def frame_features(X: Any, raw: RawTable) -> NDArray[np.float64]:

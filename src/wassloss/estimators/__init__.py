@@ -28,3 +28,7 @@ __all__ = [
     "export_onnx",
     "make_scorer",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -85,6 +85,8 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
         n_iter_: iterations of L-BFGS, or passes over the data.
         table_: what became of the columns of a table, if it was fitted to one, by `wl.compare` or
             by the command line; X may then be a data frame with these columns in any order.
+        trained_on_: the fingerprints of the rows that it was fitted to, likewise; `evaluate` and
+            `report` of the command line look for them among the rows that they judge it by.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
     """
 
@@ -149,7 +151,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Any:
         """Checked features, `y` of any form, and weights or None; forgets an earlier fit."""
-        for name in ("model_", "table_"):
+        for name in ("model_", "table_", "trained_on_"):
             self.__dict__.pop(name, None)
         X, y = self._checked(X, y, multi_output=True, **checks)
         return X, y, None if sample_weight is None else read_weight(sample_weight, X.shape[0])
@@ -283,7 +285,7 @@ class TransportEstimator(BaseEstimator):  # type: ignore[misc]
     def _started(self, seed: int, start: Weights) -> nn.Module:
         """A new model with given weights; without any, a linear one begins at zero."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # no GPU's, which would not be restored
             model: nn.Module = self._build()
         if start is not None:
             model.load_state_dict(start)

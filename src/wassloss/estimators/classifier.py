@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from wassloss import models
 from wassloss._checks import check_choice
+from wassloss.decisions import least_cost_label, least_cost_labels, top_labels
 from wassloss.estimators.base import TransportEstimator, Weights
 from wassloss.estimators.inputs import (
     is_matrix,
@@ -26,12 +27,12 @@ from wassloss.estimators.labels import (
     Labels,
     labels_of_classes,
     labels_of_columns,
-    ordered_categories,
+    refuse_ordered_categories,
 )
 from wassloss.estimators.scoring import make_scorer
 from wassloss.ground import GroundMetric
 from wassloss.losses import WassersteinLoss
-from wassloss.scores import accuracy, least_cost_label, least_cost_labels, top_labels
+from wassloss.scores import accuracy
 from wassloss.targets import Target
 
 if TYPE_CHECKING:
@@ -55,11 +56,15 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     Args:
         metric: the ground metric of the labels; a matrix of distances; ``"ordinal"`` for classes
-            that are numbers, as far apart as their values (or, listed by `classes` in their order
-            or as ordered categories of pandas, evenly spaced); or None for the 0-1 metric.
+            that are numbers, as far apart as their values (or, listed by `classes` in their order,
+            evenly spaced); or None for the 0-1 metric.
         classes: the class of each label of the metric, in its order. If left out, classes are the
             names in the metric's `labels` or, without those, label numbers in 0..K-1, which must
             include 0. A guess would depend on which classes a fold of the data contains.
+            Ensembles of scikit-learn (bagging, voting, stacking) and `cross_val_predict` for
+            probabilities number the classes in sorted order before they fit. Give them label
+            numbers as `y`, and here a ground metric and `classes=range(K)`: ``"ordinal"`` alone
+            would place names in alphabetical order, and numbers evenly.
         kl_weight, epsilon, softening, transport_weight: as in
             :class:`~wassloss.WassersteinLoss`, with its defaults.
         power: exponent of the cost; None for the metric's own.
@@ -111,14 +116,13 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
 
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Checked examples and weights, whose labels are known from now on."""
-        ordered = ordered_categories(y)
+        if self.classes is None and isinstance(self.metric, str):
+            refuse_ordered_categories(y)
         X, y, weight = self._read(X, y, sample_weight)
         if is_matrix(y):
             labels = labels_of_columns(y.shape[1], self.metric, self.classes)
         else:
-            by_order = self.classes is None and isinstance(self.metric, str)
-            every = ordered if by_order else self.classes
-            labels = labels_of_classes(np.unique(y), self.metric, every)
+            labels = labels_of_classes(np.unique(y), self.metric, self.classes)
         self._take_labels(labels)
         return X, y, weight
 

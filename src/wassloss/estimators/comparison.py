@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,12 +22,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from torch import Tensor
 
 from wassloss._checks import check_choice, check_seed
+from wassloss.data.fingerprints import Fingerprints
 from wassloss.data.table import frame_features, is_frame, table_of
 from wassloss.estimators.classifier import WassersteinClassifier, decide
 from wassloss.estimators.inputs import is_matrix
-from wassloss.estimators.labels import Classes, Metric
+from wassloss.estimators.labels import Classes, Metric, ordered_categories
 from wassloss.estimators.search import fitted_along
-from wassloss.estimators.splitting import Fold, held_out
+from wassloss.estimators.splitting import Fold, check_apart, check_known, held_out
 from wassloss.ground import Ordinal
 from wassloss.scores import paired_difference
 from wassloss.scores.differences import Difference
@@ -81,7 +83,7 @@ class Candidate:
 
     @property
     def verdict(self) -> str:
-        """Whether it is better or worse than cross-entropy in distance, or that is unclear."""
+        """Whether its mean distance is better or worse than cross-entropy's, or unclear."""
         return self.versus.verdict(more_is_better=False)
 
 
@@ -91,7 +93,7 @@ class Comparison:
 
     Attributes:
         candidates: cross-entropy's most probable labels first.
-        best: the classifier of least distance while tuning, fitted to all rows.
+        best: the classifier of least mean distance while tuning, fitted to all rows.
         rows: how many were trained on, and how many held out.
         held: which rows were held out.
         truth: their labels, as places in the metric.
@@ -124,11 +126,11 @@ class Comparison:
 
     @property
     def ours(self) -> Candidate:
-        """W + KL, with the decision of less distance while tuning."""
+        """W + KL, with the decision rule of less mean distance while tuning."""
         return min((c for c in self.candidates if c.loss == W), key=lambda c: c.validation)
 
     def change(self, candidate: Candidate) -> str:
-        """Its distance relative to cross-entropy's most probable labels, with the interval."""
+        """The change in mean distance from cross-entropy's most probable labels, in %."""
         return in_percent(candidate.versus, float(self.candidates[0].distance.mean()))
 
     @property
@@ -144,7 +146,7 @@ class Comparison:
             nll = "" if c.nll is None else f"{c.nll.mean():.3f}"
             accuracy, distance = f"{100 * c.accuracy.mean():.1f} %", f"{c.distance.mean():.3f}"
             rows.append([c.loss, c.decision, accuracy, distance, nll, own, own and c.verdict])
-        return ["loss", "answer", "accuracy", "distance", "NLL", "change, %", ""], rows
+        return ["loss", "answer", "accuracy", "mean distance", "NLL", "change, %", ""], rows
 
     def __str__(self) -> str:
         header, rows = self.table()
@@ -158,11 +160,14 @@ def in_percent(gap: Difference, before: float) -> str:
 
     >>> in_percent(Difference(-0.5, -0.75, -0.25), 5.0)
     '-10.0 [-15.0, -5.0]'
+    >>> in_percent(Difference(-0.5, math.nan, math.nan), 5.0)
+    '-10.0 [no interval]'
     """
     if not before:
         return "–"  # nothing is relative to 0
     mean, low, high = (100 * x / before for x in (gap.mean, gap.low, gap.high))
-    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+    ends = "no interval" if math.isnan(low) else f"{low:+.1f}, {high:+.1f}"
+    return f"{mean:+.1f} [{ends}]"
 
 
 def compare(
@@ -188,14 +193,16 @@ def compare(
 
     Args:
         X: features `(n, d)`, dense or `scipy.sparse`; or a data frame with text and gaps, whose
-            columns become features as in `wl.data.read`. The best model then predicts from such
-            frames.
-        y: class ids `(n,)`.
+            columns become features as in `wl.data.read`, by what the rows to train on hold. The
+            best model then predicts from such frames.
+        y: class ids `(n,)`. Ordered categories of pandas are taken as `classes` where the metric is
+            ``"ordinal"``.
         metric: as in :class:`WassersteinClassifier`.
         classes: likewise.
         model: ``"linear"``; or ``"mlp"``, with a hidden layer of 64, in 500 steps of 250 rows.
         test: the share of rows to hold out, or which rows.
-        groups: of rows that must stay together, `(n,)`.
+        groups: of rows that must stay together, `(n,)`; with rows in `test`, no group may have rows
+            on both sides.
         n_jobs: processes, through joblib.
         random_state: seeds the split.
         device: where to train, as in :class:`WassersteinClassifier`.
@@ -218,17 +225,26 @@ def compare(
     check_seed("random_state", random_state)
     if np.ndim(test) == 0 and not 0 < cast(float, test) < 1:
         raise ValueError(f"test must be more than 0 and less than 1, got {test}")
-    table = table_of(X) if is_frame(X) else None
-    if table is not None:
-        X = frame_features(X, table)
+    if classes is None and isinstance(metric, str):
+        classes = ordered_categories(y)
     whole = WassersteinClassifier(metric, classes=classes, random_state=random_state, device=device)
-    features, target, _ = whole._examples(X, y, None)
+    # What becomes of a frame's columns is decided when the rows to train on are known.
+    first = np.zeros((len(X), 1)) if is_frame(X) else X
+    features, target, _ = whole._examples(first, y, None)
     if is_matrix(target):
         raise ValueError("y must hold class ids (n,) to be compared, got a matrix")
     together = None if groups is None else np.unique(groups, return_inverse=True)[1]
     if together is not None and len(together) != len(target):
         raise ValueError(f"groups must have {len(target)} entries, got {len(together)}")
     train, held = _divided(test, target, together, random_state)
+    _check_enough(train, together)
+    if classes is None and (metric is None or isinstance(metric, str)):
+        check_known(target[train], target[held])
+    table = None
+    if is_frame(X):
+        table = table_of(X, held)
+        X = frame_features(X, table)
+        features, target, _ = whole._examples(X, y, None)
     if model == "mlp":
         passes = ceil(_STEPS * min(_BATCH, len(train)) / len(train))
         whole.set_params(hidden_layer_sizes=_HIDDEN, batch_size=_BATCH, max_iter=passes)
@@ -236,7 +252,7 @@ def compare(
     truth = whole._labels.places_of(target[held])
     work = _Work(
         *(whole, features[train], target[train], features[held], truth),
-        folds=list(_folds(target[train], inside, random_state)),
+        folds=list(_folds(whole._labels.places_of(target[train]), inside, random_state)),
         groups=None if together is None else together[held],
     )
     found = _candidates(work, _Jobs(n_jobs, progress))
@@ -246,6 +262,7 @@ def compare(
     saved = _with(whole, best.settings)
     saved.decision = RULE[best.decision]
     saved.fit(X, y)
+    saved.trained_on_ = Fingerprints.of(X)
     if table is not None:
         saved.table_ = table
     rows = (len(train), len(held))
@@ -264,7 +281,20 @@ def _divided(test: Any, target: NDArray[Any], groups: NDArray[np.int64] | None, 
         raise ValueError(
             f"test must be a share or rows in 0..{len(target) - 1}, some but not all, got {held}"
         )
+    if groups is not None:
+        check_apart(groups, train, held)
     return train, held
+
+
+def _check_enough(train: NDArray[np.int64], groups: NDArray[np.int64] | None) -> None:
+    """Refuse fewer rows, or groups, to train on than folds to choose by."""
+    count, what = len(train), "rows"
+    if groups is not None:
+        count, what = len(np.unique(groups[train])), "groups"
+    if count < _FOLDS:
+        raise ValueError(
+            f"X must have {_FOLDS} {what} to train on at least, without those held out, got {count}"
+        )
 
 
 def _candidates(work: _Work, jobs: _Jobs) -> list[Candidate]:
@@ -406,7 +436,8 @@ class _Work:
         )
 
 
-def _folds(y: NDArray[Any], groups: NDArray[np.int64] | None, seed: int) -> Iterator[Fold]:
+def _folds(y: NDArray[np.int64], groups: NDArray[np.int64] | None, seed: int) -> Iterator[Fold]:
+    """Folds of rows with these labels; as numbers, because half stars look continuous."""
     if groups is not None:
         made = GroupKFold(_FOLDS).split(y, y, groups)
     elif np.unique(y, return_counts=True)[1].min() >= _FOLDS:

@@ -34,7 +34,13 @@ def read_classes_or_weights(y: Any, listed: bool = False) -> Any:
     if not is_matrix(y):
         y = column_or_1d(y, warn=True)
         if not listed:
-            check_classification_targets(y)
+            try:
+                check_classification_targets(y)
+            except ValueError as error:
+                raise ValueError(
+                    f"{error} If these numbers are labels, as half stars are, pass "
+                    "classes=np.unique(y)."
+                ) from error
         return y
     values = y.data if sparse.issparse(y) else y
     if values.dtype.kind in "iu" and values.size and values.max() > 1:

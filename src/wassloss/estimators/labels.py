@@ -103,7 +103,7 @@ def _matched(
         if metric == "ordinal" and found.dtype.kind not in "biuf":
             raise ValueError(
                 'metric="ordinal" takes numbers as classes, got '
-                f"{found[0]!r}; pass classes=[...] in their order"
+                f"{found.tolist()[0]!r}; pass classes=[...] in their order"
             )
         return metric_of_labels(metric, found.tolist()), found
     ground = _fixed(metric)
@@ -111,8 +111,9 @@ def _matched(
         names = np.array(ground.labels)
         if not all(isinstance(name, str) for name in found.tolist()):
             raise ValueError(
-                f"y must hold names, as the ground metric has labels ({names[0]!r}, …), got "
-                f"{found[0]!r}; for ids, pass y = np.array(metric.labels)[ids], or classes=[...]"
+                f"y must hold names, as the ground metric has labels ({names.tolist()[0]!r}, …), "
+                f"got {found.tolist()[0]!r}; for ids, pass y = np.array(metric.labels)[ids], or "
+                f"classes=[...]{_numbered(found)}"
             )
         _check_known(found, names, "the ground metric's labels")
         return ground, names.astype(found.dtype) if found.dtype == object else names
@@ -139,7 +140,18 @@ def _matched(
     return ground, own if np.array_equal(own, numbers) else numbers
 
 
-def ordered_categories(y: Any) -> Classes:
+def refuse_ordered_categories(y: Any) -> None:
+    """Refuse them where their order would have to be guessed by whoever takes `y` apart."""
+    ordered = ordered_categories(y)
+    if ordered is not None:
+        raise ValueError(
+            f"y must not be ordered categories where metric is a word, got {_shown(ordered)}: "
+            "ensembles and cross_val_predict would number them in alphabetical order; pass "
+            "classes=list(y.cat.categories), or their numbers y.cat.codes as y"
+        )
+
+
+def ordered_categories(y: Any) -> NDArray[Any] | None:
     """The categories of an ordered pandas column, in their order; None for anything else."""
     kind = getattr(y, "dtype", None)
     if kind is None or not getattr(kind, "ordered", False):
@@ -208,7 +220,19 @@ def _fixed(metric: GroundMetric | Tensor | NDArray[Any]) -> GroundMetric:
 def _check_known(found: NDArray[Any], known: NDArray[Any], what: str) -> None:
     unknown = sorted(set(found.tolist()) - set(known.tolist()), key=str)
     if unknown:
-        raise ValueError(f"y must hold {what} {_shown(known)}, got {unknown[0]!r}")
+        raise ValueError(
+            f"y must hold {what} {_shown(known)}, got {unknown[0]!r}{_numbered(found)}"
+        )
+
+
+def _numbered(found: NDArray[Any]) -> str:
+    """A hint where classes look as if someone else had numbered them."""
+    if found.dtype.kind not in "iu" or not np.array_equal(found, np.arange(len(found))):
+        return ""
+    return (
+        ". Ensembles of scikit-learn and cross_val_predict number classes in sorted order before "
+        "they fit: give them label numbers as y, in the metric's order, and classes=range(K) here"
+    )
 
 
 def _shown(classes: NDArray[Any]) -> str:

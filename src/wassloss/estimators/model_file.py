@@ -3,6 +3,7 @@
 ==========================  ======================================================================
 ``model.*``                 the weights
 ``scaler.*``                means and scales of the features, if standardised
+``rows``                    fingerprints of the rows that it was trained on, if they are known
 ``metric``                  the ground metric's own .npz archive, as bytes
 the file's metadata         everything else as JSON, and the SHA-256 sum of it all
 ==========================  ======================================================================
@@ -22,8 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from wassloss._files import pack_npz, unpack_npz
+from wassloss._files import begins, pack_npz, unpack_npz
 from wassloss._sealed import import_safetensors, sealed_tensors, unsealed_tensors
+from wassloss.data.fingerprints import Fingerprints
 from wassloss.data.raw_table import RawTable
 from wassloss.ground.storage import from_arrays, to_arrays
 from wassloss.models import build
@@ -31,6 +33,7 @@ from wassloss.models import build
 _FORMAT = 4
 _GIVEN = "given"  # in place of a metric among the parameters: the one that the file holds
 _SCALER = ("mean_", "scale_")
+is_model = begins(rb'.{8}\{"__metadata__":\{"wassloss":')  # also a checkpoint
 _DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError)
 
 
@@ -44,6 +47,9 @@ def pack(estimator: Any) -> bytes:
     tensors["metric"] = torch.frombuffer(archive, dtype=torch.uint8)
     if scaler is not None:
         tensors |= {f"scaler.{name}": torch.tensor(getattr(scaler, name)) for name in _SCALER}
+    known = getattr(estimator, "trained_on_", None)
+    if known is not None:
+        tensors["rows"] = torch.from_numpy(known.values.view(np.int64))
     state = {
         "format": _FORMAT,
         "kind": type(estimator).__name__,
@@ -52,6 +58,7 @@ def pack(estimator: Any) -> bytes:
         "feature_names": None if names is None else names.tolist(),
         "table": None if table is None else table.state(),
         "params": {name: _plain(name, v) for name, v in estimator.get_params(deep=False).items()},
+        "trained_on": None if known is None else {"rows": known.rows, "twins": known.twins},
         "n_iter": estimator.n_iter_,
         "own": estimator._own_state(),
     }
@@ -95,6 +102,9 @@ def _unpacked(content: bytes, device: str, kinds: dict[str, type[Any]]) -> Any:
         found.feature_names_in_ = np.array(state["feature_names"], dtype=object)
     if state["table"] is not None:
         found.table_ = RawTable.from_state(state["table"])
+    if state.get("trained_on") is not None:  # files of version 0.2 do not have it
+        values = tensors["rows"].numpy().view(np.uint64)
+        found.trained_on_ = Fingerprints(values, **state["trained_on"])
     found.n_iter_ = state["n_iter"]
     found._set_own_state(state["own"])
     return found

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from wassloss import __version__
-from wassloss._files import write_file
+from wassloss._files import begins, write_file
 from wassloss.estimators.classifier import WassersteinClassifier
 
 _OPSET, _IR = 17, 8  # ONNX 1.12, which every runtime of the last years reads
+is_exported = begins(rb"\x08.\x12\x08wassloss")  # the version of the form, then who made it
 _MOST_LABELS = 4096  # whose table of costs, of 128 MB, goes into the file
 
 

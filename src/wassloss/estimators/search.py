@@ -41,7 +41,8 @@ class WassersteinClassifierCV(WassersteinClassifier):
         alphas: penalties to try.
         kl_weights, epsilons, powers: strengths to try; a power of None is the metric's own.
         cv: folds, or how to draw them, as in scikit-learn: stratified if `y` has class ids.
-        scoring: ``"mean_distance"`` (its negative is maximised), or any of scikit-learn's.
+        scoring: ``"mean_distance"`` (its negative is maximised), or any of scikit-learn's. What
+            has a score of NaN in any fold is not chosen.
         n_jobs: processes, through joblib.
 
     Attributes:
@@ -97,10 +98,12 @@ class WassersteinClassifierCV(WassersteinClassifier):
         self.scores_ = np.empty((len(parts), *map(len, grid)))
         self.scores_[..., order] = np.reshape(paths, self.scores_.shape)
         means = self.scores_.mean(0)
-        best = np.unravel_index(int(means.argmax()), means.shape)
+        if np.isnan(means).all():
+            raise ValueError(f"scoring must give numbers, got only NaN from {self.scoring!r}")
+        best = np.unravel_index(int(np.nanargmax(means)), means.shape)
         chosen = [values[i] for values, i in zip(grid, best, strict=True)]
         self.kl_weight_, self.epsilon_, self.power_, self.alpha_ = chosen
-        self.best_score_ = float(means.max())
+        self.best_score_ = float(means[best])
         self.best_estimator_ = self._classifier(*chosen).fit(X, y, sample_weight)
         validate_data(self, X, skip_check_array=True)  # forgets names of features that X lacks
         fitted = vars(self.best_estimator_)

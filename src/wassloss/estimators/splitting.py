@@ -16,7 +16,8 @@ def held_out(
 ) -> Fold:
     """Rows to train on and a share of them to hold out, with as many of each class as can be.
 
-    Rows of a group stay together; `y` is None where examples have several labels.
+    Rows of a group stay together; `y` is None where examples have several labels. Rows of a class
+    that would only be held out are trained on: how else should the class be known?
     """
     every = np.arange(rows)
     try:
@@ -31,4 +32,32 @@ def held_out(
     except ValueError as error:
         kept = "rows" if groups is None else f"rows in {len(np.unique(groups))} groups"
         raise ValueError(f"a share of {share:g} cannot be held out of {rows} {kept}") from error
+    if y is not None:
+        lost = ~np.isin(y[held], y[train])
+        if groups is not None:
+            lost = np.isin(groups[held], groups[held[lost]])
+        train, held = np.concatenate([train, held[lost]]), held[~lost]
+        if not len(held):
+            raise ValueError(f"a share of {share:g} cannot be held out: classes have too few rows")
     return np.sort(train), np.sort(held)
+
+
+def check_apart(groups: NDArray[Any], train: NDArray[np.int64], held: NDArray[np.int64]) -> None:
+    """Refuse a group with rows to train on and rows held out."""
+    both = np.intersect1d(groups[train], groups[held])
+    if len(both):
+        rows = [int(some[groups[some] == both[0]][0]) for some in (train, held)]
+        raise ValueError(
+            "groups must not have rows both to train on and held out, but rows "
+            f"{rows[0]} and {rows[1]} are of one group"
+        )
+
+
+def check_known(train: NDArray[Any], held: NDArray[Any]) -> None:
+    """Refuse a class that only rows held out have, where the classes make the metric."""
+    unknown = held[~np.isin(held, train)]
+    if len(unknown):
+        raise ValueError(
+            f"y must have every class in the rows to train on, got {unknown[0].item()!r} only in "
+            "rows held out; pass classes=[...] (--order), or hold out other rows"
+        )

@@ -10,11 +10,13 @@ from typing import Literal, TypeAlias, TypedDict
 import torch
 from torch import Tensor
 
+from wassloss import _memory
+from wassloss._memory import pieces
+
 Scale: TypeAlias = float | Literal["max", "median"] | None
 CostsByTile: TypeAlias = tuple[
     Literal["line", "vectors", "places", "rows"], Callable[[Tensor], Tensor], Tensor | None
 ]
-BLOCK_ENTRIES = 2**22  # of distances or costs computed at once, to bound the memory
 
 
 class MetricKeywords(TypedDict, total=False):
@@ -48,7 +50,7 @@ def cost_of(distance: Tensor, power: float, scale: float) -> Tensor:
 
 
 def held_cost(distance: Tensor, power: float, scale: float) -> float:
-    """The cost of one distance; an error if it overflows, or if it alone is rounded to 0."""
+    """The cost of one distance; raises if it overflows or a positive one underflows to 0."""
     d = finite_distance(distance)
     cost = float(cost_of(distance, power, scale))
     if not math.isfinite(cost):
@@ -114,6 +116,5 @@ def fill_by_labels(
 
 def blocks(indices: Tensor, width: int) -> Iterator[Tensor]:
     """``indices`` in pieces whose rows of ``width`` entries fit a bounded memory."""
-    step = max(1, BLOCK_ENTRIES // width)
-    for start in range(0, len(indices), step):
-        yield indices[start : start + step]
+    for piece in pieces(len(indices), width, _memory.LARGEST_COLUMNS):
+        yield indices[piece]

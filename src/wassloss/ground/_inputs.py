@@ -1,4 +1,4 @@
-"""What ground metrics are built from and asked for: numbers, label indices and label names."""
+"""Read the arguments of ground metrics: numbers, label indices and label names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wassloss import _checks
-from wassloss._checks import real_array
+from wassloss._checks import default_dtype, real_array
 
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 
 
 def refuse(name: str, expected: str, values: Any, wrong: Any, advice: str = "") -> None:
-    """Raise an error that names the first entry where ``wrong`` is true, if there is one."""
+    """Raise an error that names the first entry for which ``wrong`` is true, if any."""
     where = torch.as_tensor(wrong).nonzero()
     if len(where) > 0:
         index = tuple(where[0].tolist())
@@ -32,7 +32,8 @@ def refuse(name: str, expected: str, values: Any, wrong: Any, advice: str = "") 
 def float_tensor(name: str, value: Numbers, *, shape: str, differentiable: bool = False) -> Tensor:
     """A finite floating-point tensor, copied, of a shape in words such as ``"(labels, features)"``.
 
-    Floating dtypes are kept; integers and plain lists take torch's default dtype. A tensor that
+    Floating dtypes are kept; integers and plain lists take torch's default dtype, but float32 where
+    that is narrower. A tensor that
     requires grad is not copied, so that gradients reach it and an optimiser's updates are seen;
     unless ``differentiable`` it is an error, rather than a gradient that silently never comes.
     """
@@ -57,7 +58,7 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
                 f"{name} must be a dense real tensor, got {value.layout}, {value.dtype}"
             )
         tensor = value if value.requires_grad else value.detach().clone()
-        return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
+        return tensor if tensor.is_floating_point() else tensor.to(default_dtype())
     if isinstance(value, Sequence) and len(value) > 0 and isinstance(value[0], Tensor):
         return _own_tensor(name, torch.stack(list(value)))
 
@@ -70,14 +71,14 @@ def _own_tensor(name: str, value: Numbers) -> Tensor:
     tensor = torch.from_numpy(np.array(array, dtype=native, order="C"))
     if keep:
         return tensor
-    narrow = tensor.to(torch.get_default_dtype())
+    narrow = tensor.to(default_dtype())
     advice = "; pass an array of float64, or divide by the largest"
     refuse(name, f"fit {narrow.dtype}", tensor, narrow.isinf() & tensor.isfinite(), advice)
     return narrow
 
 
 def holds_integers(value: Numbers) -> bool:
-    """Whether numbers are integers by their type, so that none of them was rounded."""
+    """Whether the type of numbers is an integer type, so that none was rounded."""
     if isinstance(value, Tensor):
         return not value.is_floating_point()
     if isinstance(value, Sequence) and len(value) > 0 and isinstance(value[0], Tensor):
@@ -106,7 +107,7 @@ def label_indices(indices: int | Numbers, size: int, device: torch.device) -> Te
     checked = given.long()
     if checked.numel() == 0 or not _checks.can_read_values():
         return checked
-    low, high = torch.stack(checked.aminmax()).tolist()  # the host waits only once
+    low, high = torch.stack(checked.aminmax()).tolist()  # synchronises only once
     if low < 0 or high >= size:
         raise ValueError(f"indices must be in 0..{size - 1}, got {low if low < 0 else high}")
     return checked
@@ -115,7 +116,7 @@ def label_indices(indices: int | Numbers, size: int, device: torch.device) -> Te
 def check_labels(
     labels: Sequence[str] | None, size: int, argument: str = "labels"
 ) -> tuple[str, ...] | None:
-    """``size`` different names, or None."""
+    """Check that there are ``size`` different names, or None."""
     if labels is None:
         return None
     if isinstance(labels, str):

@@ -1,4 +1,4 @@
-"""The ground metric: labels in, distances and transport costs out."""
+"""The ground metric: from labels to distances and transport costs."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class GroundMetric(ABC):
         scale: Scale = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        # Subclasses set their tensors first: a scale of "max" asks for distances.
-        self._anchor = like.new_zeros(())  # carries device and dtype
+        # Subclasses set their tensors first, because a scale of "max" needs distances.
+        self._anchor = like.new_zeros(())  # holds device and dtype
         self._size = size
         self._labels = check_labels(labels, size)
         self._power = check_strength("power", power)
@@ -109,7 +109,7 @@ class GroundMetric(ABC):
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The labels' names, where they have any."""
+        """The labels' names, if any."""
         return self._labels
 
     @property
@@ -164,14 +164,14 @@ class GroundMetric(ABC):
         return columns.reshape(*indices.shape, self._size)
 
     def cost_rows(self, indices: int | Numbers) -> Tensor:
-        """Costs from a few chosen labels to every one: what a decision costs, by the true label.
+        """Costs from a few chosen labels to all: the cost of a decision, for each true label.
 
         The same as ``cost_columns`` for distances; see :class:`Cost` for the difference.
         """
         return self.cost_columns(indices)
 
     def cost_between(self, first: int | Numbers, second: int | Numbers) -> Tensor:
-        """Costs of chosen pairs of labels, for when whole columns are more than is needed.
+        """Costs of chosen pairs of labels, if whole columns are not needed.
 
         Args:
             first: where from, integers of any shape, each in 0..K-1.
@@ -212,7 +212,7 @@ class GroundMetric(ABC):
         return None
 
     def costs_by_tile(self) -> CostsByTile:
-        """How kernels find costs, what they need of chosen labels, and what of every label."""
+        """How a kernel computes a tile of costs, with its inputs for chosen labels and for all."""
         return "rows", self.unchecked_cost_columns, None
 
     def max_cost(self) -> float:
@@ -244,7 +244,7 @@ class GroundMetric(ABC):
         return found[:k]
 
     def check_axioms(self) -> AxiomReport:
-        """Whether the *distance* is a metric: symmetric, 0 exactly on the diagonal, triangular.
+        """Check the axioms of the *distance*: symmetry, 0 only on the diagonal, triangles.
 
         ``d ** power`` with ``power > 1`` need not satisfy the triangle inequality, and transport
         does not need it to: a metric with power 1 gives a loss that is itself a metric. Of more
@@ -266,7 +266,7 @@ class GroundMetric(ABC):
         power: float | None = None,
         scale: float | Literal["max", "median", "keep"] | None = "keep",
     ) -> Self:
-        """The same distances under another power or scale; what is not given is kept.
+        """The same distances with another power or scale; None keeps the present one.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(10, scale="max").with_cost(power=2)
@@ -293,7 +293,7 @@ class GroundMetric(ABC):
         return self.with_cost(scale=unit or None)
 
     def tabulated(self) -> Self:
-        """The same metric with all K x K costs computed and kept: for many calls at moderate K.
+        """The same metric with all K x K costs precomputed: for many calls at moderate K.
 
         >>> from wassloss.ground import Ordinal
         >>> Ordinal(3).tabulated().cost_columns(2)
@@ -337,7 +337,7 @@ class GroundMetric(ABC):
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the metric to an .npz file, all or nothing; ``wassloss.ground.load`` reads it."""
+        """Write the metric to an .npz file, atomically; ``wassloss.ground.load`` reads it."""
         write_npz(path, storage.to_arrays(self))
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 import torch
 from torch import Tensor
 
-from wassloss._checks import check_count
+from wassloss._checks import check_count, default_dtype
 from wassloss.ground._cost import MetricKeywords
 from wassloss.ground.base import GroundMetric
 
@@ -36,7 +36,9 @@ class Discrete(GroundMetric):
     _FIELDS = ("size",)
 
     def __init__(self, size: SupportsIndex, **keywords: Unpack[MetricKeywords]) -> None:
-        super().__init__(check_count("size", size), like=torch.empty(()), **keywords)
+        super().__init__(
+            check_count("size", size), like=torch.empty((), dtype=default_dtype()), **keywords
+        )
 
     def _distance_columns(self, indices: Tensor) -> Tensor:
         every = torch.arange(self.size, device=self.device)

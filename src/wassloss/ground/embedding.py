@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Of |a|² + |b|². Above it at most ten of the squares' roundings are left in the distance.
 NEAR, NEAR_IN_SINGLE = 1e-3, 0.05
-# Fewer multiplications than that are done sooner by differences than in several steps.
+# With fewer multiplications, differences are faster than a product and its corrections.
 WORTH_A_PRODUCT = 2**20
 
 
@@ -67,7 +67,7 @@ class Embedding(GroundMetric):
                 f"vectors must not hold a zero row to be normalized, got vectors[{row}] = 0; drop "
                 "that label or pass normalize=False"
             )
-        # A parameter changes under us, so its rows are normalized on use; others once and for all.
+        # Rows of a parameter are normalized on every use, because it may change; others once.
         self._normalize_on_use = normalize and rows.requires_grad
         self._vectors = _unit_rows(rows) if normalize and not rows.requires_grad else rows
         super().__init__(len(rows), like=rows, **keywords)
@@ -120,7 +120,7 @@ def _unit_rows(rows: Tensor) -> Tensor:
 
 
 def by_differences(chosen: Tensor, vectors: Tensor) -> Tensor:
-    """The plain way, differentiable; `chosen (n, features)`, `vectors (K, features)`."""
+    """Distances by differences, differentiable; `chosen (n, features)`, `vectors (K, features)`."""
     return torch.cdist(chosen, vectors, compute_mode="donot_use_mm_for_euclid_dist")
 
 

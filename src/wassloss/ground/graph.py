@@ -11,6 +11,7 @@ import scipy  # which imports scipy.sparse when it is first used: most losses ha
 import torch
 from torch import Tensor
 
+from wassloss._checks import default_dtype
 from wassloss.ground._cost import MetricKeywords, Scale
 from wassloss.ground._inputs import Numbers, check_labels, float_tensor
 from wassloss.ground.base import GroundMetric
@@ -152,5 +153,5 @@ def taxonomy(
     if len(apart):
         one, other = (labels[i] for i in apart[0])
         raise ValueError(f"parents must connect all labels, got {one!r} and {other!r} apart")
-    dense = torch.from_numpy(table).to(torch.get_default_dtype())
+    dense = torch.from_numpy(table).to(default_dtype())
     return Matrix(dense, power=power, scale=scale, labels=labels)

@@ -1,4 +1,4 @@
-"""Labels with distances or costs given outright."""
+"""Labels with an explicit matrix of distances or costs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Table(GroundMetric):
 
     def distance(self) -> Tensor:
         """The matrix itself, before power and scale, shape (K, K)."""
-        # A parameter may leave the range: it is then at its end.
+        # A parameter may leave the range: clamp it.
         return self._table.clamp(min=0) if self._table.requires_grad else self._table
 
     def _cleaned(self, given: Tensor, exact: bool) -> Tensor:
@@ -128,7 +128,7 @@ class Matrix(_Table):
 
 
 class Cost(_Table):
-    r"""An explicit matrix of costs: of any kind, as long as none is negative.
+    r"""An explicit matrix of costs: any that are not negative.
 
     .. math:: d(i, j) = C_{ij}, \qquad M_{ij} = (C_{ij} / \text{scale})^{\text{power}}
 
@@ -191,7 +191,7 @@ AnyMetric: TypeAlias = GroundMetric | Tensor | NDArray[Any]
 
 
 def as_ground_metric(metric: AnyMetric) -> GroundMetric:
-    """A ground metric as it is, or a square matrix of distances as a :class:`Matrix`.
+    """Return a ground metric unchanged, and a square matrix of distances as a :class:`Matrix`.
 
     >>> as_ground_metric(np.array([[0.0, 2.0], [2.0, 0.0]]))
     Matrix(2)

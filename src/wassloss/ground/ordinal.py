@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wassloss._checks import check_count
+from wassloss._checks import check_count, default_dtype
 from wassloss.ground._cost import CostsByTile, MetricKeywords
 from wassloss.ground._inputs import Numbers, float_tensor, holds_integers
 from wassloss.ground.base import GroundMetric
@@ -28,8 +28,8 @@ class Ordinal(GroundMetric):
     Args:
         positions: the number of labels K, for positions 0..K-1, or the positions, shape (K,), in
             any order. Equal positions are allowed; a tensor may require grad. Integers and lists
-            take torch's default dtype, arrays and tensors keep theirs. May be left out where
-            ``labels`` are given, in their order.
+            take torch's default dtype, float32 at least; arrays and tensors keep theirs. May be
+            left out where ``labels`` are given, in their order.
         power, scale, labels: see :class:`GroundMetric`.
 
     >>> Ordinal(10, power=2, scale=10).cost_columns(0)[[1, 9]]
@@ -55,7 +55,7 @@ class Ordinal(GroundMetric):
             positions = len(names)
         if isinstance(positions, int | np.integer):
             size = check_count("positions, as a number of labels,", positions)
-            kept = torch.arange(size, dtype=torch.get_default_dtype())
+            kept = torch.arange(size, dtype=default_dtype())
         else:
             kept = float_tensor("positions", positions, shape="(labels)", differentiable=True)
             if holds_integers(positions):
@@ -95,7 +95,7 @@ class Ordinal(GroundMetric):
 
 
 def _check_apart(given: Numbers, kept: Tensor) -> None:
-    """Refuse different positions that are one number in the dtype they are kept in."""
+    """Refuse different positions that are equal after rounding to the metric's dtype."""
     apart = given.unique() if isinstance(given, Tensor) else np.unique(np.asarray(given))
     if len(apart) > len(kept.unique()):
         raise ValueError(

@@ -11,15 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._files import read_npz
+from wassloss._files import begins, read_npz
 
 if TYPE_CHECKING:
     from wassloss.ground.base import GroundMetric
 
-KINDS: dict[str, type[GroundMetric]] = {}  # by name; each class of this room enters itself
+KINDS: dict[str, type[GroundMetric]] = {}  # by name; each class registers itself
 _FORMAT = 1
 _HEADER = ("kind", "format", "dtype", "power", "scale", "labels")
 _SINGLE = {*_HEADER[:-1], "size", "norm", "far"}  # single values; all others are arrays
+is_metric = begins(rb"PK\x03\x04.{26}kind\.npy")
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -70,12 +71,13 @@ def load(path: str | os.PathLike[str]) -> GroundMetric:
     """
     try:
         return from_arrays(read_npz(path))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise ValueError(f"{os.fspath(path)} is not a saved ground metric: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError) as error:
+        reason = " ".join(str(error).split())  # torch's error about memory has several lines
+        raise ValueError(f"{os.fspath(path)} is not a saved ground metric: {reason}") from error
 
 
 def from_arrays(arrays: dict[str, NDArray[Any]]) -> GroundMetric:
-    """The metric that ``to_arrays`` was given."""
+    """Rebuild a metric from the arrays of ``to_arrays``."""
     given: dict[str, Any] = {}
     for name, array in arrays.items():
         if (array.ndim == 0) != (name in _SINGLE):

@@ -1,4 +1,4 @@
-"""A few labels with a metric among many without one: the numbers among the words of a model."""
+"""A metric on a few of many labels, such as the numbers among the words of a language model."""
 
 from __future__ import annotations
 

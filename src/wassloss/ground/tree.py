@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss._checks import check_choice
+from wassloss._checks import check_choice, default_dtype
 from wassloss.ground._cost import MetricKeywords, fill_by_labels
 from wassloss.ground._inputs import Numbers, float_tensor, int_array, refuse
 from wassloss.ground.base import GroundMetric
@@ -154,9 +154,9 @@ class Tree(GroundMetric):
     def _path_lengths(self, u: Tensor, v: Tensor) -> Tensor:
         """Lengths of the paths between nodes at preorder positions that broadcast."""
         first, last = torch.minimum(u, v), torch.maximum(u, v)
-        # Where u = v the interval (u, v] is empty: any other will do, the answer is not used.
+        # For u = v the interval (u, v] is empty: use any other, because the result is discarded.
         above = range_minimum(self._table, torch.minimum(first + 1, last), last + 1)
-        # Two differences, each at least 0 however depths were rounded.
+        # Two differences, neither of which can become negative by rounding.
         path = (self._depth[u] - above) + (self._depth[v] - above)
         return torch.where(u == v, 0.0, path)
 
@@ -249,7 +249,11 @@ def range_minimum(table: Tensor, start: Tensor, stop: Tensor) -> Tensor:
 def _edge_lengths(lengths: Numbers | None, position: Array) -> Tensor:
     """Edge lengths in preorder, 0 at the root."""
     n = len(position)
-    given = torch.ones(n) if lengths is None else float_tensor("lengths", lengths, shape="(nodes)")
+    given = (
+        torch.ones(n, dtype=default_dtype())
+        if lengths is None
+        else float_tensor("lengths", lengths, shape="(nodes)")
+    )
     if len(given) != n:
         raise ValueError(f"lengths must hold one number for each of {n} nodes, got {len(given)}")
     below_root = torch.from_numpy(position > 0).to(given.device)

@@ -12,16 +12,10 @@ import torch
 from torch import Tensor
 
 # Looked up once, because a tracer cannot follow the lookup.
-HAS_NUMBA = importlib.util.find_spec("numba") is not None
 HAS_TRITON = importlib.util.find_spec("triton") is not None and torch.version.hip is None
 
 # Compiled kernels of earlier releases take their arguments in other ways.
 RELAUNCHES_FROM = (3, 6)
-
-# How many costs make one more thread worth its 0.1 ms of coming and going: in a solve, and in a
-# closed form, which takes a nanosecond per cost.
-WORTH_SOLVING = 2**14
-WORTH_PASSING = 2**19
 
 # The largest support that fits in the registers of one Triton program.
 LARGEST_SUPPORT = 64
@@ -114,11 +108,6 @@ def finished_programs(x: Tensor) -> Tensor:
     if counter is None:
         counter = _counters[device, stream] = x.new_zeros(1, dtype=torch.int32)
     return counter
-
-
-def as_array(x: Tensor) -> Any:
-    """The same numbers as a NumPy array, in the same memory if they are contiguous there."""
-    return x.detach().contiguous().numpy()
 
 
 def shape_of_program(

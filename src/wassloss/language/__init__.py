@@ -10,3 +10,7 @@ from wassloss.language.linear_head import LinearWassersteinLoss
 from wassloss.language.number_tokens import NumberTokenLoss
 
 __all__ = ["LinearWassersteinLoss", "NumberTokenLoss"]
+
+
+def __dir__() -> list[str]:
+    return __all__

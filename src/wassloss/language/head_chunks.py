@@ -24,15 +24,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from wassloss import _memory
 from wassloss._checks import wide_dtype
 from wassloss.ground import GroundMetric
 from wassloss.kernels import launch
 from wassloss.losses.autograd import first_order_only
 from wassloss.losses.spec import LossSpec
+from wassloss.transport import one_label
 from wassloss.transport.precision import lowest_log_mass
 
-CHUNK_BYTES = 2**26  # of logits, and of costs where they are stored, that exist at once: 64 MiB
-LOWEST = -1e30  # a maximum that every logit exceeds, but not infinite
+LOWEST = -1e30  # finite, and less than any logit
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Head:
     spec: LossSpec
     softcap: float  # 0 for none
     group: dist.ProcessGroup | None
-    chunk_bytes: int | None  # None for `CHUNK_BYTES`
+    chunk_bytes: int | None  # None for `LARGEST_CHUNK_BYTES`
 
     def words(self) -> tuple[int, int]:
         """The first of this process's words, and one past the last."""
@@ -110,7 +111,7 @@ def _in_chunks(
     They are those of the three inputs, None where `needs` says so or there is no `scale`.
     """
     tokens, words = len(hidden), len(weight)
-    # Every chunk but the first adds to a gradient: without any, it is 0.
+    # Chunks after the first add to the gradient; without chunks it is 0.
     new = torch.empty_like if tokens else torch.zeros_like
     of_hidden, of_weight, of_bias = gradients = [
         None
@@ -121,9 +122,9 @@ def _in_chunks(
     losses = hidden.new_empty(tokens, dtype=wide_dtype(hidden.dtype))
     bias_sum = losses.new_zeros(words)
     passes = (_TritonPasses if _triton_fits(hidden) else _Passes)(head, hidden)
-    allowed = head.chunk_bytes or CHUNK_BYTES
+    allowed = head.chunk_bytes or _memory.LARGEST_CHUNK_BYTES
     size = max(1, allowed // (max(1, words) * passes.bytes_per_logit))
-    size = size // 64 * 64 or size  # what matrix products are fast at
+    size = size // 64 * 64 or size  # a size at which matrix products are fast
     buffer = hidden.new_empty(min(size, tokens), words)
     with torch.autocast(hidden.device.type, enabled=False):
         for first in range(0, tokens, size):
@@ -176,7 +177,7 @@ def _closed_form(
     mean = mean - spec.entropy_of_one_label * total.log()
     log_total = top + total.log()
     losses = mean + spec.kl_weight * (log_total - at_target) if spec.kl_weight else mean
-    return losses, log_total, mean - spec.kl_weight
+    return losses, log_total, mean
 
 
 class _Passes:
@@ -196,15 +197,15 @@ class _Passes:
         return torch.stack([top, e.sum(1), spread, (e * cost).sum(1)]).unsqueeze(1)
 
     def to_gradient(self, logits: Tensor, ids: Tensor, terms: Tensor) -> None:
-        """Write the gradient over the logits, given `(log_total, centre, scale)`, `(3, tokens)`."""
+        """Write the gradient over the logits, given `(log_total, mean, scale)`, `(3, tokens)`."""
         z, cost = self._logits_and_costs(logits, ids)
-        log_total, centre, scale = terms.unsqueeze(2)
+        log_total, mean, scale = terms.unsqueeze(2)
         log_h, spec = z - log_total, self.head.spec
-        slope = spec.transport_weight * cost - centre
-        slope += spec.entropy_of_one_label * log_h.clamp(min=lowest_log_mass(z.dtype))
-        found = log_h.exp() * slope
+        raised, epsilon = log_h.clamp(min=lowest_log_mass(z.dtype)), spec.entropy_of_one_label
+        slope = one_label.slope(raised, cost, epsilon, spec.transport_weight)
         every = torch.arange(self.words.start, self.words.stop, device=ids.device)
-        found -= spec.kl_weight * (ids[:, None] == every)
+        here = ids[:, None] == every
+        found = one_label.gradient(log_h.exp(), slope, mean, spec.kl_weight, here)
         if self.head.softcap:
             found *= 1 - (z / self.head.softcap).square()
         logits.copy_(torch.where(scale == 0, 0.0, scale * found))
@@ -220,7 +221,7 @@ def _triton_fits(hidden: Tensor) -> bool:
 
 
 class _TritonPasses(_Passes):
-    """The same with costs computed tile by tile, on an NVIDIA GPU."""
+    """The same passes on an NVIDIA GPU, with costs computed tile by tile."""
 
     def __init__(self, head: Head, hidden: Tensor) -> None:
         from wassloss.kernels.triton import linear_head
@@ -240,7 +241,7 @@ class _TritonPasses(_Passes):
     def sums(self, logits: Tensor, ids: Tensor) -> Tensor:
         tokens, words = logits.shape
         tiles = self.kernels.TILES
-        parts = max(1, -(-words // (tiles * self.columns)))  # one of nothing, without words
+        parts = max(1, -(-words // (tiles * self.columns)))  # at least one, also without words
         found = logits.new_empty(4, parts, tokens, dtype=torch.float32)
         with torch.cuda.device_of(logits):
             self.kernels.sums_kernel[(-(-tokens // self.rows), parts)](
@@ -262,11 +263,11 @@ class _TritonPasses(_Passes):
             )
 
     def _constants(self, logits: Tensor, ids: Tensor) -> dict[str, Any]:
-        """What both kernels are given of costs and tiles."""
+        """The arguments of costs and tiles that both kernels share."""
         power, own = self.head.spec.metric.power, self.own(ids).float()
         own = own[:, self.words] if self.kind == "rows" else own
         width = own.stride(0)
-        unused = logits  # something must be passed
+        unused = logits  # placeholder, because an argument is required
         return {
             "own": own,
             "others": unused if self.others is None else self.others,

@@ -13,10 +13,11 @@ from torch import Tensor
 from wassloss._checks import check_count, check_device, check_number, is_traced, wide_dtype
 from wassloss.ground.matrix import AnyMetric
 from wassloss.language.head_chunks import Head, LinearHead
-from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
-from wassloss.losses.modules import EPSILON, KL_WEIGHT, TransportLoss, arguments
-from wassloss.targets import read_target
+from wassloss.losses.modules import EPSILON, KL_WEIGHT, TransportLoss, metric_of_loss
+from wassloss.losses.reduce import PerExample
+from wassloss.losses.spec import LossSpec
+from wassloss.targets import ReadTarget, read_target
 
 
 class LinearWassersteinLoss(TransportLoss):
@@ -79,13 +80,20 @@ class LinearWassersteinLoss(TransportLoss):
         chunk_bytes: int | None = None,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
-        shared = arguments(locals(), but=("softcap", "chunk_bytes", "process_group"))
         cap = 0.0 if softcap is None else check_number("softcap", softcap)
         if softcap is not None and not 0 < cap < math.inf:
             raise ValueError(f"softcap must be None or a positive number, got {softcap}")
         if chunk_bytes is not None:
             chunk_bytes = check_count("chunk_bytes", chunk_bytes)
-        super().__init__(**shared)
+        spec = LossSpec.checked(
+            metric_of_loss(metric, own_units),
+            epsilon=epsilon,
+            kl_weight=kl_weight,
+            transport_weight=transport_weight,
+            regularizer=regularizer,
+            ignore_index=ignore_index,
+        )
+        super().__init__(spec, weight, reduction)
         self._parts = cap, process_group, chunk_bytes
         if self.metric.requires_grad:
             raise ValueError(
@@ -105,17 +113,17 @@ class LinearWassersteinLoss(TransportLoss):
         head = Head(self.spec, *self._parts)
         self._check(head, hidden, weight, target, bias)
         rows, wide = hidden.reshape(-1, hidden.shape[-1]), wide_dtype(hidden.dtype)
-        # The values of the losses do not matter yet: how much each token counts does.
+        # Only the weight of each token matters here, not its loss.
         ones = torch.ones(len(rows), dtype=wide, device=hidden.device)
         shape = hidden.shape[:-1]
         ids, counts = read_target(target, self.metric.size, shape, ones, self.ignore_index)
-        losses = PerExample(ones, shape, counts, target=ids)
-        share = self._share(losses, sample_weight)
+        losses = PerExample(ones, shape, counts)
+        share = self._share(losses, ReadTarget(ids.indices, ids.weights), sample_weight)
         grad = torch.is_grad_enabled()
         needs = [grad and x is not None and x.requires_grad for x in (hidden, weight, bias)]
         given = (head, needs, rows, weight, bias, ids.indices.squeeze(1))
         run = LinearHead.apply
-        if is_traced():  # it writes in place, which compilers would copy
+        if is_traced():  # it writes in place, for which compilers would make copies
             run = torch.compiler.disable(run)
         if self.reduction == "none" or (share is not None and share.requires_grad):
             values = run(*given, None) * ids.weights.squeeze(1)
@@ -163,7 +171,7 @@ class LinearWassersteinLoss(TransportLoss):
 
 
 def _autocast(*given: Tensor | None) -> Sequence[Any]:
-    """What a linear layer makes of its inputs under autocast."""
+    """Cast the inputs as a linear layer does under autocast."""
     first = given[0]
     device = first.device.type if isinstance(first, Tensor) else "cpu"
     if not torch.is_autocast_enabled(device):

@@ -7,27 +7,26 @@ from torch import Tensor
 
 from wassloss import _checks
 from wassloss._checks import at_least_single, wide_dtype
+from wassloss._memory import largest_reread
 from wassloss.ground import Ordinal
 from wassloss.kernels import launch
 from wassloss.language.vocabulary import Tokenizer, number_tokens, places
 from wassloss.losses.autograd import check_reverse_mode
-from wassloss.losses.functional import PerExample
 from wassloss.losses.inputs import check_class_ids
-from wassloss.losses.modules import LARGEST_TABLE, REDUCTIONS, MetricModule
+from wassloss.losses.modules import LARGEST_TABLE, MetricModule
+from wassloss.losses.reduce import REDUCTIONS, PerExample
 from wassloss.losses.spec import check_ignore_index
 from wassloss.targets import read_target
-from wassloss.transport.dispatch import largest_block
 
 LARGEST_COST = 10.0  # in medians: a trace of mass on a rare 10000000 must not outweigh the rest
 PLACES = ("absolute", "relative")
 LARGEST_POWER = 30  # of ten by which a place counts; single precision ends at 38
-IN_CACHE = 2**18  # logits that a CPU turns into their gradient before it reads on
 
 
 class NumberTokenLoss(MetricModule):
     r"""Cross-entropy, plus how far off a number is where the true token is one.
 
-    Cross-entropy charges a 7 for an 8 as much as a "banana". Where the label is a number token of
+    To cross-entropy a 7 for an 8 is as wrong as a "banana". Where the label is a number token of
     value :math:`v`, this loss adds `number_weight` times the Wasserstein distance to it from the
     prediction over the number tokens: for one true label, the expected cost
 
@@ -112,6 +111,8 @@ class NumberTokenLoss(MetricModule):
         if counts is not None:
             number = number.masked_fill(~counts, -1)
         traced = not (_checks.can_read_values() and _checks.has_memory(rows))
+        if not _checks.is_traced():
+            check_reverse_mode(rows)
         compute = _composed if traced else _with_gradient
         scale = self._scale(target, number)
         value, slope = compute(self, rows, labels, number, scale, counts)
@@ -139,20 +140,22 @@ class NumberTokenLoss(MetricModule):
         return moved.reshape(-1, columns), moved.shape[:-1]
 
     def _scale(self, target: Tensor, number: Tensor) -> Tensor:
-        """What the second term of each label is multiplied by, `(labels,)`; 0 for words."""
+        """The factor of each label's second term, `(labels,)`; 0 for words."""
         is_number = number >= 0
         scale = self.number_weight * is_number.to(self.values.dtype)
         if self._written is None:
             return scale
         place, first = places(target, self._written)
         power = (place if self.places == "absolute" else place - first).clamp(max=LARGEST_POWER)
-        return scale * torch.where(is_number, 10.0**power, 0.0)
+        return scale * torch.where(
+            is_number, torch.pow(10.0, power.to(wide_dtype(scale.dtype))), 0.0
+        )
 
     def _term(self, log_h: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """The second term, `(labels,)`, and its slope in log-probabilities `(labels, numbers)`."""
         share = log_h.softmax(1)
         costs = self.metric.unchecked_cost_columns(number).to(log_h.dtype).clamp(max=LARGEST_COST)
-        value = (share * costs).sum(1)  # no product, which autocast would round
+        value = (share * costs).sum(1)  # not a matrix product, which autocast would round
         return value, share * (costs - value[:, None])
 
 
@@ -164,7 +167,7 @@ def _composed(
     scale: Tensor,
     counts: Tensor | None,
 ) -> tuple[Tensor, None]:
-    """Both terms in torch's own operations, for every label: while tracing, and as an oracle.
+    """Both terms in torch operations, for every label: used while tracing, and as an oracle.
 
     `number (labels,)` says which of the numbers a label is, -1 for words and ignored labels.
     """
@@ -185,7 +188,7 @@ def _with_gradient(
     scale: Tensor,
     counts: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-    """The same with its gradient in the logits, in their precision.
+    """The same, with the gradient in the logits, in their precision.
 
     The second term is computed for labels that are numbers, from the columns of numbers alone.
     """
@@ -201,7 +204,6 @@ def _with_gradient(
         value = torch.where(counts, value, 0.0)
     if gradient is None:
         return value, None
-    check_reverse_mode(rows)
     share = log_h.exp()
     share.scatter_add_(1, number[which, None], -torch.ones_like(share[:, :1]))
     # In the columns of numbers alone: the second term does not depend on the mass of words.
@@ -219,8 +221,8 @@ def _cross_entropy(
     A few rows at a time, so that they stay in a CPU's cache from the first operation to the last.
     """
     value = x.new_empty(len(x), dtype=wide_dtype(x.dtype))
-    gradient = torch.empty_like(x) if needs_gradient else None
-    size = max(1, (largest_block(x.device) if x.is_cuda else IN_CACHE) // x.shape[1])
+    gradient = x.new_empty(x.shape) if needs_gradient else None
+    size = max(1, largest_reread(x.device) // x.shape[1])
     starts, label = range(0, max(1, len(x)), size), labels.unsqueeze(1)
     chosen = which.split(torch.bincount(which // size, minlength=len(starts)).tolist())
     blocks = []
@@ -243,7 +245,7 @@ def _cross_entropy_on_gpu(
 
     x, (tokens, words) = x.contiguous(), x.shape
     value, largest, log_rest = x.new_empty(3, tokens, dtype=torch.float32)
-    gradient = torch.empty_like(x) if needs_gradient else None
+    gradient = x.new_empty(x.shape) if needs_gradient else None
     if tokens:
         with torch.cuda.device_of(x):
             cross_entropy_kernel[(tokens,)](

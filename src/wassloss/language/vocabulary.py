@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 import torch
 from torch import Tensor
 
+from wassloss._checks import default_dtype
+
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # byte fallback of SentencePiece
 # After a space as GPT-2 or SentencePiece writes it, or the mark of BERT's continuations.
 _NUMBER = re.compile(
@@ -72,7 +74,9 @@ def number_tokens(tokenizer: Tokenizer | Tensor) -> NumberTokens:
     table = torch.zeros(max(written) + 2, 4, dtype=torch.long)
     table[list(written)] = torch.tensor(list(written.values()))
     ids = sorted(values)
-    return NumberTokens(torch.tensor(ids), torch.tensor([values[i] for i in ids]), table)
+    return NumberTokens(
+        torch.tensor(ids), torch.tensor([values[i] for i in ids], dtype=default_dtype()), table
+    )
 
 
 def _from_values(values: Tensor) -> NumberTokens:
@@ -83,7 +87,7 @@ def _from_values(values: Tensor) -> NumberTokens:
             f"some tokens and NaN for words, got {values.dtype} of shape {tuple(values.shape)}"
         )
     ids = (~values.detach().isnan()).nonzero().squeeze(1)
-    return NumberTokens(ids, values.detach()[ids].to(torch.get_default_dtype()))
+    return NumberTokens(ids, values.detach()[ids].to(default_dtype()))
 
 
 def places(ids: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Losses as modules, the distance itself, and the losses one would otherwise pick.
+"""Losses as modules, the Wasserstein distance as a function, and baselines.
 
 =========================================  =====================================================
 :class:`~wassloss.WassersteinLoss` …       modules: swap one in for `CrossEntropyLoss`
@@ -15,7 +15,7 @@ Keywords shared by all of them:
 ==================  ================================================================================
 epsilon             entropic strength, `1/λ` in the paper, in units of the cost; 0 is exact
 gamma               weight of the marginal penalties `(γ_a, γ_b)`, or one number for both; infinite
-                    is balanced transport, and `(inf, 0)` goes to whichever targets are nearest
+                    is balanced transport, and with `(inf, 0)` mass goes to the nearest targets
 regularizer         ``"plan"`` (the paper's) or ``"product"``; :mod:`wassloss.transport.objective`
 debiased            the Sinkhorn divergence `OT(h,y) − ½ OT(h,h) − ½ OT(y,y)`, the same for both
                     regularisers and 0 for equal measures
@@ -42,3 +42,7 @@ __all__ = [
     "solve",
     "wasserstein",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""A value with a known derivative: how solvers hand their gradients to autograd.
+"""Values with a known derivative: how solvers pass their gradients to autograd.
 
 The envelope theorem gives the derivative of an optimal value from the optimum alone. No graph is
 kept through the iterations, so memory does not depend on how many there were.
@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 
 def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
-    """`value (batch,)`, differentiable in each input by the gradient `(batch, …)` beside it."""
+    """Make `value (batch,)` differentiable in each input, given its gradient `(batch, …)`."""
     inputs = [x for x, _ in pairs]
     gradients = [gradient for _, gradient in pairs]
     result: Tensor = _Envelope.apply(value, *inputs, *gradients)
@@ -22,14 +22,14 @@ def with_gradient(value: Tensor, *pairs: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def with_fused_gradient(value: Tensor, x: Tensor, gradient: Tensor) -> Tensor:
-    """`with_gradient` for one input outside of `torch.func`'s transforms: the same, for less."""
+    """A faster `with_gradient`, for one input and outside of `torch.func`'s transforms."""
     result: Tensor = _FusedEnvelope.apply(x, (value, gradient, None))
     return result
 
 
-def check_reverse_mode(*inputs: Tensor) -> None:
-    """Refuse forward-mode derivatives, which would pass a solve by unseen and come out wrong."""
-    if any(forward_ad.unpack_dual(x).tangent is not None for x in inputs):
+def check_reverse_mode(*inputs: Tensor | None) -> None:
+    """Refuse forward-mode derivatives: solvers ignore tangents, so they would silently be wrong."""
+    if any(x is not None and forward_ad.unpack_dual(x).tangent is not None for x in inputs):
         raise RuntimeError(
             "wassloss losses have no forward-mode derivative (jvp, jacfwd, forward_ad): use "
             "backward, torch.autograd.grad or torch.func.grad"
@@ -39,7 +39,7 @@ def check_reverse_mode(*inputs: Tensor) -> None:
 def reduced_with_fused_gradient(
     reduced: Tensor, x: Tensor, gradient: Tensor, share: Tensor | float | None
 ) -> Tensor:
-    """A mean or sum of values, differentiable in `x` by the gradients of its parts.
+    """A mean or sum of values, differentiable in `x`, given the gradient of each value.
 
     Each part is multiplied by `share`, None for 1. One step in the backward pass rather than two.
     """
@@ -48,7 +48,9 @@ def reduced_with_fused_gradient(
 
 
 class _Envelope(torch.autograd.Function):
-    # With setup_context apart from forward, torch.func.grad works too.
+    # With setup_context apart from forward torch.func.grad works too, and with this rule jacrev.
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(value: Tensor, *inputs_and_gradients: Tensor) -> Tensor:
         return value.clone()
@@ -84,20 +86,22 @@ class _FusedEnvelope(torch.autograd.Function):
 
 
 def _scaled(gradient: Tensor, grad_output: Tensor, x: Tensor) -> Tensor:
-    """A new tensor always: its owner may change it, and a retained graph needs `gradient` again."""
-    if grad_output.dim():  # a scalar would widen a gradient in half precision, had it dimensions
+    """Always a new tensor: the caller may change it, and a retained graph reuses `gradient`."""
+    if grad_output.dim():  # a tensor with dimensions would promote a gradient in half precision
         grad_output = grad_output.reshape(-1, *[1] * (gradient.dim() - 1))
     return first_order_only(grad_output * gradient, x)
 
 
 def first_order_only(gradient: Tensor, x: Tensor) -> Tensor:
-    """Under `create_graph`, a gradient in `x` must not look like a constant of it."""
+    """Raise an error if the gradient is differentiated again, instead of taking it for constant."""
     if torch.is_grad_enabled():
         gradient = _FirstOrderOnly.apply(gradient, x)
     return gradient
 
 
 class _FirstOrderOnly(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(gradient: Tensor, x: Tensor) -> Tensor:
         return gradient.clone()

@@ -1,4 +1,4 @@
-"""Checks of the predictions and weights that losses are given; `wassloss.targets` reads targets."""
+"""Check the predictions and weights passed to losses; `wassloss.targets` reads targets."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from wassloss._checks import check_device, check_weights, traceable
 from wassloss.targets import Target, is_class_ids
 
 
-def _invalid_logits(x: Tensor, name: str) -> Tensor:
+def invalid_logits(x: Tensor) -> Tensor:
+    """Which rows of `(batch, labels)` have no softmax: with NaN or +inf, or only −inf."""
     return ~x.amax(1).isfinite()
 
 
-@traceable("check_logits(Tensor x, str name)", _invalid_logits)
+@traceable("check_logits(Tensor x, str name)", lambda x, name: invalid_logits(x))
 def check_logits(row: int, x: Tensor, name: str) -> str:
-    """No NaN and no +inf; −inf rules a label out, but not all of them. `x` is `(batch, labels)`."""
+    """Refuse NaN, +inf and rows of −inf; one −inf excludes a label. `x` is `(batch, labels)`."""
     wrong = x[row].isnan() | (x[row] == math.inf)
     if wrong.any():
         value = x[row][wrong][0].item()
@@ -31,7 +32,7 @@ def _too_much_mass(log_h: Tensor, name: str) -> Tensor:
 
 @traceable("check_log_masses(Tensor log_h, str name)", _too_much_mass)
 def check_log_masses(row: int, log_h: Tensor, name: str) -> str:
-    """The masses themselves are finite numbers too. `log_h` is `(batch, labels)`."""
+    """Check that the masses too are finite numbers. `log_h` is `(batch, labels)`."""
     return (
         f"{name} must be the log of a mass that {log_h.dtype} can hold, got "
         f"{log_h[row].max().item():g} in example {row}"
@@ -39,14 +40,14 @@ def check_log_masses(row: int, log_h: Tensor, name: str) -> str:
 
 
 def check_class_ids(target: Target, advice: str = "") -> None:
-    """Only the kind of a target; values are checked when it is read."""
+    """Check the kind of a target; its values are checked when it is read."""
     if not is_class_ids(target):
         got = getattr(target, "dtype", type(target).__name__)
         raise TypeError(f"target must be integer class ids, got {got}{advice}")
 
 
 def mass_tolerance(*given: torch.dtype) -> float:
-    """How far apart balanced masses may be, relatively, when computed in these dtypes."""
+    """The relative difference allowed between balanced masses in these dtypes."""
     rounding = [torch.finfo(dtype).eps for dtype in given if dtype.is_floating_point]
     return max(1e-6, math.sqrt(max(rounding)))
 
@@ -59,7 +60,7 @@ def _unequal_masses(target_mass: Tensor, prediction_mass: Tensor, tolerance: flo
 def check_equal_mass(
     row: int, target_mass: Tensor, prediction_mass: Tensor, tolerance: float
 ) -> str:
-    """Balanced transport moves mass; it neither makes nor destroys it. Masses are `(batch,)`.
+    """Check that prediction and target have equal masses, each `(batch,)`.
 
     The `tolerance` is that of :func:`mass_tolerance`.
     """

@@ -1,11 +1,11 @@
-"""Losses as modules: a metric that follows the device, class weights and a reduction."""
+"""Losses as modules: a metric that moves with the module, class weights and a reduction."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from numpy.typing import NDArray
@@ -14,23 +14,23 @@ from torch import Tensor, nn
 from wassloss._checks import check_choice, check_flag
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
-from wassloss.losses.functional import PerExample, loss_of_logits, relaxed_loss
+from wassloss.losses.evaluate import Evaluate
 from wassloss.losses.inputs import check_class_weights, checked_sample_weight
+from wassloss.losses.reduce import REDUCTIONS, PerExample, weight_of_classes
 from wassloss.losses.spec import LossSpec
-from wassloss.targets import ReadTarget, SparseTarget, Target
-from wassloss.transport import Solver
+from wassloss.targets import ReadTarget, Target
+from wassloss.transport.solver import Solver
 
-REDUCTIONS = ("mean", "sum", "none")
-# What every loss, estimator and run uses unless told otherwise; docs/defaults.md has the evidence.
+# Defaults of all losses, estimators and runs; docs/defaults.md has the evidence.
 EPSILON = 0.2
 KL_WEIGHT = 0.5
-LARGEST_TABLE = 2048  # labels up to which all costs are computed once and kept
+LARGEST_TABLE = 2048  # with at most this many labels, all costs are computed once and kept
 
 
 class MetricModule(nn.Module):
-    """A metric, and what `_FOLLOWING` names, that follow a module from device to device.
+    """A module with a metric that moves with it, like whatever `_FOLLOWING` names.
 
-    They keep their own precision, which buffers would not.
+    Unlike buffers, they keep their own precision.
     """
 
     metric: GroundMetric
@@ -47,7 +47,6 @@ class TransportLoss(MetricModule):
     """What the losses share: a metric that moves with the module, weights, and a reduction.
 
     Attributes:
-        spec: what the loss computes.
         unsolved: how many examples went wrong while a CUDA graph with this loss was replayed. A
             graph cannot warn or raise: these examples did not converge, or are invalid and have a
             loss of NaN.
@@ -56,33 +55,27 @@ class TransportLoss(MetricModule):
     weight: Tensor | None
     unsolved: Tensor
 
-    def __init__(
-        self,
-        metric: GroundMetric | Tensor | NDArray[Any],
-        weight: Tensor | None,
-        reduction: str,
-        own_units: bool,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, spec: LossSpec, weight: Tensor | None, reduction: str) -> None:
         super().__init__()
-        metric = as_ground_metric(metric)
-        if not check_flag("own_units", own_units):
-            metric = metric.in_medians()
-        if metric.size <= LARGEST_TABLE and not metric.requires_grad:
-            metric = metric.tabulated()
-        self.spec = LossSpec.checked(metric, **settings)
+        self._evaluate = Evaluate(spec)
         check_choice("reduction", reduction, REDUCTIONS)
         if weight is not None:
-            check_class_weights(weight, metric.size, metric.device)
+            check_class_weights(weight, spec.metric.size, spec.metric.device)
         self.reduction = reduction
         self.register_buffer("weight", weight)
-        unsolved = torch.zeros((), dtype=torch.long, device=metric.device)
+        unsolved = torch.zeros((), dtype=torch.long, device=spec.metric.device)
         self.register_buffer("unsolved", unsolved, persistent=False)
 
     def forward(
         self, logits: Tensor, target: Target, sample_weight: Tensor | None = None
     ) -> Tensor:
-        return self._reduce(loss_of_logits(logits, target, self.spec, self.unsolved), sample_weight)
+        losses, read = self._evaluate(logits, target, self.unsolved)
+        return losses.reduced(self.reduction, self._share(losses, read, sample_weight))
+
+    @property
+    def spec(self) -> LossSpec:
+        """What the loss computes."""
+        return self._evaluate.spec
 
     @property
     def metric(self) -> GroundMetric:
@@ -91,7 +84,8 @@ class TransportLoss(MetricModule):
 
     @metric.setter
     def metric(self, metric: GroundMetric) -> None:
-        self.spec = replace(self.spec, metric=metric)
+        if metric is not self.spec.metric:
+            self._evaluate = Evaluate(replace(self.spec, metric=metric))
 
     @property
     def kl_weight(self) -> float:
@@ -100,7 +94,7 @@ class TransportLoss(MetricModule):
 
     @kl_weight.setter
     def kl_weight(self, value: float) -> None:
-        self.spec = replace(self.spec, kl_weight=value)
+        self._evaluate = Evaluate(replace(self.spec, kl_weight=value))
 
     @property
     def ignore_index(self) -> int:
@@ -122,39 +116,29 @@ class TransportLoss(MetricModule):
             f"reduction={self.reduction!r}{extra}"
         )
 
-    def _reduce(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor:
-        return losses.reduced(self.reduction, self._share(losses, sample_weight))
-
-    def _share(self, losses: PerExample, sample_weight: Tensor | None) -> Tensor | None:
-        """What each example's loss is multiplied by; None where that is 1 for all."""
+    def _share(
+        self, losses: PerExample, target: ReadTarget, sample_weight: Tensor | None
+    ) -> Tensor | None:
+        """The factor of each example's loss; None if it is 1 for all."""
         share: Tensor | None = None
         if sample_weight is not None:
             share = checked_sample_weight(sample_weight, losses.shape, losses.values.device).to(
                 losses.values.dtype
             )
         if self.weight is not None:
-            of_example = _weight_of_classes(self.weight.to(losses.values.dtype), losses)
+            of_example = weight_of_classes(self.weight.to(losses.values.dtype), target)
             of_example = of_example.reshape(losses.shape)
             share = of_example if share is None else share * of_example
         return share
 
 
-def arguments(names: dict[str, Any], but: Sequence[str] = ()) -> dict[str, Any]:
-    """The arguments of a constructor, to hand on: its `locals()` before it has any others."""
-    return {name: x for name, x in names.items() if name not in ("self", "__class__", *but)}
-
-
-def _weight_of_classes(weight: Tensor, losses: PerExample) -> Tensor:
-    """How much each example counts for the classes it has, `(batch,)`."""
-    target = cast(SparseTarget | ReadTarget, losses.target)
-    indices, mass = target.indices, target.weights
-    # Neither padding nor class ids out of range count.
-    of_label = weight[indices.clamp(0, len(weight) - 1)]
-    if mass is None:
-        return of_label
-    mass = mass.detach().to(weight.dtype)
-    # An average, so that weights of 1 change nothing whatever the mass of the target.
-    return (of_label * mass).sum(-1) / mass.sum(-1)
+def metric_of_loss(metric: GroundMetric | Tensor | NDArray[Any], own_units: bool) -> GroundMetric:
+    """A metric in the units of losses, medians unless `own_units`, with a table if it is small."""
+    metric = as_ground_metric(metric)
+    if not check_flag("own_units", own_units):
+        metric = metric.in_medians()
+    small = metric.size <= LARGEST_TABLE and not metric.requires_grad
+    return metric.tabulated() if small else metric
 
 
 class WassersteinLoss(TransportLoss):
@@ -168,7 +152,7 @@ class WassersteinLoss(TransportLoss):
             :class:`~wassloss.ground.Cost`. Its power counts, and its scale only in `own_units`.
         epsilon: entropic strength, `1/λ` in the paper; 0 is the exact Wasserstein loss.
         kl_weight: the paper's α in `W + α KL`; 0 is the Wasserstein loss alone.
-        softening: where above 0, KL compares with softened labels: each label κ becomes
+        softening: if positive, KL compares with softened labels: each label κ becomes
             :math:`\propto \exp(-M_{\cdot\kappa} / \text{softening})`.
         transport_weight: of `W`; 0 leaves KL alone, on softened labels or not.
         regularizer: ``"plan"``, the paper's, or ``"product"``.
@@ -218,7 +202,22 @@ class WassersteinLoss(TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        super().__init__(**arguments(locals()))
+        spec = LossSpec.checked(
+            metric_of_loss(metric, own_units),
+            epsilon=epsilon,
+            kl_weight=kl_weight,
+            softening=softening,
+            transport_weight=transport_weight,
+            regularizer=regularizer,
+            debiased=debiased,
+            normalize_target=normalize_target,
+            ignore_index=ignore_index,
+            tol=tol,
+            max_iterations=max_iterations,
+            scaling_iterations=scaling_iterations,
+            solver=solver,
+        )
+        super().__init__(spec, weight, reduction)
 
     @classmethod
     def as_in_paper(
@@ -250,7 +249,7 @@ class WassersteinLoss(TransportLoss):
 
 
 class NearestWassersteinLoss(TransportLoss):
-    r"""Mass travels to the nearest true labels: what a proposal costs that only has to be near one.
+    r"""The cost to the nearest true label: for predictions that only have to be near one of them.
 
     The Wasserstein loss of several true labels asks for mass near *each* of them. Here the target's
     masses do not have to be met (relaxed transport with :math:`\gamma = (\infty, 0)`), and what is
@@ -260,8 +259,8 @@ class NearestWassersteinLoss(TransportLoss):
               -\varepsilon \sum_i h_i \log \sum_j y_j e^{-M_{ij} / \varepsilon}
 
     for :math:`\varepsilon = 0` and for the ``"product"`` regulariser. It leads from the expected
-    cost (a large :math:`\varepsilon`) to the top-k cost itself (zero). Alone it is content with any
-    true label; with `kl_weight` the prediction keeps the others.
+    cost (a large :math:`\varepsilon`) to the top-k cost itself (zero). Alone it is least for any
+    one true label; with `kl_weight` the prediction keeps the others.
 
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
@@ -299,12 +298,22 @@ class NearestWassersteinLoss(TransportLoss):
         reduction: str = "mean",
         own_units: bool = False,
     ) -> None:
-        given = arguments(locals())
-        super().__init__(gamma=(math.inf, 0.0), normalize_target=True, **given)
+        spec = LossSpec.checked(
+            metric_of_loss(metric, own_units),
+            epsilon=epsilon,
+            gamma=(math.inf, 0.0),
+            kl_weight=kl_weight,
+            softening=softening,
+            transport_weight=transport_weight,
+            regularizer=regularizer,
+            normalize_target=True,
+            ignore_index=ignore_index,
+        )
+        super().__init__(spec, weight, reduction)
 
 
 class RelaxedWassersteinLoss(TransportLoss):
-    """Relaxed transport between unnormalised measures: mass may be made and destroyed, at a price.
+    """Relaxed transport between unnormalised measures: mass may be created and destroyed.
 
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
@@ -312,7 +321,7 @@ class RelaxedWassersteinLoss(TransportLoss):
         epsilon: entropic strength, positive.
         gamma: price of a marginal's mismatch, `(γ_a, γ_b)` for prediction and target or one number
             for both: mass that would travel further than about
-            `γ_a + γ_b` is destroyed and made anew instead. An infinite side is a constraint, and
+            `γ_a + γ_b` is destroyed and created instead. An infinite side is a constraint, and
             a target's of 0 is free: see :class:`NearestWassersteinLoss`.
         kl_weight: weight of `KL~(target ‖ prediction)`; 0 is relaxed transport alone.
         regularizer, weight, ignore_index, reduction, own_units: as in :class:`WassersteinLoss`.
@@ -346,7 +355,20 @@ class RelaxedWassersteinLoss(TransportLoss):
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
-        super().__init__(**arguments(locals()))
+        spec = LossSpec.checked(
+            metric_of_loss(metric, own_units),
+            epsilon=epsilon,
+            gamma=gamma,
+            kl_weight=kl_weight,
+            regularizer=regularizer,
+            ignore_index=ignore_index,
+            unnormalized=True,
+            tol=tol,
+            max_iterations=max_iterations,
+            scaling_iterations=scaling_iterations,
+            solver=solver,
+        )
+        super().__init__(spec, weight, reduction)
 
     def forward(self, log_h: Tensor, target: Target, sample_weight: Tensor | None = None) -> Tensor:
-        return self._reduce(relaxed_loss(log_h, target, self.spec, self.unsolved), sample_weight)
+        return super().forward(log_h, target, sample_weight)

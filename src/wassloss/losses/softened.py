@@ -1,4 +1,4 @@
-"""Labels softened by the metric: what KL compares the prediction with instead of the labels."""
+"""Labels softened by the metric, with which KL compares the prediction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import Tensor
 from wassloss.ground import GroundMetric
 from wassloss.targets import SparseTarget
 
-LEAST_SOFTENING = 1e-30  # less softens no more, and single precision cannot divide by much less
+# Smaller values have no further effect, and single precision cannot divide by much less.
+LEAST_SOFTENING = 1e-30
 
 
 def softened(target: SparseTarget, metric: GroundMetric, strength: float, nearest: bool) -> Tensor:
@@ -21,7 +22,7 @@ def softened(target: SparseTarget, metric: GroundMetric, strength: float, neares
     ones counts for no more than one that is near a single one.
     """
     weights = target.weights
-    columns = metric.unchecked_cost_columns(target.indices).detach().to(weights.dtype)
+    columns = metric.unchecked_cost_columns(target.indices).to(weights.dtype)
     if nearest:
         return _softmin(nearest_costs(weights, columns), strength)
     return mixed(weights, _softmin(columns, strength))
@@ -40,5 +41,5 @@ def mixed(weights: Tensor, columns: Tensor) -> Tensor:
 
 
 def _softmin(costs: Tensor, strength: float) -> Tensor:
-    # Less the least, which changes nothing but that the quotients are not all infinite.
+    # Subtracting the least changes no share, and keeps the quotients finite.
     return ((costs.amin(-1, keepdim=True) - costs) / max(strength, LEAST_SOFTENING)).softmax(-1)

@@ -1,4 +1,4 @@
-"""The settings of a loss, apart from its data: one record, checked when it is made."""
+"""The settings of a loss, without its data: one record, checked when it is created."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wassloss._checks import check_choice, check_flag, check_number, check_stren
 from wassloss.ground import GroundMetric
 from wassloss.ground.matrix import as_ground_metric
 from wassloss.losses.softened import LEAST_SOFTENING
-from wassloss.transport import SolveOptions, Solver
 from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.solver import SolveOptions, Solver
 
 
 class TransportKeywords(TypedDict, total=False):
@@ -45,6 +45,7 @@ class LossSpec:
         transport_weight: of the transport itself; 0 leaves KL alone.
         normalize_target: divide each target by its sum.
         ignore_index: the class id of examples whose loss is 0.
+        unnormalized: whether predictions are logs of masses, rather than logits.
     """
 
     metric: GroundMetric
@@ -56,6 +57,7 @@ class LossSpec:
     transport_weight: float = 1.0
     normalize_target: bool = False
     ignore_index: int = -100
+    unnormalized: bool = False
 
     def __post_init__(self) -> None:
         self.options.check_objective(self.objective)
@@ -70,7 +72,7 @@ class LossSpec:
                 "the divergence compares measures of equal mass"
             )
         if self.debiased and not self.metric.is_distance:
-            # It would not be 0 for equal measures, nor the same both ways.
+            # The divergence would be neither 0 for equal measures nor symmetric.
             raise ValueError(
                 f"debiased must be False for {self.metric!r}: the divergence subtracts what each "
                 "measure costs to itself, which takes a distance, symmetric and 0 from a label to "
@@ -78,14 +80,19 @@ class LossSpec:
             )
 
     @property
+    def name_of_prediction(self) -> str:
+        """The name of the predictions in error messages."""
+        return "log_h" if self.unnormalized else "logits"
+
+    @property
     def entropy_of_one_label(self) -> float:
-        """What the only plan to one label is charged for its entropy `Σ h log h`; see `OneHot`."""
+        """Factor of the entropy `Σ h log h` of the only plan to one label; see `OneHot`."""
         plan = self.objective.regularizer is Regularizer.PLAN
         return self.transport_weight * self.objective.epsilon if plan else 0.0
 
     @property
     def per_softening(self) -> float:
-        """What kernels multiply costs by to soften labels; 0 where KL takes them as they are."""
+        """Factor of the costs in softened labels, for kernels; 0 without softening."""
         if not (self.softening and self.kl_weight):
             return 0.0
         return 1 / max(self.softening, LEAST_SOFTENING)
@@ -104,7 +111,7 @@ class LossSpec:
         solver: Solver | None = None,
         **others: Any,
     ) -> LossSpec:
-        """The settings from keywords as users write them; a wrong one is refused by name."""
+        """Check keywords as users write them, and return the settings."""
         metric, objective = as_ground_metric(metric), _objective(epsilon, gamma, regularizer)
         options = SolveOptions(tol, max_iterations, scaling_iterations, solver)
         return cls(metric, objective, options, **others)
@@ -112,9 +119,10 @@ class LossSpec:
 
 def _objective(epsilon: float, gamma: float | Iterable[float], regularizer: str) -> Objective:
     epsilon, pair = check_strength("epsilon", epsilon), _gamma(gamma)
-    check_choice("regularizer", regularizer, [kind.value for kind in Regularizer])
+    # Spelled out, because torch.compile could not iterate over an Enum before torch 2.13.
+    check_choice("regularizer", regularizer, ["plan", "product"])
     objective = Objective(epsilon, pair, Regularizer(regularizer))
-    nearest = objective.free_target and math.isinf(pair[0])  # defined without an entropy too
+    nearest = objective.free_target and math.isinf(pair[0])  # also defined without an entropy
     if objective.exact and not (objective.balanced or nearest):
         raise ValueError(
             f"epsilon must be positive where gamma is finite, got epsilon=0 and gamma={pair}: "
@@ -145,7 +153,7 @@ def _gamma(gamma: float | Iterable[float]) -> tuple[float, float]:
 
 
 def check_ignore_index(value: SupportsIndex) -> int:
-    """A class id that int64 holds; it need not occur."""
+    """Check that int64 holds the class id; it need not occur."""
     try:
         index = None if isinstance(value, bool) else operator.index(value)
     except TypeError:

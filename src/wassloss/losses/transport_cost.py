@@ -1,4 +1,4 @@
-"""Transport costs with their gradients, plain or debiased: what every loss is made of."""
+"""Transport costs with their gradients, plain or debiased: the core of every loss."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from wassloss import _checks
 from wassloss.losses.autograd import check_reverse_mode, with_gradient
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import SparseTarget
-from wassloss.transport import Problem, Solution
+from wassloss.transport import Solution
 from wassloss.transport.dispatch import choose_solver, solve_problem
 from wassloss.transport.precision import smallest_mass
+from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Symmetric
 
 # A product with a kernel shared by the batch costs a fraction of exponentials: where a target has
@@ -34,13 +35,13 @@ def transport_cost(
     """
     metric, options = spec.metric, spec.options
     value = _one_transport(log_h, target, spec, h, unsolved)
-    if not spec.debiased or spec.objective.exact:  # exactly, a measure costs itself nothing
+    if not spec.debiased or spec.objective.exact:  # without entropy, a measure has cost 0 to itself
         return value
     if options.scaling_iterations is None and options.solver is None:
         solver = Symmetric(options.tol, options.max_iterations or Symmetric.max_iterations)
         of_prediction = _prediction_itself(log_h, spec, solver, h)
         of_target = _target_itself(target, spec, solver)
-    else:  # whatever was asked for, for all three
+    else:  # the solver asked for, for all three
         masses = log_h.exp() if h is None else h
         everything = torch.arange(metric.size, device=log_h.device).unsqueeze(0)
         y = torch.zeros_like(masses, requires_grad=False).scatter_add(
@@ -134,7 +135,7 @@ def _slope_of_both(solution: Solution) -> Tensor:
 
 
 def problem_of(log_h: Tensor, target: SparseTarget, spec: LossSpec) -> Problem:
-    """What a loss asks of the solvers for these predictions and targets, without gradients."""
+    """The problem that a loss poses for these predictions and targets, without gradients."""
     weights = target.weights.detach()
     if target.weights.requires_grad and not spec.objective.free_target:
         # Labels of zero weight have a gradient too: keep them, with next to no mass. It is the

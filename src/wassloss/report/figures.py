@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,15 @@ _NAMED = 12  # rows of a matrix whose counts are written, and names of labels on
 
 # Distinguishable on white and on near-black, and by most who do not see all colours.
 _COLORS = ("#2f86d1", "#e0701b", "#2a9d6f", "#b45fc0", "#c2a200", "#d64a4a")
+_OF_FONTS = r"Glyph \d+ |Matplotlib currently does not support"
+_CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _INK = "#010203"  # no one's colour: it becomes the page's own
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: selectable, and in the page's font
+    "text.parse_math": False,  # names of labels and runs are not formulas, whatever they hold
+    "text.usetex": False,
+    "svg.hashsalt": "wassloss",  # the same ids, and so the same page, each time
     "font.family": "sans-serif",
     "font.size": 10,
     "grid.color": _INK,
@@ -46,19 +52,20 @@ def draw_distances(report: Report, axes: Axes) -> None:
     """A bar for each distance and model; right answers would dwarf the mistakes."""
     edges, ticks = _bins(np.concatenate([model.distance for model in report.models]))
     places, width = np.arange(len(edges) - 1), 0.8 / len(report.models)
-    left = places - 0.4 + width / 2
+    left, bars = places - 0.4 + width / 2, dict[str, Any]()
     for i, (name, model) in enumerate(zip(report.names, report.models, strict=True)):
         shares = 100 * np.histogram(model.distance, edges)[0] / len(model.distance)
-        axes.bar(left + i * width, shares, 0.92 * width, color=color(i), label=name)
+        bars[name] = axes.bar(left + i * width, shares, 0.92 * width, color=color(i))
     between = len(ticks) > len(places)  # ends of bins, rather than a word for each
     axes.set_xticks(np.arange(len(ticks)) - 0.5 * between, ticks)
-    _finish(axes, f"distance from {report.far_from}", "% of all answers")
+    _finish(axes, f"distance from {report.far_from}", "% of all answers", bars)
 
 
 def draw_frontier(report: Report, axes: Axes) -> None:
     """A mark for each loss and decision, with a line between the decisions of a loss."""
     losses = list(dict.fromkeys(one.loss for one in report.candidates))
     decisions = list(dict.fromkeys(one.decision for one in report.candidates))
+    marks = dict[str, Any]()
     for i, loss in enumerate(losses):
         own = [one for one in report.candidates if one.loss == loss]
         points = [(100 * one.accuracy.mean(), one.distance.mean()) for one in own]
@@ -66,9 +73,9 @@ def draw_frontier(report: Report, axes: Axes) -> None:
         for point, one in zip(points, own, strict=True):
             mark = "osD"[decisions.index(one.decision)]
             label = f"{loss}, {one.decision}"
-            axes.plot(*point, mark, color=color(i), ms=8, label=label)
+            (marks[label],) = axes.plot(*point, mark, color=color(i), ms=8, label=label)
     axes.margins(0.12)
-    _finish(axes, "accuracy, %", "mean distance")
+    _finish(axes, "accuracy, %", "mean distance", marks)
 
 
 def draw_confusion(report: Report, groups: list[NDArray[np.int64]], model: int, axes: Axes) -> None:
@@ -130,11 +137,13 @@ def svg(name: str, title: str, draw: Callable[[Axes], None], height: float = 3.4
     from matplotlib.figure import Figure
 
     buffer = io.StringIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        # The reader's browser draws the text, with its own fonts.
+        warnings.filterwarnings("ignore", _OF_FONTS, UserWarning)
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         draw(figure.subplots())
         figure.savefig(buffer, format="svg", transparent=True)
-    text = buffer.getvalue()
+    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", buffer.getvalue())  # which XML refuses
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{name}-', text)
@@ -146,14 +155,19 @@ def svg(name: str, title: str, draw: Callable[[Axes], None], height: float = 3.4
     return text.replace("<svg", label, 1)
 
 
-def _finish(axes: Axes, x: str, y: str) -> None:
+def _finish(axes: Axes, x: str, y: str, shown: Mapping[str, Any]) -> None:
     """Name the axes, put a legend below them, and clear away what a page does not need."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25)
     axes.set_axisbelow(True)
-    axes.figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    # Named afterwards: matplotlib leaves out what has a name that begins with an underscore.
+    numbers = [str(i) for i in range(len(shown))]
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 2}
+    legend = axes.figure.legend([*shown.values()], numbers, **place, frameon=False, fontsize=9)
+    for text, name in zip(legend.get_texts(), shown, strict=True):
+        text.set_text(name)
 
 
 def _short(word: str) -> str:

@@ -117,7 +117,8 @@ def models_report(
             *notes,
             "Scores are means, ↓ lower is better, ↑ higher is better. Changes are relative to "
             f"{names[0]}, with 95 % intervals over examples{' and seeds' if seeds > 1 else ''}; "
-            f"“unclear” means that the interval includes 0.{'' if seeds > 1 else _ONE_SEED}",
+            "“unclear” means that the interval includes 0, or that there is none."
+            f"{'' if seeds > 1 else _ONE_SEED}",
         ],
         **page,
     )

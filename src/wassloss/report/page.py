@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wassloss import __version__
-from wassloss._files import write_file
+from wassloss._files import begins, check_replaceable, write_file
 from wassloss.estimators.comparison import Candidate
 from wassloss.ground import GroundMetric
 from wassloss.report import figures
@@ -81,8 +81,18 @@ def most_mended(before: NDArray[np.floating], after: NDArray[np.floating]) -> ND
     return order[gain[order] > 0]
 
 
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Refuse the name of a file that is not a report of ours."""
+    check_replaceable(path, "a report", begins(b"<!doctype html>.*<title>wassloss: "))
+
+
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
-    """Write the page; if writing fails, a page that was there before stays as it was."""
+    """Write the page; if writing fails, a page that was there before stays as it was.
+
+    Raises:
+        ValueError: the file is there, and is something else.
+    """
+    check_page(path)
     write_file(path, render(report).encode())
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from wassloss.data.fingerprints import Overlap
 from wassloss.data.raw_table import RawTable
 from wassloss.estimators import Comparison
 from wassloss.report.models import models_report
 from wassloss.report.page import Mistake, Report, most_mended
 from wassloss.runs.directory import TrainedRun
-from wassloss.runs.evaluation import data_for
+from wassloss.runs.evaluation import data_for, trained_on
 
 _SHOWN = 4  # columns of a row
 
@@ -45,7 +46,7 @@ def comparison_report(found: Comparison, raw: RawTable, features: NDArray[np.flo
             "chosen, to judge by. Each loss has eight settings, chosen by the mean distance in "
             "cross-validation.",
             "Changes in distance are relative to the first row, with 95 % intervals over the rows "
-            "held out; “unclear” means that the interval includes 0.",
+            "held out; “unclear” means that the interval includes 0, or that there is none.",
             f"The saved model is {found.best!r}.",
         ],
         unit="row",
@@ -87,19 +88,26 @@ def runs_report(
         names = [str(run.path) for run in runs]
     if len(set(names)) < len(runs):
         raise ValueError(f"runs must differ, got {', '.join(names)}")
-    given, part, _ = data_for(first, data, part)
+    judging = data_for(first, data, part)
     _check_comparable(runs, data)
+    given, part, *_ = judging
     x = given.features.numpy()
+    features = [judging.features_for(run) for run in runs]
+    overlaps = [trained_on(run, own) for run, own in zip(runs, features, strict=True)]
+    _check_unseen(runs, overlaps)
     which = f"the part “{part}”" if part else "all examples"
     source = given.name or Path(data or ("" if first.task is None else first.task.data)).name
     return models_report(
-        {name: run.model._outputs(x) for name, run in zip(names, runs, strict=True)},
+        {
+            name: run.model._outputs(own)
+            for name, run, own in zip(names, runs, features, strict=True)
+        },
         given.target,
         first.model.metric_,
         labels=first.labels,
         describe=lambda i: (f"example {i}", described(first.columns, x[i])),
         groups=None if given.groups is None else given.groups.numpy(),
-        warnings=_warnings(runs),
+        warnings=[*_warnings(runs), *_equal_rows(names, overlaps)],
         notes=[
             f"{source}: {which}, {len(given)} examples, {first.model.metric_.size} labels. "
             f"{first.model.metric_!r}.",
@@ -124,6 +132,26 @@ def _warnings(runs: Sequence[TrainedRun]) -> list[str]:
         if unsolved := sum(record.unconverged for record in run.log()):
             found.append(f"{run.name}: {unsolved} batches had solves that did not converge.")
     return found
+
+
+def _check_unseen(runs: Sequence[TrainedRun], overlaps: Sequence[Overlap | None]) -> None:
+    """Refuse to judge a run by rows that it was trained on."""
+    for run, found in zip(runs, overlaps, strict=True):
+        if found is not None and found.seen and not found.by_chance:
+            raise ValueError(
+                f"{run.path} was trained on {found} of those to judge it by: hold the same rows "
+                "out of all runs, or say with data (--data) which other rows to judge them by"
+            )
+
+
+def _equal_rows(names: Sequence[str], overlaps: Sequence[Overlap | None]) -> list[str]:
+    """What is said of rows that equal those of the training by chance."""
+    return [
+        f"{found} equal ones that {name} was trained on, no more than chance explains: "
+        f"{found.known.twins} of its {found.known.rows} rows have a twin."
+        for name, found in zip(names, overlaps, strict=True)
+        if found is not None and found.seen
+    ]
 
 
 def _check_comparable(runs: Sequence[TrainedRun], data: str | None) -> None:

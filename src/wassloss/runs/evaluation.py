@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from wassloss.data import Dataset
 from wassloss.data.files import read_wanted
+from wassloss.data.fingerprints import Fingerprints, Overlap
 from wassloss.data.table import Wanted
 from wassloss.estimators.base import rows_at_once
 from wassloss.ground import GroundMetric
@@ -85,12 +86,35 @@ def example_scores(logits: Tensor, target: Any, metric: GroundMetric) -> Example
     return ExampleScores(kind, len(logits), values)
 
 
+class Judging(NamedTuple):
+    """What a run is judged by: some rows of a source, read with its columns; of which part."""
+
+    data: Dataset
+    part: str | None
+    source: str
+    rows: Tensor
+    wanted: Wanted
+
+    def features_for(self, run: TrainedRun) -> NDArray[Any]:
+        """The features of the same rows for another run, which may encode columns otherwise."""
+        if self.data.raw is None or run.columns.columns == self.data.raw.columns:
+            return self.data.features.numpy()
+        wanted = self.wanted._replace(raw=run.columns, drop=run.columns.ignored)
+        return read_wanted(self.source, wanted).features[self.rows].numpy()
+
+
+def trained_on(run: TrainedRun, features: NDArray[Any]) -> Overlap | None:
+    """How many of these rows, encoded for a run, it was trained on; None if it does not know."""
+    known: Fingerprints | None = getattr(run.model, "trained_on_", None)
+    return None if known is None else known.overlap(features)
+
+
 def data_for(
     run: TrainedRun,
     source: str | None = None,
     part: str | None = None,
     label_column: str | None = None,
-) -> tuple[Dataset, str | None, bool]:
+) -> Judging:
     """Data to judge a run by, with its columns and labels in its order.
 
     Args:
@@ -98,9 +122,6 @@ def data_for(
         source: other data than the run's own.
         part: by default what was held out, or None, all examples, for other data without parts.
         label_column: of a table, if it is not that of the run's own data.
-
-    Returns:
-        The data; which part of them it is; and whether the run was trained on it.
 
     Raises:
         ValueError: the data lack columns of the run, or have labels that it does not know.
@@ -135,6 +156,6 @@ def data_for(
                 f"the data have no part 'test' or 'validation' that was held out: {others}give "
                 "other DATA, or hold some out with `wassloss train --test 0.2`"
             )
-    if part is None:
-        return data, None, own
-    return data.part(part), part, own and part == "train"
+    rows = torch.arange(len(data)) if part is None else data._rows_of(part)
+    judged = data if part is None else data.part(part)
+    return Judging(judged, part, str(source or (task and task.data)), rows, wanted)

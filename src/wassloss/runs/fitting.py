@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from wassloss._files import remove_leftovers
+from wassloss._files import begins, check_replaceable, remove_leftovers
 from wassloss.data import Dataset
+from wassloss.data.fingerprints import Fingerprints
 from wassloss.estimators import WassersteinClassifier
 from wassloss.estimators.model_file import pack
 from wassloss.ground import GroundMetric
@@ -104,7 +105,7 @@ def fit(
             directory=out,
             resume=resume,
         )
-        model.table_ = task.columns_of(data)
+        model.table_, model.trained_on_ = task.columns_of(data), Fingerprints.of(own.features)
         model.device = "cpu"
         model.model_.cpu()
         return _finish(files.TrainedRun(model, out, files.read_config(out)), data, began)
@@ -149,6 +150,22 @@ def _check_free(path: Path, resume: bool) -> None:
             f"{path} holds a model or checkpoints, but no {files.CONFIG} that says what of: choose "
             "another directory, or restore it"
         )
+    if not held and not (resume and (path / files.CONFIG).exists()):
+        _check_ours(path)
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse files that a new run would replace or remove, unless they are those of a run.
+
+    What it writes last says which files are its own, apart from the log.
+    """
+    try:
+        own = files.read_config(path)["files"]
+    except (OSError, ValueError):
+        own = {}
+        check_replaceable(path / files.CONFIG, "the configuration of a run", lambda _: False)
+    check_replaceable(path / files.SCORES, "the scores of a run", lambda _: files.SCORES in own)
+    check_replaceable(path / files.LOG, "the log of a run", begins(rb'\{"step": '))
 
 
 def _check_settings(old: dict[str, Any], asked: dict[str, Any], path: Path) -> None:

@@ -21,7 +21,7 @@ from wassloss.data.files import BUILT_IN, read_wanted
 from wassloss.data.labels import numbers
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
-from wassloss.estimators.splitting import held_out
+from wassloss.estimators.splitting import check_apart, check_known, held_out
 from wassloss.ground import Discrete, GroundMetric, load
 from wassloss.ground.storage import to_arrays
 from wassloss.targets import is_class_ids
@@ -68,7 +68,7 @@ class Task:
             ground = load(self.metric)
         names = self.order if ground is None or ground.labels is None else ground.labels
         asked = self.label_column, self.features, self.drop, self.group, self.missing
-        data = read_wanted(self.data, Wanted(names, *asked))
+        data = read_wanted(self.data, Wanted(names, *asked, divide=self.divided))
         listed = names is not None or self.data in BUILT_IN
         if self.metric is None:
             ground = data.metric
@@ -99,7 +99,11 @@ class Task:
                 "validation are scored",
                 stacklevel=3,
             )
-        return self.divided(data), metric, classes
+        data = self.divided(data)
+        if ground is None and not listed and is_class_ids(data.target) and "test" in data.parts:
+            held = torch.isin(torch.arange(len(data)), data.parts["test"]).numpy()
+            check_known(data.y[~held], data.y[held])
+        return data, metric, classes
 
     def columns_of(self, data: Dataset) -> RawTable:
         """What becomes of the columns of a table like the one that was read."""
@@ -131,6 +135,10 @@ class Task:
                 "rename one of them, or leave parts out to train on everything; if the column "
                 "'part' says something else, rename it"
             )
+        if "test" in data.parts and data.groups is not None:
+            others = [rows.numpy() for name, rows in data.parts.items() if name != "test"]
+            tested = data.parts["test"].numpy()
+            check_apart(data.groups.numpy(), np.concatenate(others), tested)
         if not self.test or "test" in data.parts:
             return data
         rows = data.parts["train"] if data.parts else torch.arange(len(data))

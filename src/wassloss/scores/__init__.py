@@ -1,4 +1,4 @@
-"""Scores: how good predictions are, and which labels to answer with.
+"""Scores: how good predictions are.
 
 Functions on arrays or tensors: tensors in, tensors out; arrays or lists in, arrays or floats out.
 They share these arguments:
@@ -36,7 +36,6 @@ Versions that accumulate over batches and processes are in :mod:`wassloss.scores
 """
 
 from wassloss.scores.cost import distance_at_k, mean_wasserstein, mistake_severity, top_k_cost
-from wassloss.scores.decoding import least_cost_label, least_cost_labels, top_labels
 from wassloss.scores.differences import paired_difference
 from wassloss.scores.distributions import (
     brier_score,
@@ -71,8 +70,6 @@ __all__ = [
     "expected_calibration_error",
     "intersection",
     "kl_divergence",
-    "least_cost_label",
-    "least_cost_labels",
     "maximum_mae",
     "mean_absolute_error",
     "mean_wasserstein",
@@ -86,5 +83,8 @@ __all__ = [
     "ranking_auc",
     "recall_at_k",
     "top_k_cost",
-    "top_labels",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

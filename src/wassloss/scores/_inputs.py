@@ -1,4 +1,4 @@
-"""What users hand to a score, arrays or tensors, read into tensors; answers given back in kind."""
+"""Read the arguments of scores, arrays or tensors, and convert results back to the same kind."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def read_scores(given: Numbers, metric: GroundMetric | None = None, name: str = 
 
 
 def read_probabilities(probabilities: Numbers, metric: GroundMetric | None = None) -> Tensor:
-    """The same, and each row finite, not negative, and of some mass."""
+    """The same, with each row finite, non-negative and of positive mass."""
     p = read_scores(probabilities, metric, "probabilities")
     check_masses(p, "probabilities")
+    _check_sums(p, "probabilities")
     return p
 
 
@@ -70,7 +71,7 @@ def true_shares(target: AnyTarget, scores: Tensor) -> Tensor:
 
 
 def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
-    """A tensor detached, or an array or nested list on the device, in a type that torch has."""
+    """A detached tensor; arrays and lists are converted to a dtype of torch, on the device."""
     if isinstance(value, Tensor):
         if value.is_complex():
             raise TypeError(f"{name} must hold real numbers, got Tensor of dtype {value.dtype}")
@@ -83,11 +84,22 @@ def _as_tensor(name: str, value: Any, device: torch.device | None) -> Tensor:
 
 
 def read_labels(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False) -> SparseTarget:
-    """True labels and their weights, both `(batch, support)`, of a target of any form."""
+    """Read a target of any form as labels and weights, both `(batch, support)`."""
     batch, labels = scores.shape
     form = as_target(target, scores)
     read, _ = read_target(form, labels, torch.Size([batch]), scores, allow_empty=allow_empty)
+    _check_sums(read.weights, "target")
     return SparseTarget(read.indices.expand_as(read.weights), read.weights)
+
+
+def _check_sums(weights: Tensor, name: str) -> None:
+    """Refuse rows whose sum overflows: divided by it, their shares would all be 0."""
+    row = first_row(weights.sum(1).isinf())
+    if row is not None:
+        raise ValueError(
+            f"{name} must have finite sums in {weights.dtype}, got inf in example {row}; divide "
+            "them by their largest"
+        )
 
 
 def read_weights(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False) -> Tensor:
@@ -96,7 +108,7 @@ def read_weights(target: AnyTarget, scores: Tensor, *, allow_empty: bool = False
 
 
 def as_target(target: AnyTarget, scores: Tensor) -> Target:
-    """A target of any form as one of those of :mod:`wassloss.targets`."""
+    """Convert a target of any form to one of those of :mod:`wassloss.targets`."""
     device = scores.device
     if isinstance(target, SparseTarget):
         return target
@@ -114,7 +126,7 @@ def as_target(target: AnyTarget, scores: Tensor) -> Target:
 
 
 def read_ks(k: Ks, labels: int | None = None) -> list[int]:
-    """The numbers of labels asked for."""
+    """Check `k`, and return it as a list."""
     ks = [check_count("k", each) for each in cast(Sequence[int], k if np.ndim(k) else [k])]
     if not ks:
         raise ValueError("k must hold at least one number of labels, got none")
@@ -124,7 +136,7 @@ def read_ks(k: Ks, labels: int | None = None) -> list[int]:
 
 
 def at_k(curve: Tensor, k: Ks) -> Tensor:
-    """The points of curves `(batch, largest k)` for each `k` asked for, or for the one."""
+    """Select the points of curves `(batch, largest k)` at `k`, one or several."""
     return curve[:, torch.as_tensor(k) - 1]
 
 
@@ -137,14 +149,14 @@ def with_distance(metric: AnyMetric) -> GroundMetric:
 
 
 def tabulated(metric: GroundMetric, pairs: float) -> GroundMetric:
-    """The metric with a table of its costs, if `pairs` look-ups are worth one."""
+    """Precompute all costs of the metric if `pairs` look-ups are worth it."""
     if metric.known_costs is None and metric.size <= LARGEST_TABLE and pairs >= metric.size**2:
         return metric.tabulated()
     return metric
 
 
 def read_sample_weight(sample_weight: Numbers | None, values: Tensor) -> Tensor:
-    """One finite, non-negative weight for each row of `values`; all 1 where none are given."""
+    """Check that there is one finite, non-negative weight per row of `values`; 1 by default."""
     if sample_weight is None:
         return values.new_ones(len(values))
     weight = _as_tensor("sample_weight", sample_weight, values.device).to(values.dtype)
@@ -152,7 +164,7 @@ def read_sample_weight(sample_weight: Numbers | None, values: Tensor) -> Tensor:
 
 
 def given_back(answer: Tensor, given: Numbers) -> Any:
-    """A tensor for who gave a tensor; else a float, or an array."""
+    """Return a tensor if `given` is one, otherwise a float or an array."""
     if isinstance(given, Tensor):
         return answer
     return answer.item() if answer.dim() == 0 else answer.cpu().numpy()

@@ -1,4 +1,4 @@
-"""What makes a score of a function: predictions read, examples weighed, answers in kind."""
+"""The decorator that makes a score of a function: it reads, weights and converts back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wassloss.ground.matrix import as_ground_metric
 from wassloss.scores import _inputs as inputs
 from wassloss.scores._inputs import AnyTarget, Numbers
 
-# What a score is called with, Numbers as a rule; its function is handed a checked tensor instead.
+# The argument of a score, usually Numbers; its function receives a checked tensor instead.
 Predictions: TypeAlias = Any
 Weights: TypeAlias = Any  # likewise, or None
 
@@ -23,7 +23,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Mean(TypedDict, total=False):
-    """What becomes of the examples' values; see :mod:`wassloss.scores`."""
+    """How examples are averaged; see :mod:`wassloss.scores`."""
 
     sample_weight: Numbers | None
     reduction: Literal["mean", "none"]
@@ -84,7 +84,7 @@ class Score:
         return bound.arguments
 
     def judges_first_guess(self, **arguments: Any) -> bool:
-        """Whether nothing but the first guess counts, so that decisions can be judged, too."""
+        """Whether only the first guess counts, so that the score can also judge decisions."""
         one = not self.ranks and arguments.get("k", 1) == 1
         return self.predictions == "scores" and one
 
@@ -98,14 +98,17 @@ class Score:
         scored = self.predictions == "scores"
         read = inputs.read_scores if scored else inputs.read_probabilities
         x: Tensor = read(given, own.get("metric"))
-        if self.weighs:
-            own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
-            return self.function(x, target, **own)
-        values = self.function(x, target, **own)
-        return values, inputs.read_sample_weight(sample_weight, values)
+        with torch.autocast(
+            x.device.type, enabled=False
+        ):  # scores are always computed in full precision
+            if self.weighs:
+                own["sample_weight"] = inputs.read_sample_weight(sample_weight, x)
+                return self.function(x, target, **own)
+            values = self.function(x, target, **own)
+            return values, inputs.read_sample_weight(sample_weight, values)
 
     def of(self, *, reduction: str = "mean", **named: Any) -> Any:
-        """The score, in the kind of array that the predictions are."""
+        """The score, as the same kind of array as the predictions."""
         given = named.pop(self.predictions)
         check_choice("reduction", reduction, ("mean", "none"))
         found = self.found(given, **named)
@@ -127,7 +130,7 @@ class Score:
 
 
 def score_of(function: Callable[..., Any]) -> Score:
-    """What a score is made of; an error for what is not a score."""
+    """The `Score` of a function; raises if it is not a score."""
     made = getattr(function, "made_of", None)
     if isinstance(made, Score):
         return made
@@ -136,6 +139,6 @@ def score_of(function: Callable[..., Any]) -> Score:
 
 
 def counted(values: Tensor, weight: Tensor) -> Tensor:
-    """Values `(batch, …)`, 0 where they weigh nothing: there, they may be undefined."""
+    """Values `(batch, …)`, with 0 for examples of weight 0, whose values may be undefined."""
     counts = (weight > 0).reshape(-1, *(1,) * (values.dim() - 1))
     return values.where(counts, 0.0)

@@ -24,6 +24,11 @@ except ImportError as error:
 
 __all__ = ["Accumulator"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _NUMBERS = itertools.count()
 
 
@@ -63,7 +68,7 @@ class Accumulator(Metric):
         for name in (made.predictions, "target", "sample_weight", "reduction"):
             given.pop(name, None)
         if "metric" in given:
-            # Many batches will ask: a table, where there are few enough labels for one.
+            # Precompute the costs if there are few enough labels: many batches will use them.
             given["metric"] = tabulated(with_distance(given["metric"]), pairs=math.inf)
         if "k" in given:
             read_ks(given["k"], given["metric"].size if "metric" in given else None)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Distributions may have any totals: runs predict shares, and scores divide by the totals.
 ONE, ORDERED, TAGS, DISTRIBUTION = "one label", "ordered", "tags", "distribution"
-_GRAVE = 0.9  # of the largest distance, from which on a mistake is grave
-_SAMPLE = 512  # labels among which the largest distance is looked for
+_GRAVE = 0.9  # share of the largest distance from which a mistake is grave
+_SAMPLE = 512  # labels sampled to find the largest distance
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Shown:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether a good one is large."""
+        """Whether larger values are better."""
         return score_of(self.score).larger_is_better
 
     @property
     def pooled(self) -> bool:
-        """Whether it is not a mean over examples."""
+        """Whether the score is not a mean over examples."""
         return score_of(self.score).answer is not None
 
     def function(self, logits: Tensor, target: Any, metric: GroundMetric) -> Tensor:
@@ -67,13 +67,15 @@ def _grave(
 
 _EVERY, _FEW = (ONE, ORDERED, TAGS, DISTRIBUTION), (ONE, TAGS)
 _ORDERED, _SHARES = (ORDERED,), (DISTRIBUTION,)
-# To show another score, add a line.
+# Add a line to show another score.
 SCORES = {
-    "top1_cost": Shown("distance of the first guess to a true label", scores.top_k_cost, _EVERY),
-    "top5_cost": Shown(
+    "mean_distance": Shown(
+        "distance from the first guess to the nearest true label", scores.top_k_cost, _EVERY
+    ),
+    "mean_distance_of_5": Shown(
         "the same, mean of the first five guesses", scores.top_k_cost, _FEW, {"k": 5}
     ),
-    "top10_cost": Shown(
+    "mean_distance_of_10": Shown(
         "the same, mean of the first ten guesses", scores.top_k_cost, _FEW, {"k": 10}
     ),
     "auc": Shown("chance that a true label outscores a false one", scores.ranking_auc, _EVERY),
@@ -99,10 +101,12 @@ SCORES = {
         "share of true labels in the first five guesses", scores.recall_at_k, _FEW, {"k": 5}
     ),
     "expected_distance": Shown(
-        "first guess to all true labels, mean distance", scores.distance_at_k, (TAGS, DISTRIBUTION)
+        "distance from the first guess, averaged over the true labels",
+        scores.distance_at_k,
+        (TAGS, DISTRIBUTION),
     ),
     "transport": Shown(
-        "distance of the predicted distribution from the truth",
+        "Wasserstein distance from the predicted distribution to the truth",
         scores.mean_wasserstein,
         (ONE, ORDERED, DISTRIBUTION),
     ),
@@ -129,7 +133,7 @@ def kind_of(target: Any, metric: GroundMetric) -> str:
 
 
 def _in_order(metric: Ordinal) -> bool:
-    """Whether labels are numbered as they stand on the line, as steps between labels need it."""
+    """Whether labels are numbered in their order on the line, as scores in steps require."""
     gaps = metric.positions.diff()
     return bool((gaps >= 0).all() or (gaps <= 0).all())
 

@@ -1,6 +1,6 @@
 r"""How bad the mistakes are, in units of the ground metric.
 
-Scores charge the *distance* :math:`d`, as the paper does, and not the cost
+Scores use the *distance* :math:`d`, as the paper does, and not the cost
 :math:`(d / \text{scale})^{\text{power}}`, so that models trained under different powers and scales
 can be compared.
 """
@@ -19,7 +19,7 @@ from wassloss.losses import wasserstein
 from wassloss.scores import _inputs as inputs
 from wassloss.scores._inputs import AnyTarget, Ks
 from wassloss.scores._score import Mean, Predictions, Score, Weights
-from wassloss.scores.decoding import top
+from wassloss.scores._top import top
 from wassloss.scores.ranking import accuracy
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def mean_wasserstein(
     """
     h = probabilities / probabilities.sum(1, keepdim=True)
     truth = inputs.read_labels(target, h).normalized()
-    # Where every label is listed, as a matrix: solvers are faster on a support that is shared.
+    # If every label is listed, use a matrix: solvers are faster on a shared support.
     y = truth.dense(h.shape[1]) if truth.indices.shape == h.shape else truth
     return wasserstein(h, y, inputs.with_distance(metric), epsilon=epsilon)
 

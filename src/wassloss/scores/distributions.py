@@ -1,4 +1,4 @@
-"""Predicted distributions over labels against the true ones: blind to the ground metric.
+"""Compare predicted with true distributions over labels, without a ground metric.
 
 For a score that knows which labels are near, see :func:`wassloss.scores.mean_wasserstein`. Rows
 of predictions and targets are divided by their sums. The first six are those of label distribution

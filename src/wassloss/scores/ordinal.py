@@ -15,8 +15,8 @@ from torch import Tensor
 from wassloss.ground import Ordinal
 from wassloss.scores._inputs import AnyTarget, shares, true_shares
 from wassloss.scores._score import Mean, Predictions, Score, Weights
+from wassloss.scores._top import top
 from wassloss.scores.cost import distance_at_k
-from wassloss.scores.decoding import top
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -10,7 +10,7 @@ from torch import Tensor
 from wassloss.ground._cost import blocks
 from wassloss.scores._inputs import AnyTarget, Ks, at_k, read_ks, read_weights
 from wassloss.scores._score import Mean, Predictions, Score, Weights
-from wassloss.scores.decoding import top
+from wassloss.scores._top import top
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -26,3 +26,7 @@ __all__ = [
     "train",
     "train_full_batch",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,7 @@ from typing import Any
 
 from wassloss._files import write_file
 
-LOCK, OWNER = ".lock", ".owner"
+LOCK, OWNER = ".wassloss.lock", ".wassloss.owner"
 
 
 class DirectoryInUseError(OSError):
@@ -24,8 +24,8 @@ def owned(directory: Path) -> Iterator[None]:
     """Own a directory, which is created if necessary, until the block ends.
 
     The lock is the operating system's and ends with its process, however that ends, so a dead
-    process leaves nothing to clean up. Blocks can be nested. The empty file ``.lock`` stays:
-    removing it could let two processes lock two files of the same name.
+    process leaves nothing to clean up. Blocks can be nested. The empty file ``.wassloss.lock``
+    stays: removing it could let two processes lock two files of the same name.
     """
     place = directory.resolve()
     place.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from wassloss._files import write_file
+from wassloss._sealed import read_json
 
 LOG_NAME = "log.jsonl"
 
@@ -51,6 +52,6 @@ def read_log(path: str | os.PathLike[str]) -> list[Record]:
 
 def _record(line: bytes, where: str) -> Record:
     try:
-        return Record(**json.loads(line))
+        return Record(**read_json(line))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where} is not a record of a run: {error}") from error

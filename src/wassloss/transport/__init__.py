@@ -1,18 +1,11 @@
-"""The mathematics: a problem says what is asked, a solver how, a solution what came out."""
+"""The mathematics: problems, the solvers that solve them, and their solutions."""
 
 from wassloss.transport.newton import Newton
-from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
-from wassloss.transport.solver import SolveOptions, Solver
 
-__all__ = [
-    "ConvergenceWarning",
-    "Newton",
-    "Problem",
-    "Sinkhorn",
-    "Solution",
-    "SolveOptions",
-    "Solver",
-    "Status",
-]
+__all__ = ["ConvergenceWarning", "Newton", "Sinkhorn", "Solution", "Status"]
+
+
+def __dir__() -> list[str]:
+    return __all__

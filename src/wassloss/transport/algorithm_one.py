@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1, run for exactly the number of iterations that was asked for."""
+"""The paper's Algorithm 1, run for exactly the requested number of iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems whose answer takes no iterations, such as those on a line or in a tree."""
+"""Problems with a solution in closed form, such as those on a line or in a tree."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
+from wassloss.transport import one_label
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import BlockLogSums
 from wassloss.transport.network_simplex import simplex_plan
@@ -41,8 +42,9 @@ class OneHot(Solver):
             f, g = cost, -epsilon * log_y
             value = (h * cost).sum(1) - epsilon * mass * (log_y.squeeze(1) + 1 - mass)
         else:
-            f, g = cost + epsilon * (problem.log_h + 1), torch.zeros_like(log_y)
-            value = (h * (cost + epsilon * problem.log_h)).sum(1)
+            slope = one_label.slope(problem.log_h, cost, epsilon)
+            f, g = slope + epsilon, torch.zeros_like(log_y)
+            value = (h * slope).sum(1)
         return Solution.exact(problem, value, f, g, plan=h.unsqueeze(1))
 
 
@@ -85,7 +87,7 @@ class LineArea(ExactForm):
         position, order = _positions(problem).sort()
         gap = position.diff() / problem.metric.scale  # (labels - 1,)
         surplus = (problem.log_h.exp() - problem.dense_target())[:, order]
-        # What has to cross each gap to the right; the last sum is zero up to rounding.
+        # The mass that crosses each gap to the right; the last sum is zero up to rounding.
         crossing = surplus.cumsum(1)[:, :-1]
         # Mass at a label crosses every gap to its right, at a gain or a loss of that gap.
         toll = gap * crossing.sign()
@@ -166,7 +168,7 @@ CLOSED_FORMS: list[type[Solver]] = [OneHot, ZeroOne, LineArea, LineQuantiles, Tr
 
 
 def _between_labels(problem: Problem, value: Tensor, f: Tensor) -> Solution:
-    """Where the cost is a distance, a target's potential is minus its label's."""
+    """The case of a cost that is a distance: a target's potential is minus its label's."""
     return Solution.exact(problem, value, f, -problem.on_support(f), simplex_plan)
 
 
@@ -183,7 +185,7 @@ def _after_zero(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Nearest(Solver):
-    """The target's marginal is free (`γ_b = 0`), so that labels do not compete for targets.
+    """A free target marginal (`γ_b = 0`): labels do not compete for targets.
 
     Targets have a potential of zero. A label's is the cost of the nearest target, or with an
     entropy a soft minimum of its costs, `−ε log Σ_j y_j e^{−M_ij/ε}` for ``"product"``.

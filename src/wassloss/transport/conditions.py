@@ -51,7 +51,7 @@ class Conditions:
 
     @property
     def present(self) -> Tensor:
-        """Where the target's support is not padding, `(batch, support)`."""
+        """Mask of the target's support without padding, `(batch, support)`."""
         return self.log_y > -torch.inf
 
     def damping(self, side: int) -> float:
@@ -103,7 +103,7 @@ class Conditions:
 
     def error(self, mass: Tensor, wanted: Tensor) -> Tensor:
         """ℓ1 violation of the target's marginal, relative to the mass that is moved, `(batch,)`."""
-        # Where almost nothing is moved, an error is relative to what there was to move.
+        # If almost nothing is moved, the error is relative to the mass available.
         scale = torch.maximum(wanted.sum(1), self.least_mass)
         distance: Tensor = torch.linalg.vector_norm(mass - wanted, 1, dim=1)
         return distance / scale
@@ -122,7 +122,7 @@ class Conditions:
 def conclude(
     problem: Problem, conditions: Conditions, g: Tensor, n_iterations: Tensor, tol: float
 ) -> Solution:
-    """The solution at target potentials `g`, with its error measured, not assumed."""
+    """The solution at target potentials `g`, with its measured error."""
     f = conditions.f_of(g)
     log_sum = conditions.column_log_sum(f)
     error = conditions.error(conditions.column_mass(log_sum, g), conditions.wanted(g))

@@ -1,4 +1,4 @@
-"""Which solver answers which problem, and the care every solve is given."""
+"""Choose a solver for a problem, then chunk, cast and validate."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ import torch
 from torch import Tensor
 
 from wassloss import _checks
+from wassloss._memory import largest_block, pieces
 from wassloss.kernels.newton_constants import NO_LOG_MASS
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.closed_forms import CLOSED_FORMS, Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
-from wassloss.transport.newton import Newton, NewtonCPU, NewtonGPU
+from wassloss.transport.newton import Newton
 from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Sinkhorn
 from wassloss.transport.solution import ConvergenceWarning, Solution, Status
 from wassloss.transport.solver import SolveOptions, Solver
 
-# In the order in which they are asked: the paper's where its iterations are asked for, closed
+# In order of preference: the paper's if its iterations are requested, closed
 # forms, then the cheapest that converges.
 SOLVERS: list[type[Solver]] = [
-    Nearest, AlgorithmOne, *CLOSED_FORMS, NetworkSimplex, NewtonGPU, NewtonCPU, Newton, Sinkhorn,
+    Nearest, AlgorithmOne, *CLOSED_FORMS, NetworkSimplex, Newton, Sinkhorn,
 ]  # fmt: skip
-
-# Elements of the (examples, support, labels) block solved at once: bounds the memory of a batch.
-LARGEST_BLOCK = 2**24
-LARGEST_BLOCK_ON_GPU = 2**28  # a gigabyte in single precision: less would leave it idle
 
 _DEFAULTS = SolveOptions()
 
 
 def choose_solver(problem: Problem, options: SolveOptions = _DEFAULTS) -> Solver:
-    """The solver for a problem: the one that was asked for, or the first that suits it."""
+    """The solver for a problem: the one requested, or the first that applies."""
     if options.solver is not None:
         return options.solver
     for solver in SOLVERS:
@@ -45,7 +42,7 @@ def choose_solver(problem: Problem, options: SolveOptions = _DEFAULTS) -> Solver
 
 @torch.no_grad()
 def solve_problem(problem: Problem, solver: Solver, unsolved: Tensor | None = None) -> Solution:
-    """Answer a problem, in pieces that fit in memory and in a dtype that can reach `tol`.
+    """Solve a problem, in pieces that fit in memory and in a dtype that can reach `tol`.
 
     To `unsolved` a CUDA graph adds, at each replay, the number of examples that went wrong; without
     it their value is NaN.
@@ -62,28 +59,22 @@ def solve_problem(problem: Problem, solver: Solver, unsolved: Tensor | None = No
     # Mixed precision is for networks: a product in half precision has too few digits for a solver.
     with torch.autocast(problem.log_h.device.type, enabled=False):
         if solver.traceable:
-            own = replace(problem, costs=replace(problem.costs))  # which keeps what it computes
+            own = replace(problem, costs=problem.costs.anew())
             return _checked(replace(solver.solve(own), problem=problem), unsolved)
         run = _solve_in_pieces
         if _checks.is_traced():
-            # Loops that end on data cannot be traced. Not a decorator: that loads the compiler.
+            # Data-dependent loops cannot be traced. Not a decorator, which would load the compiler.
             run = torch.compiler.disable(run)
         return run(problem, solver, unsolved)
 
 
-def largest_block(device: torch.device) -> int:
-    """Elements of a block of costs that may be in memory at once."""
-    return LARGEST_BLOCK_ON_GPU if device.type == "cuda" else LARGEST_BLOCK
-
-
 def _solve_in_pieces(problem: Problem, solver: Solver, unsolved: Tensor | None) -> Solution:
-    size = max(1, largest_block(problem.log_h.device) // solver.elements_per_example(problem))
-    parts = []
-    for first in range(0, problem.batch, size):
-        rows = slice(first, first + size)
-        parts.append(
-            solver.answer(problem[rows]).to(problem[rows])
-        )  # another piece: the one solved keeps its costs
+    width, budget = solver.elements_per_example(problem), largest_block(problem.log_h.device)
+    # Another piece for the solution: the one that was solved keeps its costs.
+    parts = [
+        solver.answer(problem[rows]).to(problem[rows])
+        for rows in pieces(problem.batch, width, budget)
+    ]
     solution = parts[0] if len(parts) == 1 else Solution.concatenate(problem, parts)
     solution = _checked(solution, unsolved)
     if solution.status not in (Status.CONVERGED, Status.EXACT):
@@ -92,19 +83,19 @@ def _solve_in_pieces(problem: Problem, solver: Solver, unsolved: Tensor | None) 
 
 
 def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
-    """The same solution, if the dtype can hold it: masses times costs may overflow."""
+    """Return the solution, or raise if it overflowed: masses times costs may."""
     if _checks.is_traced():
         return solution
     if not _checks.can_read_values():
         return _accounted_for(solution, unsolved)
     value, f = solution.value, solution.f
-    # Sums are not finite where a summand is not, and need no second pass.
+    # A sum is finite only if its terms are: usually one pass is enough.
     if math.isfinite(value.sum() + f.sum()):
         return solution
-    # The potential of a label without mass may be −inf, as it is in theory where plans are relaxed.
+    # In relaxed transport, the potential of a label without mass is −inf in theory.
     held = f.isfinite() | (solution.problem.log_h <= NO_LOG_MASS)
     row = _checks.first_row(~(value.isfinite() & held.all(1)))
-    if row is None:  # or each is finite, and only their sum was not
+    if row is None:  # or only the sum overflowed
         return solution
     masses = " and ".join(f"{float(mass[row]):.3g}" for mass in solution.problem.masses())
     raise ValueError(
@@ -115,9 +106,9 @@ def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
 
 
 def _accounted_for(solution: Solution, unsolved: Tensor | None) -> Solution:
-    """A CUDA graph can neither raise nor warn: count the examples that went wrong, or mark them."""
+    """Count or mark failed examples, because a CUDA graph can neither raise nor warn."""
     value, wrong = solution.value, solution.value.isnan()
-    if solution.status is not Status.FIXED_ITERATIONS:  # which do not ask for convergence
+    if solution.status is not Status.FIXED_ITERATIONS:  # which are not solved to a tolerance
         wrong = wrong | ~solution.converged
     if unsolved is None:
         return replace(solution, value=value.masked_fill(wrong, math.nan))

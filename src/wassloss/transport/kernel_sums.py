@@ -24,7 +24,8 @@ from typing import TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor
 
-from wassloss import _checks
+from wassloss import _checks, _memory
+from wassloss._memory import pieces
 from wassloss.kernels import launch
 from wassloss.transport.precision import (
     LARGEST_EXPONENT,
@@ -34,16 +35,13 @@ from wassloss.transport.precision import (
 )
 from wassloss.transport.problem import Problem, some_rows
 
-# Elements of a temporary block of terms: bounds the memory of the log domain.
-LARGEST_TEMPORARY = 2**24
-
 Buffer = Tensor | None  # to be overwritten, if given
 Shared = TypeVar("Shared", bound="SharedKernelSums")
 
 
 @dataclass(frozen=True)
 class SharedKernelSums:
-    """Sums with one kernel for all examples, which differ in their support alone."""
+    """Sums with one kernel for all examples; only the support differs."""
 
     support: Tensor | None  # (batch, support); None where it is all labels, in order
 
@@ -61,7 +59,7 @@ class Products(SharedKernelSums):
     """
 
     kernels: tuple[Tensor, ...]
-    plain: bool  # whether exponentials may be taken without looking for the largest
+    plain: bool  # whether exponentials are safe without subtracting the maximum
     cut: bool = False  # whether the kernel is cut off, so that `neglected` has to be looked at
 
     @property
@@ -102,7 +100,7 @@ class Products(SharedKernelSums):
         return logs.to(x.dtype)
 
     def neglected(self, log_u: Tensor, log_v: Tensor) -> Tensor:
-        """A bound on the relative error of every sum by what a cut kernel leaves out, `(batch,)`.
+        """A bound on the relative error of the sums due to cutting off the kernel, `(batch,)`.
 
         A term beyond the cut is at most the largest factor times the kernel there.
         """
@@ -141,10 +139,9 @@ class AxisLogSums(SharedKernelSums):
         for exponent in self.exponents:
             cells = len(exponent)
             rows = x.reshape(before, cells, -1)  # (…, cells, cells of the axes after)
-            at_once = max(1, LARGEST_TEMPORARY // (cells * cells * rows.shape[2]))
             parts = []
-            for part in rows.split(at_once):
-                terms = part.unsqueeze(1) + exponent.unsqueeze(2)
+            for piece in pieces(len(rows), cells * cells * rows.shape[2], _memory.LARGEST_BLOCK):
+                terms = rows[piece].unsqueeze(1) + exponent.unsqueeze(2)
                 shift = _finite(terms.amax(2, keepdim=True))
                 parts.append((terms - shift).exp_().sum(2).log_() + shift.squeeze(2))
             x, before = torch.cat(parts), before * cells
@@ -162,13 +159,12 @@ class BlockLogSums:
         self, x: Tensor, scratch: Buffer = None, out: Buffer = None, *, over_labels: bool
     ) -> Tensor:
         dim = 2 if over_labels else 1
-        at_once = max(1, LARGEST_TEMPORARY // max(1, self.block.shape[1:].numel()))
-        if len(x) <= at_once:
+        parts = list(pieces(len(x), self.block.shape[1:].numel(), _memory.LARGEST_BLOCK))
+        if len(parts) <= 1:
             logs = log_sum_exp(self.terms(x, over_labels=over_labels), dim)
             return logs if out is None else out.copy_(logs)
-        pieces = (slice(first, first + at_once) for first in range(0, len(x), at_once))
-        parts = [self[rows].log_sum(x[rows], over_labels=over_labels) for rows in pieces]
-        return torch.cat(parts, out=out)
+        found = [self[rows].log_sum(x[rows], over_labels=over_labels) for rows in parts]
+        return torch.cat(found, out=out)
 
     def terms(self, x: Tensor, *, over_labels: bool) -> Tensor:
         """The exponents that are summed, `(batch, support, labels)`."""
@@ -239,7 +235,7 @@ def shares_kernel(problem: Problem) -> bool:
 
 
 def log_sum_exp(x: Tensor, dim: int) -> Tensor:
-    """`log Σ exp(x)` along `dim`, clear of overflow, underflow and denormal numbers."""
+    """`log Σ exp(x)` along `dim`, without overflow, underflow or denormal numbers."""
     largest = x.amax(dim, keepdim=True)
     terms = (x - largest).clamp_(min=negligible_exponent(x.dtype)).exp_()
     return largest.squeeze(dim) + terms.sum(dim).log()
@@ -252,5 +248,5 @@ def _placed(v: Tensor, support: Tensor, labels: int) -> Tensor:
 
 
 def _finite(shift: Tensor) -> Tensor:
-    """`−inf` raised to what can be subtracted from itself."""
+    """Replace `−inf` by a finite number, so that it can be subtracted from itself."""
     return shift.clamp(min=torch.finfo(shift.dtype).min)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wassloss.kernels.threads import spread
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 from wassloss.transport.solver import SolveOptions, Solver
@@ -49,18 +50,17 @@ class NetworkSimplex(Solver):
         rows, columns = (x > SMALLEST_SHARE * x.sum(1, keepdims=True) for x in (h, y))
         optimal = np.ones(len(y), dtype=bool)
 
-        def work(first: int, last: int, scratch: None) -> None:
-            for b in range(first, last):
-                among, places = np.ix_(columns[b], rows[b]), columns[b]
-                active = np.ascontiguousarray(costs[b][among].T)
-                part, g, optimal[b] = self._solve_one(h[b, rows[b]], y[b, places], active)
-                plans[b][among], potentials[b, places] = part.T, g
-                paid[b] = (part * active).sum()
+        def work(b: int) -> None:
+            among, places = np.ix_(columns[b], rows[b]), columns[b]
+            active = np.ascontiguousarray(costs[b][among].T)
+            part, g, optimal[b] = self._solve_one(h[b, rows[b]], y[b, places], active)
+            plans[b][among], potentials[b, places] = part.T, g
+            paid[b] = (part * active).sum()
 
         with warnings.catch_warnings():
-            # Ours says more, and which examples it is about.
+            # Our own warning says more, and names the examples.
             warnings.filterwarnings("ignore", "numItermax reached before optimality")
-            spread(work, len(y), lambda: None, len(y))
+            _on_threads(work, len(y))
 
         # What the plan costs, in double precision: potentials would cancel to it, and lose digits.
         plan, g, value = (torch.from_numpy(x).to(problem.log_h) for x in (plans, potentials, paid))
@@ -84,6 +84,20 @@ class NetworkSimplex(Solver):
             source / mass, sink / mass, cost / unit, numItermax=self.max_iterations, log=True
         )
         return plan * mass, log["v"] * unit, log["warning"] is None
+
+
+def _on_threads(work: Callable[[int], None], count: int) -> None:
+    """Call `work` for each example, on as many threads as torch may use."""
+    threads = min(torch.get_num_threads(), count)
+    if threads > 1:
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(work, range(count)))  # re-raises what an example raised
+            return
+        except RuntimeError:  # no new threads: at the end of the interpreter, or of the system's
+            pass
+    for b in range(count):
+        work(b)
 
 
 def simplex_plan(problem: Problem) -> Tensor:

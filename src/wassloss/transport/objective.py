@@ -1,4 +1,4 @@
-r"""What a transport plan is charged for: the regulariser and the marginal penalties, once.
+r"""The objective of a transport plan: the regulariser and the marginal penalties.
 
 With `h` the prediction, `y` the target, `M` the cost and `KL~(w‖z) = Σ w log(w/z) − w + z`, the
 objectives over plans `T ≥ 0` are
@@ -59,7 +59,7 @@ class Objective:
 
     @property
     def exact(self) -> bool:
-        """Whether there is no entropy, which makes it a linear program."""
+        """Whether there is no entropy: a linear program."""
         return self.epsilon == 0
 
     @property
@@ -69,7 +69,7 @@ class Objective:
 
     @property
     def free_target(self) -> bool:
-        """Whether the target's marginal costs nothing, whatever it is."""
+        """Whether the target's marginal is free."""
         return self.gamma[1] == 0
 
     @property
@@ -125,7 +125,7 @@ class Objective:
         return on_labels + on_support - epsilon * plan_mass
 
     def marginal(self, log_mass: Tensor, potential: Tensor, side: int) -> Tensor:
-        """The marginal a potential asks of the plan, `m e^{−p/γ}`: `m` itself when balanced."""
+        """The marginal implied by a potential, `m e^{−p/γ}`: `m` itself when balanced."""
         gamma = self.gamma[side]
         if math.isinf(gamma):
             return log_mass.exp()
@@ -151,7 +151,7 @@ class Objective:
         return 1 / sum(1 / gamma for gamma in prices)
 
     def log_of_no_mass(self, smallest: float, side: int) -> float:
-        """What stands for the log of a mass of zero, given the `smallest` mass of the dtype.
+        """The finite stand-in for log 0, given the `smallest` mass of the dtype.
 
         A relaxed plan depends on a mass through `m^ρ` (Proposition 4.2), times a factor that is
         huge where costs are many times `γ`: creating mass from a trace of it is then cheaper than

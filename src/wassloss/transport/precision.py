@@ -29,13 +29,15 @@ LEAST_LOG_MASS = {torch.float64: -350.0, torch.float32: -45.0}
 _ROUNDED_SUMS = 4.0  # units of rounding in a marginal, and in the two logarithms of an update
 
 
-def default_tolerance(dtype: torch.dtype) -> float:
-    """Well below what training notices, well above what rounding allows at everyday `epsilon`."""
+def tolerance(tol: float | None, dtype: torch.dtype) -> float:
+    """The tolerance requested or, by default, the largest that does not affect training."""
+    if tol is not None:
+        return tol
     return 1e-8 if dtype == torch.float64 else 1e-5
 
 
 def smallest_mass(dtype: torch.dtype) -> float:
-    """What a mass of zero is raised to: zero to every sum it enters, but its log is finite."""
+    """The stand-in for a mass of zero: negligible in every sum, but with a finite logarithm."""
     return math.e * torch.finfo(dtype).tiny
 
 
@@ -65,7 +67,7 @@ def rounding_error(reach: float, epsilon: float, dtype: torch.dtype) -> float:
 
 
 def can_widen(x: Tensor) -> bool:
-    """Whether there is a wider dtype to go to: not from float64, and not on mps."""
+    """Whether there is a wider dtype: not beyond float64, and not on mps."""
     return x.dtype != torch.float64 and x.device.type != "mps"
 
 

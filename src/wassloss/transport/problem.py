@@ -1,4 +1,4 @@
-"""What is asked: a batch of transport problems that share one ground metric."""
+"""A batch of transport problems that share one ground metric."""
 
 from __future__ import annotations
 
@@ -16,19 +16,31 @@ from wassloss.transport.objective import Objective
 from wassloss.transport.precision import smallest_mass
 
 
-@dataclass(frozen=True)
 class Costs:
-    """Costs between the labels of each target and all labels.
+    """Costs between the labels of each target and all labels, each computed once and then kept.
 
     They come in one of three ways: a table of all pairs of labels, which a metric may have
-    (`table`), one block for the whole batch (`shared`), or a block per example. A block is computed
-    from the metric when it is first asked for, and kept.
+    (`table`), one block for the whole batch (`shared`), or a block per example.
+
+    Args:
+        metric: the ground metric of the labels.
+        support: the labels of each target, `(batch, support)`, or `(1, support)` when shared.
+        dtype: what costs are asked for in.
+        given: a block `(batch or 1, support, labels)` that is not the metric's.
     """
 
-    metric: GroundMetric
-    support: Tensor  # (batch, support), the labels of each target, or (1, support) when shared
-    dtype: torch.dtype  # what costs are asked for in
-    given: Tensor | None = None  # a block (batch or 1, support, labels) that is not the metric's
+    def __init__(
+        self,
+        metric: GroundMetric,
+        support: Tensor,
+        dtype: torch.dtype,
+        given: Tensor | None = None,
+    ) -> None:
+        self.metric, self.support, self.dtype, self.given = metric, support, dtype, given
+
+    def anew(self) -> Costs:
+        """The same costs with nothing computed yet, for a caller that keeps its own copy."""
+        return Costs(self.metric, self.support, self.dtype, self.given)
 
     @property
     def shared(self) -> bool:
@@ -83,7 +95,7 @@ class Costs:
 
     @cached_property
     def largest(self) -> float:
-        """The largest cost, for which the host waits unless the metric knows it."""
+        """The largest cost; synchronises unless the metric knows it."""
         known = self.metric.largest_known_cost if self.given is None else None
         if known is not None and known <= torch.finfo(self.dtype).max:
             return known
@@ -94,12 +106,12 @@ class Costs:
     def to(self, dtype: torch.dtype) -> Costs:
         """The same costs in another dtype, as the metric has them there."""
         given = None if self.given is None else self.given.to(dtype)
-        return replace(self, dtype=dtype, given=given)
+        return Costs(self.metric, self.support, dtype, given)
 
     def __getitem__(self, rows: slice) -> Costs:
         """The costs of some examples; a shared block stays shared."""
         given = None if self.given is None else some_rows(self.given, rows)
-        return replace(self, support=some_rows(self.support, rows), given=given)
+        return Costs(self.metric, some_rows(self.support, rows), self.dtype, given)
 
 
 def some_rows(x: Tensor, rows: slice | Tensor) -> Tensor:
@@ -151,11 +163,12 @@ class Problem:
             _checks.check_fits("gamma", strength, log_h.dtype, divides=True)
         smallest = smallest_mass(log_h.dtype)
         low_h, low_y = (objective.log_of_no_mass(smallest, side) for side in (0, 1))
-        log_h, log_y = log_h.clamp(min=low_h), y.log()
+        # Contiguous: buffers and kernels assume the layout of their inputs.
+        log_h, log_y = log_h.clamp(min=low_h).contiguous(), y.log().contiguous()
         log_y = log_y.masked_fill_((y > 0) & (y <= smallest), low_y)
         costs = Costs(metric, support, log_h.dtype)
         if block is not None:
-            costs = replace(costs, given=costs.checked(block))
+            costs.given = costs.checked(block)
         return cls(log_h, log_y, costs, objective)._with_equal_masses()
 
     def _with_equal_masses(self) -> Problem:

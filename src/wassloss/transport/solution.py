@@ -1,4 +1,4 @@
-"""What came out of a solve, and whether to trust it."""
+"""The result of a solve, and whether to trust it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Solution:
     """The optimum of each example of a problem.
 
     Attributes:
-        problem: what was asked.
+        problem: the problem that was solved.
         value: the objective, `(batch,)`. For entropic problems it is the dual objective: a lower
             bound whose error is of second order in `error`.
         f: potential of each label of the prediction, `(batch, labels)`; centred when balanced.
@@ -80,7 +80,7 @@ class Solution:
     # What gradients are taken from, if not f: in the paper's iterations, from the plan's marginal.
     slope_f: Tensor | None = None
     exact_plan: Plan | None = None
-    # f and g in the wider dtype they were found in: a plan feels what they lose by rounding.
+    # f and g in the wider dtype of the solve: rounding them would change the plan.
     finest: tuple[Tensor, Tensor] | None = None
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a solver is: how to answer a problem, and what the dispatcher has to know about it."""
+"""The interface of a solver: how it solves a problem, and what the dispatcher needs to know."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from wassloss import _checks
 from wassloss.transport.objective import Objective
-from wassloss.transport.precision import can_widen, default_tolerance, needs_double
+from wassloss.transport.precision import can_widen, needs_double, tolerance
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
 
@@ -51,6 +51,10 @@ class SolveOptions:
                 f"scaling_iterations is the whole budget: leave out {', '.join(names[:-1])}"
             )
 
+    def budget(self, otherwise: int) -> int:
+        """Number of iterations: exact for Algorithm 1, else the maximum."""
+        return self.scaling_iterations or self.max_iterations or otherwise
+
     def check_objective(self, objective: Objective) -> None:
         """Raise a ValueError for an objective for which Algorithm 1 is not defined."""
         count = self.scaling_iterations
@@ -77,11 +81,11 @@ class Solver(ABC):
     @classmethod
     @abstractmethod
     def applies(cls, problem: Problem) -> bool:
-        """Whether the answer to a problem would be right."""
+        """Whether this solver can solve a problem correctly."""
 
     @classmethod
     def preferred(cls, problem: Problem, options: SolveOptions) -> bool:
-        """Whether to choose this solver where no better one comes first."""
+        """Whether to choose this solver if none before it applies."""
         return cls.applies(problem)
 
     @classmethod
@@ -91,7 +95,7 @@ class Solver(ABC):
 
     @abstractmethod
     def solve(self, problem: Problem) -> Solution:
-        """Answer a problem in its own dtype."""
+        """Solve a problem in its own dtype."""
 
     def elements_per_example(self, problem: Problem) -> int:
         """Numbers in memory per example, in units of the problem's dtype."""
@@ -123,13 +127,12 @@ class IterativeSolver(Solver):
 
     def tolerance(self, problem: Problem) -> float:
         """The marginal error that `tol`, or the default of the problem's dtype, asks for."""
-        tol = default_tolerance(problem.dtype) if self.tol is None else self.tol
-        objective = problem.objective
+        tol, objective = tolerance(self.tol, problem.dtype), problem.objective
         return objective.marginal_error(tol, problem.reach()) if objective.values_are_costs else tol
 
     def answer(self, problem: Problem) -> Solution:
-        tol = default_tolerance(problem.dtype) if self.tol is None else self.tol
-        solver, log_h, epsilon = replace(self, tol=tol), problem.log_h, problem.objective.epsilon
+        solver = replace(self, tol=tolerance(self.tol, problem.dtype))
+        log_h, epsilon = problem.log_h, problem.objective.epsilon
         if not needs_double(log_h, problem.reach, epsilon, solver.tolerance(problem)):
             solution = solver.solve(problem)
             if not (can_widen(log_h) and _left_the_range(solution)):
@@ -138,7 +141,7 @@ class IterativeSolver(Solver):
 
 
 def _left_the_range(solution: Solution) -> bool:
-    """Whether single precision failed to hold a number on the way.
+    """Whether a number overflowed single precision on the way.
 
     A mass, `h e^{−f/γ}` with a small `γ`; or a potential, which is −inf without mass.
     """

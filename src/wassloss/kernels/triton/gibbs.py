@@ -7,7 +7,6 @@ much memory as the table, and read them again.
 # Triton compiles these functions itself, from a Python without types.
 # mypy: ignore-errors
 
-import torch
 import triton
 import triton.language as tl
 
@@ -19,7 +18,7 @@ TILE = 2048  # costs per program
 def gibbs_kernel(cost, epsilon, lowest, dtype):
     """`exp(−cost/ε)` in `dtype`, computed in double precision; 0 where the exponent is lower."""
     cost = cost.contiguous()
-    kernel = torch.empty_like(cost, dtype=dtype)
+    kernel = cost.new_empty(cost.shape, dtype=dtype)
     if size := cost.numel():
         programs, strengths = triton.cdiv(size, TILE), (epsilon, lowest)
         start_kernel(exponentials, programs, (cost, kernel), (size,), strengths, {"TILE": TILE})

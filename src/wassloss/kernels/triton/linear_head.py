@@ -146,13 +146,14 @@ def gradient_kernel(
         is_target, ROWS, COLUMNS, KIND, POWER, FEATURES, ALIGNED, PRECISION,
     )  # fmt: skip
     log_total = tl.load(terms + token, mask=known, other=0.0)
-    centre = tl.load(terms + tokens + token, mask=known, other=0.0)
+    mean = tl.load(terms + tokens + token, mask=known, other=0.0)
     scale = tl.load(terms + 2 * tokens + token, mask=known, other=0.0)
     place = logits + token[:, None].to(tl.int64) * words + word[None, :]
     z = capped(tl.load(place, mask=mask, other=0.0).to(tl.float32), softcap, CAPPED)
     log_h = z - log_total[:, None]
-    slope = transport * costs + entropy * tl.maximum(log_h, lowest) - centre[:, None]
-    found = tl.exp2(log_h * LOG2_E) * slope - tl.where(is_target, kl_weight, 0.0)
+    slope = transport * costs + entropy * tl.maximum(log_h, lowest)
+    pull = tl.where(is_target, kl_weight, 0.0)
+    found = tl.exp2(log_h * LOG2_E) * (slope - mean[:, None] + kl_weight) - pull
     if CAPPED:
         found = found * (1.0 - (z / softcap) * (z / softcap))
     found = tl.where(scale[:, None] == 0, 0.0, found * scale[:, None])

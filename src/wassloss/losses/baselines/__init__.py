@@ -1,4 +1,4 @@
-"""What one would otherwise pick: losses to compare with, each a line to switch to.
+"""Baselines: other losses on the same targets, to compare with.
 
 They are built from the number of ``labels``, or from a ``metric``: a ground metric, or a matrix of
 distances (for other costs, :class:`~wassloss.ground.Cost`). ``reduction`` is ``"mean"``, ``"sum"``
@@ -11,7 +11,7 @@ as they are; `CORALLoss` and `CORNLoss` take a logit for each threshold, one les
 
 How soft labels and the Wasserstein loss are related: with one label κ the plan-regularised loss
 is, up to a constant, `ε KL(h ‖ s_κ)` with the softened label `s_κ ∝ exp(−M_·κ/ε)`. KL on softened
-labels is `KL(s_κ ‖ h)`: the same optimum where the model can reach it, another compromise where it
+labels is `KL(s_κ ‖ h)`: the same optimum if the model can reach it, another compromise where it
 cannot.
 """
 
@@ -48,3 +48,7 @@ __all__ = [
     "WassersteinDiceLoss",
     "WeightedKappaLoss",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""Losses for labels without an order: of any kind, in a taxonomy, or of the pixels of images."""
+"""Losses for labels without an order: any labels, taxonomies, and pixels of images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wassloss._checks import at_least_single, check_strength
 from wassloss.ground import Tree
 from wassloss.ground.matrix import AnyMetric
 from wassloss.losses.baselines.per_example import PerExampleLoss, cost_table, dense_shares, masses
-from wassloss.losses.functional import divergence_at
+from wassloss.losses.evaluators.composed import divergence_at
 from wassloss.losses.inputs import check_class_ids
 from wassloss.losses.modules import WassersteinLoss
 from wassloss.losses.softened import mixed
@@ -88,7 +88,7 @@ class SoftLabelLoss(WassersteinLoss):
     :class:`~wassloss.WassersteinLoss` without its transport term, in the metric's own units.
 
     Args:
-        beta: how sharp; infinitely sharp is cross-entropy.
+        beta: inverse temperature; cross-entropy is the limit of large values.
 
     >>> import wassloss as wl
     >>> sord = SoftLabelLoss(wl.ground.Ordinal(3, power=2))
@@ -172,12 +172,12 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
         \log \frac{p(C)}{p(\text{parent of } C)}
 
     over the notions C from the label up, where :math:`p(C)` is the predicted mass below C. A choice
-    further down counts less, so that generic mistakes are the dear ones. With ``alpha=0`` it is
+    further down counts less, so that mistakes near the root cost most. With ``alpha=0`` it is
     cross-entropy. Weights are 1 at the root; the authors' code divides them by their sum.
 
     Args:
         tree: the taxonomy.
-        alpha: how much less a choice counts for every step from the root.
+        alpha: decay of the weight per step from the root.
 
     >>> import wassloss as wl
     >>> tree = wl.ground.Tree.from_paths([("pet", "dog"), ("pet", "cat"), ("truck",)])
@@ -205,7 +205,7 @@ class HierarchicalCrossEntropyLoss(PerExampleLoss):
         for parent in tree.parents.tolist()[1:]:
             depth.append(depth[parent] + 1)
         weight = torch.exp(-self.alpha * torch.tensor(depth, dtype=torch.float64))
-        weight[0] = 0  # the root is no choice
+        weight[0] = 0  # the root has no alternatives
         self.register_buffer("below", below.double(), persistent=False)
         self.register_buffer("choice", weight.to(below.device), persistent=False)
         self.register_buffer("parents", tree.parents.clamp(min=0), persistent=False)

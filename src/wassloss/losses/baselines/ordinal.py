@@ -41,14 +41,14 @@ class CumulativeJensenShannonLoss(PerExampleLoss):
 
     def per_example(self, logits: Tensor, target: Target) -> Tensor:
         y = dense_shares(target, self.labels, logits).cumsum(1)
-        # Where no mass is left there is no gradient either: that of h log h would be infinite.
+        # No gradient where no mass is left: that of h log h would be infinite.
         h = logits.softmax(1).cumsum(1).clamp(min=torch.finfo(logits.dtype).tiny)
         middle = (h + y).log() - _LOG_2
         return 0.5 * (torch.xlogy(h, h) + torch.xlogy(y, y) - (h + y) * middle).sum(1)
 
 
 class _ThresholdLoss(PerExampleLoss):
-    """Whether the label exceeds each but the last, from logits `(batch, labels − 1)`."""
+    """Base of losses with one logit per threshold, `(batch, labels − 1)`."""
 
     def _exceeds(self, logits: Tensor, target: Target) -> Tensor:
         """The target's mass above each label but the last, `(batch, labels − 1)`."""
@@ -66,7 +66,7 @@ class _ThresholdLoss(PerExampleLoss):
         return (exceeds - pad(exceeds[:, 1:], (0, 1))).clamp(min=0)
 
     def _chances(self, logits: Tensor) -> Tensor:
-        """The probability of exceeding each label but the last."""
+        """The probability that the label exceeds each threshold, `(batch, labels − 1)`."""
         raise NotImplementedError
 
 
@@ -91,12 +91,12 @@ class CORALLoss(_ThresholdLoss):
         return (above * softplus(-logits) + (1 - above) * softplus(logits)).sum(1)
 
     def _chances(self, logits: Tensor) -> Tensor:
-        # Biases that are out of order promise more of exceeding a label than the one before.
+        # Biases out of order give a larger probability for a higher threshold.
         return logits.sigmoid().cummin(1).values
 
 
 class CORNLoss(_ThresholdLoss):
-    r"""CORN of Shi, Cao and Raschka (2023): does it exceed k, given that it reaches k?
+    r"""CORN of Shi, Cao and Raschka (2023): is the label above k, given that it is at least k?
 
     .. math:: -\sum_{k \le y} [y > k] \log \sigma(z_k) + [y = k] \log (1 - \sigma(z_k))
 

@@ -1,4 +1,4 @@
-"""What baselines share: the base of losses that take each example for itself, and targets."""
+"""The base class of losses that are a sum over examples, and their targets."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from torch import Tensor, nn
 
 from wassloss._checks import at_least_single, check_choice, check_count
 from wassloss.ground.matrix import AnyMetric, as_ground_metric
-from wassloss.losses.functional import PerExample
-from wassloss.losses.modules import REDUCTIONS
+from wassloss.losses.reduce import REDUCTIONS, PerExample
 from wassloss.targets import SparseTarget, Target, read_target
 
 
 class PerExampleLoss(nn.Module):
-    """A loss that takes each example for itself.
+    """A loss whose value for an example does not depend on the others.
 
     Args:
-        labels: how many, where the loss needs to know no more of them.
+        labels: number of labels, for losses without a metric.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -44,7 +43,7 @@ def masses(target: Target, labels: int, logits: Tensor) -> SparseTarget:
 
 
 def dense_shares(target: Target, labels: int, logits: Tensor) -> Tensor:
-    """What part of the target's mass each label has, `(batch, labels)`."""
+    """The share of each label in the target's mass, `(batch, labels)`."""
     return masses(target, labels, logits).normalized().dense(labels)
 
 

@@ -1,7 +1,5 @@
 """Newton's method on the semi-dual: in torch, and compiled for the CPU and for NVIDIA GPUs."""
 
-from wassloss.transport.newton.cpu import NewtonCPU
-from wassloss.transport.newton.gpu import NewtonGPU
 from wassloss.transport.newton.solver import Newton
 
-__all__ = ["Newton", "NewtonCPU", "NewtonGPU"]
+__all__ = ["Newton"]

@@ -1,19 +1,18 @@
 """Newton's method on the semi-dual, in one kernel for a whole batch on an NVIDIA GPU.
 
-`Newton` is a loop of some forty small operations per iteration: on a GPU nearly all of its time
-goes into launching them and into asking whether to go on. Here one program on one multiprocessor
-solves each example from beginning to end, with no launches and no waiting in between.
+The torch version is a loop of some forty small operations per iteration: on a GPU nearly all of
+its time goes into launching them and into asking whether to go on. Here one program on one
+multiprocessor solves each example from beginning to end, with no launches and no waiting between.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from wassloss import _checks
+from wassloss._checks import can_read_values, has_memory
 from wassloss.kernels.launch import (
     LARGEST_SUPPORT,
     solver_constants,
@@ -23,26 +22,21 @@ from wassloss.kernels.launch import (
 from wassloss.transport.objective import Regularizer
 from wassloss.transport.problem import Problem
 from wassloss.transport.solution import Solution, Status
-from wassloss.transport.solver import IterativeSolver
 
 
-@dataclass(frozen=True)
-class NewtonGPU(IterativeSolver):
-    """`Newton`, fused into one kernel; for supports of up to `LARGEST_SUPPORT` labels."""
+def runs(problem: Problem) -> bool:
+    """Whether there is a GPU with Triton, and the support fits into a program's registers."""
+    x = problem.log_h
+    fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
+    return fits and triton_available(x.device) and has_memory(x) and has_memory(problem.log_y)
 
-    @classmethod
-    def applies(cls, problem: Problem) -> bool:
-        fits = problem.log_y.shape[1] <= LARGEST_SUPPORT
-        return fits and super().applies(problem) and triton_available(problem.log_h.device)
 
-    def solve(self, problem: Problem) -> Solution:
-        tol = self.tolerance(problem)
-        f, g, value, error, n_iterations, converged = launch(problem, tol, self.max_iterations)
-        # The one time the host waits for the GPU, which it cannot while a graph is captured.
-        status = (
-            Status.of(problem, converged, tol) if _checks.can_read_values() else Status.CONVERGED
-        )
-        return Solution(problem, value, f, g, n_iterations, error, converged, status)
+def maximize(problem: Problem, tol: float, max_iterations: int) -> Solution:
+    """Solve each example; see `lockstep.py`."""
+    f, g, value, error, n_iterations, converged = launch(problem, tol, max_iterations)
+    # The only synchronisation; impossible during graph capture.
+    status = Status.of(problem, converged, tol) if can_read_values() else Status.CONVERGED
+    return Solution(problem, value, f, g, n_iterations, error, converged, status)
 
 
 def launch(problem: Problem, tol: float, max_iterations: int) -> tuple[Tensor, ...]:
@@ -60,7 +54,7 @@ def launch(problem: Problem, tol: float, max_iterations: int) -> tuple[Tensor, .
     cost = cost if cost.stride(-1) == 1 else cost.contiguous()
     own_block = table is None and not costs.shared
     strides = labels, cost.stride(-2), cost.stride(0) if own_block else 0
-    f, g = torch.empty_like(log_h), torch.empty_like(log_y)
+    f, g = log_h.new_empty(log_h.shape), log_y.new_empty(log_y.shape)
     value, error = log_h.new_empty(batch), log_h.new_empty(batch)
     n_iterations = log_h.new_empty(batch, dtype=torch.long)
     converged = log_h.new_empty(batch, dtype=torch.bool)

@@ -23,7 +23,7 @@ from wassloss.transport.precision import LEAST_LOG_MASS
 
 State = TypeVar("State", bound="_Batch")
 
-# The log-scaling of padding: no sum notices it, and unlike −inf it can be subtracted from itself.
+# Log-scaling of padding: negligible in sums and, unlike −inf, it can be subtracted from itself.
 NOTHING = -1e30
 
 # How far steps are lengthened: see `OverRelaxation`.
@@ -38,7 +38,7 @@ LARGEST_WHILE_FAR = 1.5  # … and what is tried at most there
 LONGEST_JUMP = 4.0  # the factor by which one measurement may bring ω nearer to 2 …
 PROBE = 2.0  # … and by which ω goes back while it is only known to be large enough
 TOO_MUCH = 0.7  # what is left of the excess over 1 where the error grew
-BURST = 100.0  # the growth of the error that no settling explains
+BURST = 100.0  # growth of the error beyond what settling explains
 
 
 class _Batch:
@@ -62,7 +62,7 @@ class ScalingIterations:
         self._u = torch.empty_like(self._of_u)
         self._sums = torch.empty_like(self._v)
         self._find_u()
-        self._wanted = conditions.wanted(g)  # which stays, if balanced
+        self._wanted = conditions.wanted(g)  # constant if balanced
         self.error = torch.full_like(conditions.least_mass, torch.inf)  # of the target's marginal
         self._seen: list[tuple[int, Tensor]] = []  # iterations and the error after them
 
@@ -164,7 +164,7 @@ class LogIterations(_Batch):
         torch.sub(self._offset_u, out, alpha=self.conditions.damping(0), out=out)
 
     def _restore(self, good: Tensor, burst: Tensor) -> None:
-        """Keep what is good; go back to that where a longer step left the range of numbers."""
+        """Keep the best state, and return to it if a longer step overflowed."""
         for kept, now in ((self._kept_u, self._log_u), (self._kept_v, self._log_v)):
             kept.copy_(torch.where(good, now, kept))
             now.copy_(torch.where(burst, kept, now))
@@ -187,11 +187,13 @@ class OverRelaxation(_Batch):
         self.omega = ones.clone()  # (batch, 1), as all below
         self.reference = torch.full_like(ones, math.inf)  # the error when measuring began
         self.waited = torch.zeros_like(ones)  # iterations since then, or since ω changed
-        self.sure = torch.zeros_like(ones, dtype=torch.bool)  # ω was told from a smaller one
+        self.sure = torch.zeros_like(
+            ones, dtype=torch.bool
+        )  # whether ω was compared with a smaller one
         self.least = torch.full_like(ones, math.inf)  # the smallest error since ω changed
 
     def judge(self, error: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Take note of the error after `count` more iterations.
+        """Record the error after `count` more iterations.
 
         Returns masks `(batch, 1)`: where potentials are the best to come back to, and where they
         burst and must go back.
@@ -202,7 +204,7 @@ class OverRelaxation(_Batch):
         measuring = self.reference < math.inf
         begins = ~measuring & (self.waited >= span)
         ends = measuring & (self.waited >= span.clamp(min=SHORTEST_MEASURE))
-        burst = ~(error <= BURST * self.least) & (omega > 1)  # a NaN compares false
+        burst = ~(error <= BURST * self.least) & (omega > 1)  # comparisons with NaN are false
 
         rate = (error / self.reference).clamp(1e-12, 1e12) ** (1 / self.waited.clamp(min=1))
         theta = ((rate + omega - 1) ** 2 / (rate * omega**2)).clamp(max=1 - 1e-6)
@@ -261,7 +263,7 @@ def _offsets(conditions: Conditions) -> list[Tensor]:
         if damping != 1:
             offset = torch.lerp(log_reference, log_mass, damping).masked_fill_(absent, NOTHING)
         if isinstance(conditions.sums, Products):
-            # A mass that no sum can feel must not lead to denormal numbers, which are slow.
+            # A negligible mass must not lead to denormal numbers, which are slow.
             least = offset.amax(1, keepdim=True) + LEAST_LOG_MASS[offset.dtype]
             offset = torch.maximum(offset, least)
         offsets.append(offset.masked_fill(absent, NOTHING))

@@ -1,4 +1,4 @@
-"""Solvers that take products with the kernel: Sinkhorn's, and one for a measure and itself."""
+"""Solvers that use products with the kernel: Sinkhorn's, and one for a measure and itself."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from wassloss.transport.sinkhorn.iterations import (
 from wassloss.transport.solution import Solution, Status
 from wassloss.transport.solver import IterativeSolver, Solver
 
-# Iterations at which a solve with a cut kernel is given up if it has come to need the rest.
+# Iterations after which a cut kernel is given up if it turns out to be too short.
 LOOKS = (10, 40, 200, 1000, 4000)
-STRIDE, SYMMETRIC_STRIDE = 20, 5  # iterations between looks at the error
+STRIDE, SYMMETRIC_STRIDE = 20, 5  # iterations between checks of the error
 # Iterations after which single precision is given up: noise may be what keeps the error up.
 SINGLE_ITERATIONS = 200
 # Smaller symmetric scalings change nothing, and are raised to this to keep products normal.
@@ -33,26 +33,26 @@ LEAST_LOG_SCALING = {torch.float64: -300.0, torch.float32: -60.0}
 
 
 class CutTooShortError(Exception):
-    """A cut kernel neglects what this problem needs."""
+    """The cut kernel is not accurate enough for this problem."""
 
 
 class Pace(NamedTuple):
-    """How to go about a solve on one kind of device."""
+    """The schedule of a solve on one kind of device."""
 
-    first_stride: int  # iterations between looks at first, because easy problems take twenty
+    first_stride: int  # iterations between checks at first, because easy problems take twenty
     stride_from: int  # the iteration from which the stride is `STRIDE`
     opening: int  # the iteration at which plain steps give way to longer ones, at the latest
     worth_leaving: float  # the share of finished examples at which the batch is made smaller
 
 
-# On a GPU, looking at the error waits for the device, which takes as long as some iterations.
+# On a GPU, a check of the error synchronises, which takes as long as some iterations.
 # Over-relaxed steps run there as a CUDA graph, and capturing it takes as long as a hundred plain
 # steps. The time of a step hardly depends on the batch.
 PACE = {
     "cpu": Pace(first_stride=5, stride_from=40, opening=25, worth_leaving=0.1),
     "cuda": Pace(first_stride=10, stride_from=60, opening=60, worth_leaving=0.5),
 }
-# Numbers in a kernel from which a step of a GPU takes longer than a look at the error.
+# Size of a kernel from which a step on a GPU takes longer than a check of the error.
 LARGE_KERNEL = 2**26
 
 
@@ -132,7 +132,7 @@ class Sinkhorn(ProductSolver):
         pace, found = _pace(conditions), ConvergedExamples(g)
         iteration, replay = 0, None
         steps = first_steps(conditions, g)
-        stride = pace.first_stride if start is None else 0  # a start may be good enough as it is
+        stride = pace.first_stride if start is None else 0  # the start may be good enough
         while True:
             stride = min(stride, budget - iteration)
             if stride == STRIDE and isinstance(steps, LogIterations):
@@ -162,7 +162,7 @@ def _pace(conditions: Conditions) -> Pace:
 
 
 class ConvergedExamples:
-    """Keeps what converged examples found, while the rest of their batch goes on.
+    """Collects the results of converged examples while the rest of the batch continues.
 
     An example keeps the potentials at which its error was first seen within the tolerance, whatever
     the rest of its batch does.
@@ -172,8 +172,10 @@ class ConvergedExamples:
         """From the potentials to start from, `(batch, support)`."""
         self.g = torch.empty_like(g)
         self.n_iterations = torch.zeros_like(g[:, 0], dtype=torch.long)
-        self._active = torch.arange(len(g), device=g.device)  # who has not left
-        self._finished = torch.zeros_like(self._active, dtype=torch.bool)  # of those
+        self._active = torch.arange(len(g), device=g.device)  # examples still in the batch
+        self._finished = torch.zeros_like(
+            self._active, dtype=torch.bool
+        )  # one entry per such example
         self._count = 0  # how many of them have finished
 
     @property
@@ -186,7 +188,7 @@ class ConvergedExamples:
     ) -> None:
         """Note which examples are within `tol`; the `last` time, note the potentials of all."""
         finished = self._finished | (steps.error <= tol)  # a NaN compares false
-        count = int(finished.sum())  # the one time the host waits for the device
+        count = int(finished.sum())  # the only synchronisation
         if count > self._count or last:
             active, known = self._active, self._finished
             self.g[active] = torch.where(known.unsqueeze(1), self.g[active], steps.g())
@@ -194,7 +196,7 @@ class ConvergedExamples:
             self._finished, self._count = finished, count
 
     def leave(self) -> Tensor:
-        """Go on without the examples that have finished; returns the mask of those that stay."""
+        """Drop the examples that have finished; returns the mask of the rest."""
         staying = ~self._finished
         self._active, self._finished, self._count = self._active[staying], ~staying[staying], 0
         return staying

@@ -1,0 +1,25 @@
+"""Decisions: from predicted probabilities to the labels to answer with.
+
+The most probable label is the right answer if all mistakes are equally bad. If they are not, a
+label between two rivals may be the better bet: :func:`least_cost_label` and
+:func:`least_cost_labels` minimise the expected cost. They use the metric's *cost*, as training
+does; pass ``metric.with_cost(power=1)`` to use the distance.
+
+Predictions are arrays or tensors `(batch, labels)`: tensors return tensors, arrays and lists return
+arrays. Probabilities need not sum to 1.
+
+>>> import wassloss as wl
+>>> p = [[0.4, 0.0, 0.25, 0.35]]
+>>> wl.decisions.top_labels(p), wl.decisions.least_cost_label(p, wl.ground.Ordinal(4))
+(array([[0]]), array([2]))
+"""
+
+from wassloss.decisions.least_cost import least_cost_label
+from wassloss.decisions.least_cost_set import least_cost_labels
+from wassloss.decisions.top import top_labels
+
+__all__ = ["least_cost_label", "least_cost_labels", "top_labels"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,33 @@
+"""The label of least expected cost, without a matrix of all costs in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from wassloss.ground import GroundMetric
+from wassloss.ground._cost import blocks
+
+Expected = Callable[[Tensor, Tensor], Tensor]
+
+
+def argmin_over_labels(p: Tensor, metric: GroundMetric, expected: Expected) -> Tensor:
+    """The label of least expected cost, `(batch,)`.
+
+    `expected` takes a block of labels and their costs `(block, labels)`, and returns the expected
+    cost of each, `(batch, block)`.
+    """
+    least = p.new_full((len(p),), torch.inf)
+    label = torch.zeros(len(p), dtype=torch.long, device=p.device)
+    for block in blocks(torch.arange(metric.size, device=p.device), metric.size):
+        value, place = expected(block, metric.cost_rows(block).to(p.dtype)).min(1)
+        label = torch.where(value < least, block[place], label)
+        least = torch.minimum(least, value)
+    return label
+
+
+def least_expected(p: Tensor, metric: GroundMetric) -> Tensor:
+    """The label `i` of least `Σ_j p_j M_ij`, `(batch,)`."""
+    return argmin_over_labels(p, metric, lambda _, costs: p @ costs.T)

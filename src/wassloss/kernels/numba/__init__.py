@@ -1,1 +1,0 @@
-"""Kernels for the CPU, compiled by Numba, which is slow to load: import them inside functions."""

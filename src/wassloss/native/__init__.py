@@ -1,0 +1,14 @@
+"""The compiled core: passes over a batch on a CPU, written in C++ and called through ctypes."""
+
+from wassloss.native.calls import class_ids, maximize, settings, sparse
+from wassloss.native.library import Settings, available, instructions
+
+__all__ = [
+    "Settings",
+    "available",
+    "class_ids",
+    "instructions",
+    "maximize",
+    "settings",
+    "sparse",
+]

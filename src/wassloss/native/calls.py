@@ -1,0 +1,158 @@
+"""Call the compiled passes with CPU tensors of any memory layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from ctypes import byref
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from wassloss.native.library import Batch, Settings, library
+
+_NO_MEMORY = -1
+
+
+class Losses(NamedTuple):
+    """The results of a pass over a batch."""
+
+    value: Tensor  # (batch,)
+    gradient: Tensor  # (batch, labels), in the logits
+    status: Tensor  # (batch,), see wassloss.kernels.status
+    worst: int  # of all statuses
+
+
+class Potentials(NamedTuple):
+    """A solved batch of problems."""
+
+    value: Tensor  # (batch,)
+    f: Tensor  # (batch, labels)
+    g: Tensor  # (batch, support), 0 on padding
+    n_iterations: Tensor  # (batch,)
+    error: Tensor  # (batch,)
+
+
+def settings(
+    *,
+    epsilon: float,
+    gamma: tuple[float, float] = (math.inf, math.inf),
+    product: bool = False,
+    unequal_price: float = 0.0,
+    transport_weight: float = 1.0,
+    kl_weight: float = 0.0,
+    per_softening: float = 0.0,
+    tol: float = 0.0,
+    mass_tolerance: float = 0.0,
+    max_iterations: int = 0,
+    fixed: bool = False,
+    normalize: bool = False,
+    ignore_index: int = -100,
+    threads: int = 1,
+) -> Settings:
+    """The settings of a loss for the passes; `wassloss.h` documents the fields."""
+    return Settings(
+        *(epsilon, *gamma, unequal_price, transport_weight, kl_weight, per_softening),
+        *(tol, mass_tolerance, max_iterations, ignore_index),
+        *(product, fixed, normalize, threads),
+    )
+
+
+def class_ids(
+    settings: Settings, logits: Tensor, ids: Tensor, cost: Tensor, tabulated: bool
+) -> Losses:
+    """Losses of one label per example.
+
+    Costs are rows `(any number, labels)`: that of label `ids[b]` if they are a table of all labels
+    (`tabulated`), else row `b`.
+    """
+    return _losses("class_ids", settings, logits, ids, None, cost, tabulated)
+
+
+def sparse(
+    settings: Settings,
+    logits: Tensor,
+    indices: Tensor,
+    weights: Tensor,
+    cost: Tensor,
+    tabulated: bool,
+) -> Losses:
+    """Losses of a few labels per example, `indices` and `weights (batch, support)`.
+
+    A weight of 0 is padding, with any index. Costs are rows `(any number, labels)`: row
+    `indices[b, j]` if they are a table of all labels (`tabulated`), else row `b · support + j`.
+    """
+    return _losses("sparse", settings, logits, indices, weights, cost, tabulated)
+
+
+def maximize(
+    settings: Settings, log_h: Tensor, log_y: Tensor, rows: Tensor, cost: Tensor
+) -> Potentials:
+    """Potentials of entropic problems, `log_h (batch, labels)`, `log_y (batch, support)`.
+
+    `log_y` is `−inf` on padding; target `j` of example `b` has the costs in row `rows[b, j]`.
+    """
+    dtype, (count, labels), support = log_h.dtype, log_h.shape, log_y.shape[1]
+    log_h, log_y, cost = log_h.contiguous(), _dense(log_y, dtype), _dense(cost, dtype)
+    rows = _dense(rows, torch.int64)
+    value, error = torch.empty(count, dtype=dtype), torch.empty(count, dtype=dtype)
+    f = torch.empty((count, labels), dtype=dtype)
+    g = torch.empty((count, support), dtype=dtype)
+    n_iterations = torch.empty(count, dtype=torch.int64)
+    batch = Batch(
+        *(count, labels, support, log_h.data_ptr(), rows.data_ptr(), log_y.data_ptr()),
+        *(cost.data_ptr(), True, value.data_ptr(), f.data_ptr(), None),
+        *(g.data_ptr(), n_iterations.data_ptr(), error.data_ptr()),
+    )
+    _run("maximize", dtype, settings, batch)
+    return Potentials(value, f, g, n_iterations, error)
+
+
+def _dense(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return (x if x.dtype == dtype else x.to(dtype)).contiguous()
+
+
+def _losses(
+    name: str,
+    settings: Settings,
+    logits: Tensor,
+    indices: Tensor,
+    weights: Tensor | None,
+    cost: Tensor,
+    tabulated: bool,
+) -> Losses:
+    dtype, (count, labels) = logits.dtype, logits.shape
+    logits, indices, cost = logits.contiguous(), _dense(indices, torch.int64), _dense(cost, dtype)
+    support, where = 1, None
+    if weights is not None:
+        weights = _dense(weights, dtype)
+        support, where = weights.shape[1], weights.data_ptr()
+    # Not empty_like, which would keep the strides of the logits.
+    value, gradient = torch.empty(count, dtype=dtype), torch.empty((count, labels), dtype=dtype)
+    status = torch.empty(count, dtype=torch.uint8)
+    batch = Batch(
+        *(count, labels, support, logits.data_ptr(), indices.data_ptr(), where),
+        *(cost.data_ptr(), tabulated, value.data_ptr(), gradient.data_ptr(), status.data_ptr()),
+    )
+    return Losses(value, gradient, status, _run(name, dtype, settings, batch))
+
+
+def _run(name: str, dtype: torch.dtype, settings: Settings, batch: Batch) -> int:
+    worst: int = _functions()[name, dtype](byref(settings), byref(batch))
+    if worst == _NO_MEMORY:
+        raise MemoryError(f"no memory to compute losses over {batch.labels} labels")
+    return worst
+
+
+@cache
+def _functions() -> dict[tuple[str, torch.dtype], Callable[..., int]]:
+    """The passes, looked up once."""
+    dtypes = {"f32": torch.float32, "f64": torch.float64}
+    names = "class_ids", "sparse", "maximize"
+    return {
+        (name, dtype): getattr(library(), f"wassloss_{name}_{precision}")
+        for name in names
+        for precision, dtype in dtypes.items()
+    }

@@ -1,0 +1,33 @@
+// What core.cpp, compiled for an instruction set, offers to dispatch.cpp.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wassloss.h"
+
+namespace wassloss {
+
+// A pass over examples `first` to `last − 1` in memory of the thread's own; the worst status.
+struct Pass {
+  size_t (*bytes)(const wassloss_settings&, const wassloss_batch&);
+  int (*rows)(const wassloss_settings&, const wassloss_batch&, int64_t first, int64_t last,
+              void* memory);
+};
+
+struct Core {
+  Pass class_ids[2], sparse[2], maximize[2];  // in single and in double precision
+  void (*constants[2])(double*);
+};
+
+namespace baseline {
+extern const Core core;
+}
+namespace avx2 {
+extern const Core core;
+}
+namespace avx512 {
+extern const Core core;
+}
+
+}  // namespace wassloss

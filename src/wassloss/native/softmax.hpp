@@ -1,0 +1,73 @@
+// The softmax of one row and its logarithm.
+#pragma once
+
+#include <math.h>
+
+#include "lanes.hpp"
+
+namespace wassloss::WASSLOSS_ISA {
+
+// What `exponentials` finds; `total` is NaN where there is no softmax.
+struct Exponents {
+  double largest, total;
+};
+
+// Write `scale (x_i − max x)` and `exp` of that, or of the least log-mass if that is larger, for
+// `x_i = argument(i)`; the sum is NaN if some `x_i` is NaN or infinite, or all are −infinite.
+// Both outputs (padded labels) end in numbers that add nothing.
+template <class T, class Argument>
+WASSLOSS_INLINE Exponents exponentials(int64_t labels, T scale, Argument argument,
+                                       T* __restrict logs, T* __restrict powers) {
+  const T largest = maximum<T>(labels, [=](int64_t i) WASSLOSS_INLINED {
+    const T x = argument(i);
+    logs[i] = x;
+    return x;
+  });
+  for (int64_t i = labels; i < padded(labels); ++i) logs[i] = -Precision<T>::inf;
+  const T low = T(Precision<T>::lowest_log_mass);
+  const double total = sum<T>(padded(labels), [=](int64_t i) WASSLOSS_INLINED {
+    const T v = scale * (logs[i] - largest);
+    const T e = lanes::exp(v < low ? low : v);  // a NaN stays one
+    logs[i] = v;
+    powers[i] = e;
+    return e;
+  });
+  return {double(largest), total};
+}
+
+template <class T>
+WASSLOSS_INLINE Exponents exponentials(int64_t labels, const T* x, T* logs, T* powers) {
+  return exponentials<T>(
+      labels, T(1), [=](int64_t i) WASSLOSS_INLINED { return x[i]; }, logs, powers);
+}
+
+// The masses `softmax(x)`, no less than the smallest mass, and their logarithms.
+struct Softmax {
+  double mass;       // the sum as it is rounded; negative where there is none
+  double log_total;  // log Σ exp(x), for a log of the softmax that is not raised
+};
+
+// Both outputs have room for `padded(labels)`; the logarithms are no less than `lowest`.
+template <class T>
+Softmax softmax(int64_t labels, const T* x, double lowest, T* __restrict log_h, T* __restrict h) {
+  const Exponents found = exponentials(labels, x, log_h, h);
+  if (!(found.total < INF)) return {-1, 0};
+  const T shift = T(::log(found.total)), share = T(1 / found.total), low = T(lowest);
+  const T least = T(Precision<T>::smallest_mass);
+  const double mass = sum<T>(labels, [=](int64_t i) WASSLOSS_INLINED {
+    const T v = log_h[i] - shift, e = h[i] * share;
+    log_h[i] = v < low ? low : v;
+    return h[i] = e < least ? least : e;
+  });
+  return {mass, found.largest + ::log(found.total)};
+}
+
+// From slopes in `h`, `mean` their sum weighted by it, to the gradient in the logits.
+template <class T>
+WASSLOSS_INLINE void through_softmax(int64_t labels, const T* h, double shift, const T* slope,
+                                     T* gradient) {
+  const T s = T(shift);
+  each(labels, [=](int64_t i) WASSLOSS_INLINED { gradient[i] = h[i] * (slope[i] + s); });
+}
+
+}  // namespace wassloss::WASSLOSS_ISA
