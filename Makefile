@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CORE := .venv-core
+NATIVE := $(wildcard src/wassloss/native/*.cpp src/wassloss/native/*.hpp src/wassloss/native/*.h)
 PYTEST := -m pytest --numprocesses auto --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -34,22 +35,38 @@ IN_ANY_ORDER := -p randomly --randomly-seed=$(ORDER)
 
 .PHONY: test-generic
 test-generic: $(READY)  ## the tests as on the plainest processor, with one thread, in random order
-	ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(IN_ANY_ORDER)
+	ATEN_CPU_CAPABILITY=default WASSLOSS_INSTRUCTIONS=baseline OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(IN_ANY_ORDER)
 
 .PHONY: test-threads
 test-threads: $(READY)  ## the tests with four threads each, in random order
 	OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive $(BIN)/python $(PYTEST) $(IN_ANY_ORDER)
 
+# In a copy, because an editable installation keeps its compiled core among the sources.
 .PHONY: test-core
-test-core: $(CORE)/.ready  ## the tests without Numba, Triton or any other optional package
-	$(CORE)/bin/python $(PYTEST) $(IN_ANY_ORDER)
+test-core: $(CORE)/.ready  ## the tests without the compiled core, Triton or any other optional package
+	cd $(COPY) && $(IN_COPY)/python -c 'from wassloss.native import library; assert not library.available()'
+	cd $(COPY) && WASSLOSS_CORE=optional $(IN_COPY)/python $(PYTEST) $(IN_ANY_ORDER)
 
-# Needs no .venv, because the torch of a machine with a GPU is built for its driver; but the core's other dependencies (POT and
-# platformdirs are easily forgotten), those of training, pytest-xdist and hypothesis.
+# AddressSanitizer has to be loaded before Python, and the C++ library before it looks for what that throws. Python itself
+# never frees everything, so leaks are not looked for. The test that runs out of memory limits the address space, of which
+# AddressSanitizer needs terabytes.
+SANITIZED := $(CURDIR)/build/sanitized
+SANITIZERS = PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+  LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)"
+.PHONY: sanitize
+sanitize: $(READY)  ## the compiled core under AddressSanitizer and UndefinedBehaviorSanitizer: tests and random calls
+	rm -rf $(SANITIZED)
+	WASSLOSS_BUILD=sanitize $(BIN)/python -m pip install -qq --no-deps --target $(SANITIZED) .
+	$(SANITIZERS) $(BIN)/python -c 'from wassloss.native import library; assert "sanitized" in library.__file__ and library.available()'
+	$(SANITIZERS) $(BIN)/python -m pytest -q tests/native -k "not running_out_of_memory"
+	$(SANITIZERS) $(BIN)/python -m tests.fuzz --calls $(CALLS) --minutes $(MINUTES) --seed $(SEED)
+
+# Needs no .venv, because the torch of a machine with a GPU is built for its driver; but the core's other dependencies (POT is
+# easily forgotten), those of training, pytest-xdist and hypothesis.
 .PHONY: test-cuda
 test-cuda:  ## the tests of everything that runs on a GPU, with the Python that PYTHON names
 	PYTHONPATH=src:$$PYTHONPATH $(PYTHON) -m pytest --numprocesses auto --dist worksteal -p no:benchmark \
-	  tests/kernels tests/ground/test_cuda.py tests/losses/test_as_cross_entropy.py tests/losses/test_dense_graphs.py tests/test_cuda.py \
+	  tests/kernels tests/ground/test_cuda.py tests/losses/test_as_cross_entropy.py tests/losses/test_dense_targets.py tests/losses/test_evaluators.py tests/test_cuda.py \
 	  tests/training/test_cuda.py tests/experiments/lab/test_many_cuda.py tests/transport/test_newton_gpu.py tests/transport/test_sinkhorn.py
 
 # A failure prints the command that repeats its batch. A million calls take ten to thirty minutes on one core:
@@ -60,6 +77,12 @@ SEED ?= 0
 .PHONY: fuzz
 fuzz: $(READY)  ## random calls, checked against a reference: CALLS, MINUTES, SEED
 	$(BIN)/python -m tests.fuzz --calls $(CALLS) --minutes $(MINUTES) --seed $(SEED)
+
+# About an hour on two cores. Results are kept in build/mutants.jsonl, and a second run goes on from there.
+MUTANTS ?= 300
+.PHONY: mutants
+mutants: $(READY)  ## change the library in small ways, and see whether a test notices: MUTANTS, SEED
+	$(BIN)/python -m scripts.mutants --count $(MUTANTS) --seed $(SEED)
 
 .PHONY: slow
 slow: $(READY)  ## run the tests that take minutes
@@ -85,12 +108,18 @@ smoke:  ## build the wheel, install it into an empty environment, and use it the
 release-check: $(READY)  ## build wheel and sdist; check contents, metadata, licences, links and workflows
 	$(BIN)/python scripts/release_check.py
 
+TIDY_FLAGS := -std=c++17 -fopenmp-simd -DWASSLOSS_ISA=baseline
 .PHONY: check
-check: $(READY)  ## formatting, lint, types, security
+check: $(READY)  ## formatting, lint, types, security, warnings of the compiler
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/bandit -q -r src
+	$(BIN)/clang-format --dry-run -Werror $(NATIVE)
+	WASSLOSS_BUILD=strict $(BIN)/python setup.py -q build_ext --build-lib build/strict --build-temp build/strict
+	@if PATH=$(BIN):$$PATH command -v clang-tidy > /dev/null; then \
+	  PATH=$(BIN):$$PATH clang-tidy --quiet $(filter %.cpp,$(NATIVE)) -- $(TIDY_FLAGS); \
+	else echo "skipped: clang-tidy is not installed"; fi
 
 # Not part of check: it asks a service for known vulnerabilities, and needs the network. --strict, for without it a
 # package that the service does not answer for counts as a safe one. A suffix like +cpu is no release it knows.
@@ -106,6 +135,7 @@ audit: $(READY)  ## known vulnerabilities of what is installed; needs the networ
 format: $(READY)  ## format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(NATIVE)
 
 .PHONY: docs
 docs: $(READY)  ## build the documentation, gallery included, into build/docs
@@ -130,15 +160,23 @@ clean:  ## remove .venv, caches and build products
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # One pip command for the package and the pinned torch: two would fetch torch twice.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt setup.py $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "wassloss needs Python 3.10 or newer, but $(PYTHON) is %d.%d; try: make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# Without Numba, for Pythons that it does not support yet: what runs there is also what it is tested against.
-$(CORE)/.ready: pyproject.toml constraints.txt
+# As on a machine without a compiler. What runs there is also what it is tested against.
+COPY := build/copy
+IN_COPY := $(CURDIR)/$(CORE)/bin
+$(CORE)/.ready: pyproject.toml constraints.txt setup.py | $(COPY)
 	$(PYTHON) -m venv $(CORE)
-	$(CORE)/bin/python -m pip install -qq -c constraints.txt -e '.[pytest]'
-	$(CORE)/bin/python -m pip uninstall -qq -y numba llvmlite
+	cd $(COPY) && CC=false CXX=false $(IN_COPY)/python -m pip install -qq -c constraints.txt -e '.[pytest]'
 	@touch $@
+
+.PHONY: $(COPY)
+$(COPY):
+	rm -rf $@
+	mkdir -p $@
+	cp -R $(filter-out .git .venv .venv-core build dist .%_cache,$(wildcard .[a-z]* *)) $@
+	rm -f $@/src/wassloss/native/_core.*

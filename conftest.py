@@ -1,24 +1,35 @@
-"""Tests and doctests of parts whose optional packages are not installed are skipped, by name."""
+"""Tests and doctests of parts whose optional packages are not installed are skipped, by name.
+
+Which skips are expected is in `tests/expected_skips.py`.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+import torch
 
-# What the extras of pyproject.toml bring, as it is imported. Anything else that is missing is an
-# error: a mistyped import must not pass for an optional package.
-OPTIONAL = {
-    "accelerate", "cvxpy", "distributed", "gensim", "lightning", "lightning_fabric", "matplotlib",
-    "ntloss", "numba", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL", "pooch", "pyarrow",
-    "rich", "safetensors", "torchmetrics", "tqdm", "transformers", "triton", "trl", "typer",
-}  # fmt: skip
-# Files may be for these alone, but no call may need them: everything has a version without.
-ACCELERATORS = {"numba", "triton"}
+from tests.expected_skips import OPTIONAL
+
+pytest_plugins = ["tests.skip_check"]
+
+# Where there is no GPU, kernels are interpreted. Triton reads this where kernels are defined, those
+# of its own library included, so it must be set before anything imports Triton.
+if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
+    if "triton" in sys.modules:
+        raise pytest.UsageError(
+            "a plugin imported Triton before conftest.py: set TRITON_INTERPRET=1"
+        )
+    os.environ["TRITON_INTERPRET"] = "1"
+
+# Files may be for this one alone, but no call may need it: everything has a version without.
+ACCELERATORS = {"triton"}
 
 # Programs that tests start, with words of their own.
 collect_ignore = [
@@ -61,14 +72,14 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
         before = set(sys.modules)
         try:
             yield from collect()
-        except Exception as error:
-            package = missing_package(error)
-            if package is None:
-                raise
+        except (Exception, pytest.skip.Exception) as error:
             half_imported = _files_running(error)  # which pytest leaves behind
             for name in set(sys.modules) - before:
                 if getattr(sys.modules[name], "__file__", None) in half_imported:
                     del sys.modules[name]
+            package = missing_package(error)
+            if package is None:
+                raise
             pytest.skip(f"needs {package}", allow_module_level=True)
 
     collector.collect = collect_or_skip  # type: ignore[method-assign]

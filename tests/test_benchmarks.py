@@ -3,11 +3,13 @@
 import argparse
 import importlib
 import importlib.util
+import io
 import json
 import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -265,3 +267,27 @@ def test_a_page_says_how_to_measure_what_is_missing(benchmark_tables, tmp_path):
     lines = benchmark_tables.table("points", ["cuda-points"], tmp_path, "")
     wanted = "python benchmarks/run.py --suite points --device cuda"
     assert lines[0] == f"Not measured yet: `{wanted}`."
+
+
+COMMITTED = FOLDER.parent / "docs" / "benchmarks"
+
+
+def test_committed_pictures_are_those_of_their_records(load):
+    image = pytest.importorskip("matplotlib.image")
+    plots, heads = load("plots"), load("heads")
+
+    def read(drawn):
+        return image.imread(io.BytesIO(drawn))[..., :3]
+
+    drawn = {"heads.png": heads.draw(json.loads((COMMITTED / "heads.json").read_text()))}
+    for page in COMMITTED.glob("c*.md"):
+        record = json.loads(page.with_suffix(".json").read_text())
+        for each in plots.pictures(record):
+            name = f"{page.stem}-{each.name}.png"
+            if (COMMITTED / name).exists():
+                drawn[name] = plots.draw(record, each)
+    assert set(drawn) == {path.name for path in COMMITTED.glob("*.png")}
+    for name, found in drawn.items():
+        expected = read((COMMITTED / name).read_bytes())
+        # Fonts and palettes differ a little between versions; other times are a line elsewhere.
+        assert float(np.abs(read(found) - expected).mean()) < 0.003, name

@@ -141,7 +141,7 @@ def test_scores_are_those_of_the_cpu(metric):
         wl.scores.mean_wasserstein,
         lambda x, y, m: wl.scores.ranking_auc(x, y),
         lambda x, y, m: wl.scores.recall_at_k(x, y, k=[1, 3]),
-        lambda x, y, m: wl.scores.top_labels(x, 4),
+        lambda x, y, m: wl.decisions.top_labels(x, 4),
     ):
         here, there = score(p, tags, metric), score(p.cuda(), tags.cuda(), metric.to("cuda"))
         torch.testing.assert_close(there.cpu(), here, rtol=1e-5, atol=1e-6)

@@ -72,7 +72,7 @@ def scored() -> list[torch.Tensor]:
         wl.scores.distance_at_k(p, target, metric),
         wl.scores.mean_wasserstein(p, target, metric),
         wl.scores.ranking_auc(p, target),
-        wl.scores.least_cost_labels(p, metric, 3),
+        wl.decisions.least_cost_labels(p, metric, 3),
     ]
 
 

@@ -1,10 +1,13 @@
 """Files that carry their own sum: the same bytes for the same content, whatever it contains."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
+import wassloss as wl
+from wassloss import _sealed
 from wassloss._sealed import sealed, sealed_tensors, unsealed, unsealed_tensors
 
 pytest.importorskip("safetensors")
@@ -33,3 +36,30 @@ def test_every_flipped_bit_is_noticed() -> None:
         damaged[place] ^= 1
         with pytest.raises(ValueError, match="not as it was written"):
             unsealed_tensors(bytes(damaged))
+
+
+DEEP = "[" * 200_000 + "]" * 200_000
+
+
+@pytest.mark.parametrize("where", ["values", "metadata", "header"])
+def test_json_without_end_is_refused_by_name(where: str, tmp_path: Path) -> None:
+    """With a sum that fits: whoever makes such a file can compute it."""
+    if where == "values":
+        blank = f'{{"a": {DEEP},\n "sha256": "{"0" * 64}"\n}}\n'.encode()
+        with pytest.raises(ValueError, match="nested too deep"):
+            unsealed(_sealed._with_sum(blank, _sealed._AT_THE_END))
+        return
+    inside = json.dumps(f'{{"a": {DEEP if where == "metadata" else 1}, "sha256": "{"0" * 64}"}}')
+    more = f', "x": {DEEP}' if where == "header" else ""
+    header = f'{{"__metadata__": {{"wassloss": {inside}}}{more}}}'.encode()
+    blank = len(header).to_bytes(8, "little") + header
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(_sealed._with_sum(blank, _sealed._IN_THE_HEADER))
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a saved .*nested too deep"):
+        wl.WassersteinClassifier.load(path)
+
+
+@pytest.mark.parametrize("text", ["[1]", "3", '"x"', "null"])
+def test_json_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be an object, got a"):
+        _sealed.read_json(text)

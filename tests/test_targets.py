@@ -10,8 +10,9 @@ from torch import Tensor
 
 import wassloss as wl
 from tests.losses.per_example import relaxed_wasserstein_loss, wasserstein_loss
+from wassloss import _checks
 from wassloss.ground import Ordinal
-from wassloss.targets import read_target
+from wassloss.targets import ReadTarget, read_target
 
 K = 6
 F64 = torch.float64
@@ -246,3 +247,13 @@ def test_ignored_examples_cost_nothing_and_do_not_learn(relaxed: bool, ignore_in
     rest, rest_gradient = value_and_gradient(loss, x[kept], ids[kept])
     torch.testing.assert_close(values[kept], rest)
     torch.testing.assert_close(gradient[kept], rest_gradient)
+
+
+def test_labels_out_of_range_are_marked_and_kept_off_lookups_where_values_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_checks, "can_read_values", lambda: False)
+    given = ReadTarget(torch.tensor([[2, 0], [K, 1], [-1, 3]]), torch.full((3, 2), 0.5))
+    target, _ = given.checked(K, torch.float32)
+    assert target.weights.isnan().any(1).tolist() == [False, True, True]
+    assert target.indices.tolist() == [[2, 0], [K - 1, 1], [0, 3]]

@@ -15,7 +15,10 @@ SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 ROOMS = (
     "_files",
     "_sealed",
+    "_memory",
     "_checks",
+    "native",
+    "_config",
     "kernels",
     "ground",
     "targets",
@@ -24,6 +27,7 @@ ROOMS = (
     "language",
     "boosting",
     "scores",
+    "decisions",
     "models",
     "data",
     "training",

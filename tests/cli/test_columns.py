@@ -11,7 +11,8 @@ import pytest
 from typer.testing import Result
 
 import wassloss as wl
-from tests.cli.commands import failed, ok, saved, wassloss
+from tests.cli.commands import failed, ok, same_weights, saved, wassloss, wine_table
+from wassloss.cli import _options
 
 NAMES = ["age", "height", "weight", "pulse"]
 TRAIN = ("--metric", "ordinal", "--tol", 0.01)
@@ -133,3 +134,44 @@ def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
         saved(other, path)
         assert wl.data.read(path).feature_names == other.feature_names
         assert answers(run, path) == expected
+
+
+REPEATED = {  # options that take several words, and what they say in one go
+    "drop": (("maker", "id"), "maker,id"),
+    "features": (("acid", "cellar,organic"), "acid,cellar,organic"),
+    "order": (("poor", "fair,good"), "poor,fair,good"),
+    "hidden_layer_sizes": (("8", "4"), "8,4"),
+}
+
+
+def test_every_option_of_several_words_is_here() -> None:
+    assert set(REPEATED) == set(_options._PARSERS)
+
+
+@pytest.mark.filterwarnings("default::wassloss.data.DataWarning")
+@pytest.mark.parametrize("name", REPEATED)
+def test_an_option_that_is_given_again_adds_to_itself(name: str, tmp_path: Path) -> None:
+    again, once = REPEATED[name]
+    option = f"--{name.replace('_', '-')}"
+    words = {"--order": "poor,fair,good", "--label-column": "grade", "--metric": "ordinal"}
+    words.pop(option, None)
+    command = [*sum(words.items(), ()), "--max-iter", 1, "--solver", "adam"]
+    data = wine_table(tmp_path / "wine.csv")
+    for out, given in (("again", again), ("once", (once,))):
+        more = [word for each in given for word in (option, each)]
+        ok("train", data, *command, *more, "--out", tmp_path / out)
+    found, expected = (
+        json.loads((tmp_path / out / "config.json").read_text()) for out in ("again", "once")
+    )
+    assert (found["task"], found["params"]) == (expected["task"], expected["params"])
+    key = "params" if name == "hidden_layer_sizes" else "task"
+    assert [str(each) for each in found[key][name]] == once.split(",")
+    assert same_weights(tmp_path / "again", tmp_path / "once")
+
+
+def test_labels_of_a_metric_add_up(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b,c\n0,1,2\n1,0,3\n2,3,0\n")
+    (tmp_path / "names.txt").write_text("c\n")
+    words = ("--matrix", tmp_path / "table.csv", "--out", tmp_path / "m.npz")
+    ok("metric", "build", *words, "--labels", "b", "--labels", tmp_path / "names.txt")
+    assert wl.ground.load(tmp_path / "m.npz").labels == ("b", "c")

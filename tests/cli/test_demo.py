@@ -8,7 +8,7 @@ from tests.cli.commands import ok
 def test_quick_demo(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     out.mkdir()
-    (out / "report.html").write_text("an earlier one")
+    (out / "report.html").write_text("<!doctype html>\n<title>wassloss: an earlier one")
     text = ok("demo", "--quick", "--seeds", 2, "--out", out).stdout
     assert "these are not results" in text
     assert f"Report: {out / 'report.html'}" in text

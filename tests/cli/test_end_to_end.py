@@ -69,7 +69,7 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     auc = wl.scores.ranking_auc(logits, test.target)
     assert told["scores"]["auc"] == pytest.approx(float(auc))
     assert told["examples"] == 40
-    assert told["scores"]["top1_cost"] < 1.0  # by chance it is over 1
+    assert told["scores"]["mean_distance"] < 1.0  # by chance it is over 1
 
     lines = list(csv.DictReader(ok("predict", run, data, "--top", 2).stdout.splitlines()))
     assert [int(line["row"]) for line in lines] == list(range(200))
@@ -120,7 +120,7 @@ def test_predictions_in_every_format(metric: Path, tmp_path: Path) -> None:
         csv.writer(file).writerows([[f"x{i}" for i in range(6)], *features.tolist()])
     text = ok("predict", run, unlabelled, "--top", 2).stdout
     rows = list(csv.DictReader(text.splitlines()))
-    best = wl.scores.top_labels(p, 2)
+    best = wl.decisions.top_labels(p, 2)
     assert [row["label_1"] for row in rows] == [NAMES[i] for i in best[:, 0]]
     chances = [float(row["probability_2"]) for row in rows]
     assert chances == pytest.approx(p.gather(1, best)[:, 1].tolist(), rel=1e-4)
@@ -135,10 +135,10 @@ def test_predictions_in_every_format(metric: Path, tmp_path: Path) -> None:
     rows = list(csv.DictReader(text.splitlines()))
     chosen = tagged().parts["test"]
     assert [int(row["row"]) for row in rows] == chosen.tolist()
-    expected = wl.scores.least_cost_label(p[chosen], METRIC)
+    expected = wl.decisions.least_cost_label(p[chosen], METRIC)
     assert [row["label_1"] for row in rows] == [NAMES[i] for i in expected]
     several = ok("predict", run, data, "--decision", "least-cost", "--top", 2).stdout
-    expected = wl.scores.least_cost_labels(p, METRIC, 2)
+    expected = wl.decisions.least_cost_labels(p, METRIC, 2)
     assert [row["label_2"] for row in csv.DictReader(several.splitlines())] == [
         NAMES[i] for i in expected[:, 1]
     ]
@@ -225,7 +225,7 @@ def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
     target = torch.tensor([order.index(NAMES[i]) for i in few.target])
     logits = opened.model._outputs(few.features)
     expected = wl.scores.top_k_cost(logits, target, opened.model.metric_, k=1)
-    assert told["scores"]["top1_cost"] == pytest.approx(float(expected))
+    assert told["scores"]["mean_distance"] == pytest.approx(float(expected))
 
 
 def test_without_transport_it_is_cross_entropy(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_clipart_needs_no_files(tmp_path: Path) -> None:
     words = ("--solver", "adam", "--max-iter", 2)
     text = ok("train", "clipart", "--out", run, "--kl-weight", 0.1, *words).stdout
     assert "test: 941 examples" in text
-    assert "top1_cost" in ok("evaluate", run).stdout
+    assert "mean_distance" in ok("evaluate", run).stdout
     assert "941" in ok("evaluate", run, "clipart").stdout
 
 
@@ -276,5 +276,8 @@ def test_scores_of_training_examples_are_called_that(metric: Path, tmp_path: Pat
     data, run = saved(tagged(parts=False), tmp_path / "data.parquet"), tmp_path / "run"
     ok("train", data, "--metric", metric, "--out", run, *QUICK)
     assert "that the run was trained on" in ok("evaluate", run, data).stderr
-    other = saved(tagged(parts=False).take(slice(0, 50)), tmp_path / "other.parquet")
-    assert ok("evaluate", run, other).stderr == ""
+    some = tagged(parts=False).take(slice(0, 50))
+    told = ok("evaluate", run, saved(some, tmp_path / "some.parquet"))
+    assert "warning: 50 of 50 rows (100 %) are ones that the run was trained on" in told.stderr
+    other = dataclasses.replace(some, features=some.features + 1)
+    assert ok("evaluate", run, saved(other, tmp_path / "other.parquet")).stderr == ""

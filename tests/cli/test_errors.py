@@ -310,7 +310,7 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     command = ("train", data, "--metric", metric, "--hidden-layer-sizes", 256, *QUICK)
     ok(*command, "--out", whole)
-    resource = pytest.importorskip("resource", reason="limits are of Unix")
+    resource = pytest.importorskip("resource", reason="needs POSIX: limits")
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (24_000, hard))
@@ -319,18 +319,18 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "cannot write the checkpoint of step 10" in said
     assert "free some space, then resume" in said
-    assert [path.name for path in run.glob(".*")] == [".lock"]  # nothing half-written
+    assert [path.name for path in run.glob(".*")] == [".wassloss.lock"]  # nothing half-written
     ok("train", "--out", run, "--resume")
     assert same_weights(run, whole)
 
     page = tmp_path / "report.html"
-    page.write_text("an earlier report")
+    page.write_text("<!doctype html><title>wassloss: an earlier report")
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (24_000, hard))
         assert failed("report", run, "--out", page) == f"{page}: file too large"
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert page.read_text() == "an earlier report"
+    assert page.read_text() == "<!doctype html><title>wassloss: an earlier report"
 
 
 # --- processes -----------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def test_while_it_trains(data: Path, tmp_path: Path) -> None:
             assert said == f"Interrupted, saved after {steps} steps; {go_on}"
         words = ("train", "--out", run, "--resume")
     assert "5 passes over the data" in ok(*words).stdout
-    assert [path.name for path in run.glob(".*")] == [".lock"]  # no temporary file
+    assert [path.name for path in run.glob(".*")] == [".wassloss.lock"]  # no temporary file
 
 
 def test_while_it_compares(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_while_it_compares(tmp_path: Path) -> None:
     assert (code, said) == (130, "Interrupted.\n")
     ok(*words)
     left = {path.name for path in (tmp_path / "cmp").iterdir()}
-    assert left == {".lock", "comparison.json", "model.safetensors", "report.html"}
+    assert left == {".wassloss.lock", "comparison.json", "model.safetensors", "report.html"}
 
 
 @pytest.mark.parametrize(

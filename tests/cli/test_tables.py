@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import wassloss as wl
 from tests.cli.commands import failed, ok, same_weights, wine_table
+from wassloss.data.table import frame_features
+from wassloss.estimators.splitting import held_out
 from wassloss.runs.directory import open_run
 from wassloss.runs.task import Task
 
@@ -114,7 +117,7 @@ def test_groups_stay_together(wine: Path, tmp_path: Path) -> None:
 
 
 def test_train_and_compare_read_alike(wine: Path, tmp_path: Path) -> None:
-    words = (*WORDS, "--drop", "id")
+    words = (*WORDS, "--drop", "id", "--test", 0.25)
     ok("train", wine, *words, "--out", tmp_path / "run", *QUICK)
     ok("compare", wine, *words, "--jobs", 1, "--out", tmp_path / "cmp")
     run, cmp = (wl.load(tmp_path / name) for name in ("run", "cmp"))
@@ -137,19 +140,63 @@ def test_train_compare_and_python_fit_the_same_model(wine: Path, tmp_path: Path)
     np.testing.assert_allclose(run.intercept_, own.intercept_, rtol=1e-9, atol=1e-12)
     assert run.get_params()["alpha"] == own.alpha
     # What a comparison says of W + KL is what a run with its settings scores on the same rows.
-    found = wl.compare(X, y, "ordinal", classes=grades)
+    frame = pytest.importorskip("pandas").read_csv(wine).drop(columns=["id", "grade"])
+    found = wl.compare(frame, y, "ordinal", classes=grades)
     ours = next(c for c in found.candidates if (c.loss, c.decision) == ("W + KL", "probable"))
     chosen = ("--kl-weight", ours.settings["kl_weight"], "--alpha", ours.settings["alpha"])
     ok("train", wine, *words, *share, *chosen, "--out", tmp_path / "run")
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())["parts"]["test"]["scores"]
     assert scores["accuracy"] == ours.accuracy.mean()
-    assert scores["top1_cost"] == pytest.approx(ours.distance.mean())
+    assert scores["mean_distance"] == pytest.approx(ours.distance.mean())
     assert ours.nll is not None
     assert scores["nll"] == pytest.approx(ours.nll.mean(), rel=1e-6)
     # The best model, fitted to all rows, is the classifier with its parameters.
     kept = {**found.kept.settings, "decision": found.best.decision}
     again = wl.WassersteinClassifier("ordinal", classes=grades, random_state=0, **kept)
+    X = frame_features(frame, found.best.table_)
     np.testing.assert_array_equal(found.best.coef_, again.fit(X, y).coef_)
+
+
+def test_rows_held_out_decide_nothing(tmp_path: Path) -> None:
+    """The share that is drawn by its labels, and a part of the file."""
+    label = np.repeat(["a", "b", "c"], 40)
+    _, held = held_out(label, 120, 0.25, None, 0)
+    for part in (False, True):
+        texts = []
+        for changed in (False, True):
+            lines = ["x,town,label" + ",part" * part]
+            for i, value in enumerate(np.random.default_rng(0).normal(size=120)):
+                hidden = changed and i in held
+                row = [
+                    "" if hidden and i % 2 else f"{value + 100 * hidden:.3f}",
+                    "far" if hidden else "near" if i % 3 else "here",
+                    label[i],
+                    *(["test" if i in held else "train"] if part else []),
+                ]
+                lines.append(",".join(row))
+            path = tmp_path / f"{part}{changed}.csv"
+            path.write_text("\n".join(lines))
+            share = 0.0 if part else 0.25
+            data, *_ = Task(data=str(path), metric="discrete", test=share).examples()
+            np.testing.assert_array_equal(data.parts["test"], held)
+            texts.append(data)
+        assert texts[0].raw == texts[1].raw
+        kept = np.setdiff1d(np.arange(120), held)
+        assert torch.equal(texts[0].features[kept], texts[1].features[kept])
+
+
+def test_groups_and_labels_of_the_part_to_test_on(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    rows = [f"{i},{i % 2},{i // 2},{'test' if i < 5 else 'train'}" for i in range(20)]
+    path.write_text("\n".join(["x,label,who,part", *rows]))
+    with pytest.raises(ValueError, match="groups must not have rows both to train on and held out"):
+        Task(data=str(path), metric="discrete", group="who").examples()
+    rows[0] = "0,9,0,test"
+    path.write_text("\n".join(["x,label,who,part", *rows]))
+    for metric in ("discrete", "ordinal"):
+        with pytest.raises(ValueError, match="every class in the rows to train on, got 9 only in"):
+            Task(data=str(path), metric=metric).examples()
+    Task(data=str(path), metric="discrete", order=("0", "1", "9")).examples()
 
 
 def test_small_steps_are_those_of_python_too(wine: Path, tmp_path: Path) -> None:

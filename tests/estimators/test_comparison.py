@@ -7,6 +7,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 
 import wassloss as wl
 from wassloss.estimators import comparison
@@ -38,6 +39,16 @@ def found(progress: list[tuple[int, int]]) -> wl.estimators.Comparison:
 def one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     """To choose by, where it does not matter what is chosen."""
     monkeypatch.setattr(comparison, "_MANY", 1)
+
+
+@pytest.fixture
+def few_settings(one_fold: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To choose among: an eighth of the work."""
+    paths = {
+        loss: tuple((strengths, alphas[1::2][:2]) for strengths, alphas in of_loss[:1])
+        for loss, of_loss in comparison._PATHS.items()
+    }
+    monkeypatch.setattr(comparison, "_PATHS", paths)
 
 
 def test_every_loss_with_every_decision(found: wl.estimators.Comparison) -> None:
@@ -200,3 +211,120 @@ def test_rows_to_hold_out_can_be_named() -> None:
     for wrong in ([60], [], np.arange(60), [1.0], [True] * 60):
         with pytest.raises(ValueError, match=r"test must be a share or rows in 0\.\.59"):
             wl.compare(x, y, "ordinal", test=wrong)
+
+
+def chosen(found: wl.estimators.Comparison) -> Any:
+    """All that was decided before the rows held out were looked at."""
+    columns = None if not hasattr(found.best, "table_") else found.best.table_.columns
+    return (
+        [(c.loss, c.decision, c.settings, c.validation) for c in found.candidates],
+        (found.kept.loss, found.kept.decision, found.labels, columns),
+        found.best.metric_.distance().tolist(),
+        found.best.metric_.scale,
+    )
+
+
+HELD = np.arange(0, 120, 4)
+
+
+@pytest.mark.usefixtures("few_settings")
+@pytest.mark.parametrize("kind", ["dense", "sparse", "labels", "label set", "groups"])
+def test_rows_held_out_decide_nothing(kind: str) -> None:
+    x, y, rng = X[:120].copy(), Y[:120].copy(), np.random.default_rng(1)
+    keywords: dict[str, Any] = {"test": HELD}
+    if kind == "label set":
+        keywords["classes"] = range(6)
+    if kind == "groups":
+        groups = np.arange(120) // 2 * 2 + (np.arange(120) % 4 == 0)
+        keywords["groups"] = groups
+    first = wl.compare(sparse.csr_array(x) if kind == "sparse" else x, y, "ordinal", **keywords)
+    if kind in ("dense", "sparse"):
+        x[HELD] = 100 * rng.normal(size=(len(HELD), 4)) - 50
+    elif kind == "groups":
+        groups[HELD] = 1000
+    else:
+        y[HELD] = 5 if kind == "label set" else rng.permutation(y[HELD])
+    again = wl.compare(sparse.csr_array(x) if kind == "sparse" else x, y, "ordinal", **keywords)
+    assert chosen(again) == chosen(first)
+
+
+@pytest.mark.usefixtures("few_settings")
+@pytest.mark.filterwarnings("ignore::wassloss.data.DataWarning")
+@pytest.mark.parametrize("kind", ["numbers", "gaps", "levels", "rare level", "ordered labels"])
+def test_rows_held_out_decide_nothing_of_a_frame(kind: str) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    y: Any = Y[:120]
+    frame = pd.DataFrame(X[:120], columns=list("abcd"))
+    frame["level"] = np.where(np.arange(120) % 3 == 0, "u", "v")
+    if kind != "gaps":
+        frame.loc[[1, 9, 17], "a"] = np.nan
+    if kind == "ordered labels":
+        names = ["worst", "poor", "fair", "good", "best"]
+        y = pd.Series(pd.Categorical(np.array(names)[y], names, ordered=True))
+    first = wl.compare(frame, y, "ordinal", test=HELD)
+    if kind == "numbers":
+        frame.loc[HELD, "a"] = 1e6
+    elif kind == "gaps":
+        frame.loc[HELD, "a"] = np.nan
+    elif kind == "levels":
+        frame.loc[HELD, "level"] = [f"new {i % 2}" for i in range(len(HELD))]
+    elif kind == "rare level":
+        frame.loc[HELD[:2], "level"] = "once"
+    else:
+        y.iloc[HELD] = "worst"
+    again = wl.compare(frame, y, "ordinal", test=HELD)
+    assert chosen(again) == chosen(first)
+
+
+def test_a_class_of_held_out_rows_alone_is_refused() -> None:
+    y = np.where(np.arange(300) == 6, 9, Y)
+    with pytest.raises(ValueError, match="every class in the rows to train on, got 9 only in"):
+        wl.compare(X, y, "ordinal", test=np.arange(0, 300, 3))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("groups", [None, np.arange(40) // 2])
+def test_a_share_leaves_every_class_in_the_rows_to_train_on(seed: int, groups: Any) -> None:
+    y = np.repeat([0, 1, 2, 3, 4], [18, 18, 1, 1, 2])
+    train, held = held_out(y, 40, 0.4, groups, seed)
+    assert set(y[train]) == set(y)
+    assert np.array_equal(np.sort(np.concatenate([train, held])), np.arange(40))
+    if groups is not None:
+        assert not set(groups[train]) & set(groups[held])
+
+
+def test_a_group_on_both_sides_is_refused() -> None:
+    groups = np.arange(300) // 2
+    with pytest.raises(ValueError, match=r"groups must not .* but rows 1 and 0 are of one group"):
+        wl.compare(X, Y, "ordinal", groups=groups, test=np.arange(0, 300, 3))
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_half_stars() -> None:
+    """Labels that look continuous."""
+    stars = 0.5 + Y[:120] / 2
+    with pytest.raises(ValueError, match=r"If these numbers are labels.*classes=np.unique\(y\)"):
+        wl.compare(X[:120], stars, "ordinal")
+    found = wl.compare(X[:120], stars, "ordinal", classes=np.unique(stars))
+    assert found.labels == ["0.5", "1", "1.5", "2", "2.5"]
+    whole = wl.compare(X[:120], Y[:120], "ordinal")
+    assert [c.settings for c in found.candidates] == [c.settings for c in whole.candidates]
+    for half, one in zip(found.candidates, whole.candidates, strict=True):
+        np.testing.assert_allclose(half.distance, one.distance / 2)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_too_few_rows(rows: int) -> None:
+    with pytest.raises(ValueError, match=r"cannot be held out|must have 3 rows to train on"):
+        wl.compare(X[:rows], np.zeros(rows, dtype=int), "ordinal")
+    with pytest.raises(ValueError, match=r"must have 3 groups to train on .*got 2"):
+        wl.compare(X, Y, "ordinal", groups=np.arange(300) // 100)
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_one_row_held_out_says_nothing_sure() -> None:
+    found = wl.compare(X[:60], Y[:60], "ordinal", test=[3])
+    assert found.answer.startswith("No clear gain")
+    assert "[no interval]" in str(found) or "–" in str(found)
+    assert {c.verdict for c in found.candidates} == {"unclear"}

@@ -1,10 +1,12 @@
 """Which class is which label of the metric."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_validate
 
 import wassloss as wl
 from wassloss.estimators.labels import labels_of_classes
@@ -219,6 +221,51 @@ def test_an_unknown_name_is_refused() -> None:
 def test_ids_with_a_metric_of_names_are_refused_rather_than_guessed() -> None:
     with pytest.raises(ValueError, match=r"y must hold names.*np.array\(metric.labels\)\[ids\]"):
         fitted(SCALE, np.repeat([0, 1, 2], 10))
+
+
+ENSEMBLES: dict[str, Any] = {
+    "bagging": lambda one: BaggingClassifier(one, n_estimators=2, random_state=0).fit,
+    "voting": lambda one: VotingClassifier([("one", one)]).fit,
+    "stacking": lambda one: StackingClassifier([("one", one)], cv=2).fit,
+    "probabilities": lambda one: partial(cross_val_predict, one, method="predict_proba", cv=2),
+}
+
+
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
+@pytest.mark.parametrize(
+    ("metric", "classes", "y"),
+    [
+        ("ordinal", ["low", "middle", "high"], NAMES),
+        (wl.ground.Ordinal(3), ["low", "middle", "high"], NAMES),
+        (SCALE, None, NAMES),
+        ("ordinal", [1, 2, 10], np.repeat([1, 2, 10], 10)),
+    ],
+)
+def test_ensembles_that_number_classes_are_refused_and_told_the_way_out(
+    ensemble: str, metric: Any, classes: Any, y: Any
+) -> None:
+    one = wl.WassersteinClassifier(metric, classes=classes)
+    one.fit(X, y)
+    with pytest.raises(ValueError, match=r"number classes in sorted order .* classes=range\(K\)"):
+        ENSEMBLES[ensemble](one)(X, y)
+
+
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
+def test_the_way_out_keeps_the_order_and_the_distances(ensemble: str) -> None:
+    ids, metric = np.repeat([0, 1, 2], 10), wl.ground.Ordinal([0, 1, 10])
+    one = wl.WassersteinClassifier(metric, classes=range(3))
+    found = ENSEMBLES[ensemble](one)(X, ids)
+    if ensemble == "probabilities":
+        assert found.shape == (30, 3)
+        return
+    fitted = found.estimators_[0]
+    assert fitted.metric_.positions.tolist() == [0, 1, 10]
+    assert fitted.classes_.tolist() == [0, 1, 2]
+
+
+def test_the_hint_is_for_classes_that_were_numbered() -> None:
+    with pytest.raises(ValueError, match=r"got 'giant'$"):
+        fitted(SCALE, np.repeat(["low", "giant"], 15))
 
 
 def test_ordinal_is_asked_for_and_takes_the_values() -> None:

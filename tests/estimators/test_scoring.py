@@ -130,4 +130,4 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(ValueError, match="metric must be given to score LogisticRegression"):
         make_scorer(wl.scores.mistake_severity)(MODEL, X[:, :2], Y)
     with pytest.raises(ValueError, match=r"function must be a score .* got top_labels"):
-        make_scorer(wl.scores.top_labels)
+        make_scorer(wl.decisions.top_labels)

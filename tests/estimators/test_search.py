@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,13 +151,31 @@ def test_linear_parameters_are_of_the_given_features() -> None:
     assert not hasattr(deep, "coef_")
 
 
-def test_ordered_categories_of_pandas() -> None:
+@pytest.mark.parametrize(
+    "made", [wl.WassersteinClassifier, partial(wl.WassersteinClassifierCV, **FEW)]
+)
+def test_ordered_categories_of_pandas(made: Any) -> None:
+    """An ensemble would number them in alphabetical order, in silence."""
     pd = pytest.importorskip("pandas")
     names = np.array(["poor", "fair", "good", "best"])
     y = pd.Series(pd.Categorical(names[Y], categories=names, ordered=True))
-    fitted = wl.WassersteinClassifier("ordinal").fit(X, y)
-    by_hand = wl.WassersteinClassifier("ordinal", classes=names).fit(X, names[Y])
-    np.testing.assert_array_equal(fitted.predict(X), by_hand.predict(X))
+    with pytest.raises(ValueError, match=r"ordered categories .* classes=list\(y.cat.categories\)"):
+        made("ordinal").fit(X, y)
+    fitted = made("ordinal", classes=list(y.cat.categories)).fit(X, y)
     assert fitted.metric_.distance()[0].tolist() == [0, 1, 2, 3]
-    chosen = wl.WassersteinClassifierCV("ordinal", **FEW).fit(X, y)
-    assert chosen.classes_.tolist() == sorted(names)
+    assert fitted.classes_.tolist() == sorted(names)
+    by_code = made("ordinal").fit(X, y.cat.codes)
+    np.testing.assert_array_equal(names[by_code.predict(X)], fitted.predict(X))
+
+
+def test_a_score_that_is_not_a_number_is_not_chosen() -> None:
+    def scored(model: Any, X: Any, y: Any) -> float:
+        return np.nan if model.alpha == 10.0 else -model.alpha
+
+    alphas = (100.0, 10.0, 1.0)
+    found = wl.WassersteinClassifierCV("ordinal", alphas=alphas, kl_weights=(0.5,), scoring=scored)
+    assert found.fit(X, Y).alpha_ == 1.0
+    assert found.best_score_ == -1.0
+    found.set_params(alphas=(10.0,))
+    with pytest.raises(ValueError, match="scoring must give numbers, got only NaN"):
+        found.fit(X, Y)

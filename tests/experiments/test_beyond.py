@@ -45,7 +45,7 @@ def test_a_nearer_wasserstein_loss_holds() -> None:
     result = _comparison(kl=[3, 0, 2], decoded=[3, 0, 2], plan=[1, 0, 1])
     found = verdicts(result, "grade")
     assert [verdict.outcome for verdict in found] == [Outcome.HELD] * 3
-    assert "-1.000 [-1.207, -0.793] grades against 1.667 (-60.0%)" in found[0].effect
+    assert "-1.000 [-1.213, -0.787] grades against 1.667 (-60.0%)" in found[0].effect
 
 
 def test_a_nearer_rival_is_named() -> None:

@@ -1,11 +1,12 @@
 """Choosing on validation data, and what is concluded from the choices."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from experiments.figures import examples, frontier, tags, tradeoff
 from experiments.lab import search
@@ -23,7 +24,7 @@ from experiments.lab.labelled import RIDGES, load_labelled
 from experiments.lab.search import Candidate, choose, difference, front
 from experiments.lab.trials import Scores, Trial, train_model, train_trials
 from tests.experiments.tiny import SETTINGS
-from wassloss.scores import top_k_cost
+from wassloss.scores import paired_difference, top_k_cost
 
 
 def candidate(cost: float, auc: float) -> Candidate:
@@ -92,11 +93,9 @@ def test_differences_have_the_interval_of_examples_and_seeds() -> None:
     own = [scores(b + g, b) for b, g in zip(base, gap, strict=True)]
     other = [scores(b, b) for b in base]
     found = difference(own, other, "cost")
-    of_examples = gap.mean(0).std() / 20
-    of_seeds = gap.mean(1).std(ddof=1) / np.sqrt(2)
+    expected = paired_difference(gap)
+    assert found == pytest.approx(asdict(expected))
     assert found["mean"] == pytest.approx(gap.mean())
-    half = 1.96 * np.hypot(of_examples, of_seeds)
-    assert found["high"] - found["mean"] == pytest.approx(half)
     assert difference(own, other, "auc")["mean"] == 0
 
 
@@ -106,12 +105,13 @@ def test_variants_of_one_example_count_as_one() -> None:
     alone = difference(own, other, "cost")
     grouped = difference(own, other, "cost", np.repeat(np.arange(50), 8))
     ratio = (grouped["high"] - grouped["mean"]) / (alone["high"] - alone["mean"])
-    assert ratio == pytest.approx(np.sqrt(8))
+    freedom = stats.t.ppf(0.975, 49) / stats.t.ppf(0.975, 399)
+    assert ratio == pytest.approx(freedom * np.sqrt(399 / 49))
 
 
 def test_an_example_without_a_score_leaves_the_others_in_their_groups() -> None:
     groups = np.repeat(np.arange(50), 8)
-    gaps = np.repeat(np.random.default_rng(0).normal(size=(2, 50)), 8, axis=1)
+    gaps = np.tile(np.repeat(np.random.default_rng(0).normal(size=50), 8), (2, 1))
     zeros = np.zeros(400)
 
     def found(gaps: Any, groups: Any) -> dict[str, float]:

@@ -39,7 +39,7 @@ def run(directory: Path, steps: int = 12) -> torch.nn.Module:
     return model
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX: kills a child process")
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("moment", MOMENTS)

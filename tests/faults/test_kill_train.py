@@ -100,7 +100,7 @@ class Clock:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="kills processes")
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX: kills processes")
 def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer")
     pytest.importorskip("lightning_fabric")

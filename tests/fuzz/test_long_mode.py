@@ -23,7 +23,7 @@ from tests.fuzz.long.notes import noted
 from tests.fuzz.long.ways import Outcome, WrongAnswerError
 from tests.losses import per_example
 from tests.sampling import one_in
-from wassloss.kernels import launch
+from wassloss import native
 from wassloss.transport import Newton
 
 SEED = 0
@@ -147,6 +147,29 @@ def on_average(loss: Any) -> Callable[..., Tensor]:
     return forward
 
 
+def reads_rows(loss: Any) -> Callable[..., Tensor]:
+    """A `forward` that takes every batch for rows that follow one another in memory."""
+    right = loss.forward
+
+    def forward(self: Any, logits: Tensor, *given: Any) -> Tensor:
+        whole = logits.untyped_storage().nbytes() >= logits.numel() * logits.element_size()
+        rows = logits.as_strided(logits.shape, (logits.shape[1], 1)) if whole else logits
+        return right(self, rows, *given)
+
+    return forward
+
+
+def narrow(loss: Any) -> Callable[..., Tensor]:
+    """A `forward` that rounds to the default dtype."""
+    right = loss.forward
+
+    def forward(self: Any, logits: Tensor, *given: Any) -> Tensor:
+        rounded = logits.to(torch.get_default_dtype()).to(logits.dtype)
+        return right(self, rounded if torch.get_default_dtype().itemsize < 4 else logits, *given)
+
+    return forward
+
+
 def solve_off(solver: Any) -> Callable[..., Any]:
     right = solver.solve
 
@@ -176,6 +199,8 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "slope": ("balanced", wl.WassersteinLoss, "forward", steeper(wl.WassersteinLoss)),
     "exact value": ("exact", wl.WassersteinLoss, "forward", off(wl.WassersteinLoss)),
     "exact gradient": ("exact", wl.WassersteinLoss, "forward", flipped(wl.WassersteinLoss)),
+    "layout": ("balanced", wl.WassersteinLoss, "forward", reads_rows(wl.WassersteinLoss)),
+    "default dtype": ("balanced", wl.WassersteinLoss, "forward", narrow(wl.WassersteinLoss)),
     "function": (
         "balanced",
         per_example,
@@ -230,7 +255,12 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
         scaled(wl.ground.GroundMetric.cost_columns),
     ),
     "score": ("scores", wl.scores, "top_k_cost", scaled(wl.scores.top_k_cost)),
-    "decision": ("decisions", wl.scores, "least_cost_label", rolled(wl.scores.least_cost_label)),
+    "decision": (
+        "decisions",
+        wl.decisions,
+        "least_cost_label",
+        rolled(wl.decisions.least_cost_label),
+    ),
     "error of another's": ("senseless", wl, "wasserstein", cryptic),
 }
 
@@ -238,8 +268,8 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
 @pytest.mark.parametrize("mistake", one_in(3, MISTAKES))
 def test_a_mistake_is_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, place, name, wrong = MISTAKES[mistake]
-    if mistake == "one of two ways" and not launch.HAS_NUMBA:
-        pytest.skip("there is but one way without numba")
+    if mistake == "one of two ways" and not native.available():
+        pytest.skip("needs the compiled core")
     monkeypatch.setattr(place, name, wrong)
     noticed = [run_batch(kind, SEED, batch)[1] for batch in range(BATCHES)]
     assert any(failure is not None for failure in noticed)

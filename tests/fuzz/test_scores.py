@@ -49,8 +49,8 @@ def test_decisions(data: st.DataObject) -> None:
     p = torch.from_numpy(data.draw(weights(metric.size, 3), "p"))
     k = data.draw(st.integers(1, metric.size), "k")
     cost = metric.cost().double()
-    found = outcome(lambda: wl.scores.least_cost_label(p, metric))
-    several = outcome(lambda: wl.scores.least_cost_labels(p, metric, k))
+    found = outcome(lambda: wl.decisions.least_cost_label(p, metric))
+    several = outcome(lambda: wl.decisions.least_cost_labels(p, metric, k))
     if not cost.isfinite().all():
         return
     expected = p @ cost

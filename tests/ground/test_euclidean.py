@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from wassloss.ground import Embedding, _cost, embedding
+from wassloss import _memory
+from wassloss.ground import Embedding, embedding
 from wassloss.ground.embedding import by_differences, distances
 
 F32, F64 = torch.float32, torch.float64
@@ -25,7 +26,7 @@ def crowded_vectors(count: int, dtype: torch.dtype) -> Tensor:
 @pytest.mark.parametrize("dtype", [F32, F64])
 def test_products_lose_no_digits(monkeypatch, dtype, size):
     monkeypatch.setattr(embedding, "WORTH_A_PRODUCT", 0)
-    monkeypatch.setattr(_cost, "BLOCK_ENTRIES", 150)  # several blocks
+    monkeypatch.setattr(_memory, "LARGEST_COLUMNS", 150)  # several blocks
     vectors = size * crowded_vectors(60, dtype)
     chosen = vectors[::7]
     found = distances(chosen, vectors)

@@ -59,7 +59,7 @@ def test_parts_without_a_path_are_named() -> None:
 
 def test_pairs_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     # Ring of 6 labels, two columns a block: pairs come back in the order asked for.
-    monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", 12)
+    monkeypatch.setattr("wassloss._memory.LARGEST_COLUMNS", 12)
     metric = FACTORIES["graph"]()
     first, second = torch.randint(6, (2, 50))
     torch.testing.assert_close(metric.cost_between(first, second), metric.cost()[first, second])

@@ -5,7 +5,7 @@ import torch
 
 import wassloss as wl
 from tests.kernels.compiling import output_of
-from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import DEVICE, quiet
 from wassloss.kernels import launch
 from wassloss.language import number_tokens
 

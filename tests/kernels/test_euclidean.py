@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tests.ground.test_euclidean import crowded_vectors
-from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import CUDA, DEVICE, quiet
 from wassloss.ground import Embedding
 from wassloss.ground._cost import cost_of
 from wassloss.ground.embedding import NEAR_IN_SINGLE, by_differences
@@ -21,11 +21,12 @@ def costs(chosen: Tensor, vectors: Tensor, power: float, scale: float) -> Tensor
 
 
 @pytest.mark.parametrize("power", [0, 0.5, 1, 2, 13])
-def test_costs(power):
+@pytest.mark.parametrize("size", [1.0, 100.0])
+def test_costs(power, size):
     vectors = crowded_vectors(150, torch.float32)
-    vectors = vectors / vectors.norm(dim=1, keepdim=True)
+    vectors = size * vectors / vectors.norm(dim=1, keepdim=True)
     vectors[5] = vectors[70]
-    chosen, scale = vectors[[70, 3, 100, 20, 149]], 1.3
+    chosen, scale = vectors[[70, 3, 100, 20, 149]], 1.3 * size
     found = costs(chosen.to(DEVICE), vectors.to(DEVICE), power, scale).cpu()
     distance = by_differences(chosen.double(), vectors.double())
     expected = cost_of(distance, power, scale)

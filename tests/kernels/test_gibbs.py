@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import DEVICE, quiet
 from wassloss.kernels.triton.gibbs import gibbs_kernel
 
 pytestmark = quiet

@@ -6,7 +6,8 @@ import torch
 import wassloss as wl
 from tests.kernels.compiling import output_of
 from tests.language.test_linear_head import TOKENS, direct, metrics, problem, with_gradients
-from tests.triton_kernels import DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import DEVICE, quiet
+from wassloss import _memory
 from wassloss.language import head_chunks
 from wassloss.losses import modules
 
@@ -15,7 +16,7 @@ pytestmark = quiet
 
 def results(given, metric, keywords, triton: bool, monkeypatch) -> list[torch.Tensor]:
     monkeypatch.setattr(head_chunks, "_triton_fits", lambda hidden: triton)
-    monkeypatch.setattr(head_chunks, "CHUNK_BYTES", 2**12)  # several chunks
+    monkeypatch.setattr(_memory, "LARGEST_CHUNK_BYTES", 2**12)  # several chunks
     monkeypatch.setattr(modules, "LARGEST_TABLE", 0)  # costs on demand
     return with_gradients(direct(metric, *given, **keywords), given[:3])
 

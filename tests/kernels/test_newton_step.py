@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import DEVICE, quiet
 from wassloss.kernels.launch import start_kernel
 
 # isort: split
-import triton  # after the line above, which has it interpreted where there is no GPU
+import triton
 import triton.language as tl
 
 from wassloss.kernels.triton.newton_passes import newton_step
@@ -24,10 +24,7 @@ def step_function(coupling, excess, right, x, N: tl.constexpr, S: tl.constexpr):
     tl.store(x + slot, found)
 
 
-with pytest.MonkeyPatch.context() as environment:
-    if not CUDA:
-        environment.setenv("TRITON_INTERPRET", "1")
-    step_kernel = triton.jit(step_function)
+step_kernel = triton.jit(step_function)
 
 
 def step(coupling: Tensor, excess: Tensor, right: Tensor, labels: int) -> Tensor:

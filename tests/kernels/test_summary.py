@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+import triton
 from torch import Tensor
 
-from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from tests.triton_kernels import DEVICE, quiet
 from wassloss.kernels.launch import start_kernel
 from wassloss.kernels.status import FINE, IGNORED, INVALID, UNCONVERGED
 from wassloss.kernels.triton.loss import SUMMED, summarize
@@ -18,12 +19,7 @@ def _summary(value, status, mean, share, worst, finished):  # type: ignore[no-un
     summarize(value, status, mean, share, worst, finished)
 
 
-with pytest.MonkeyPatch.context() as environment:
-    import triton  # after it was imported for the interpreter, if need be
-
-    if not CUDA:
-        environment.setenv("TRITON_INTERPRET", "1")
-    summary_kernel = triton.jit(_summary)
+summary_kernel = triton.jit(_summary)
 
 
 def summary(value: Tensor, status: Tensor) -> tuple[float, float, int]:

@@ -11,8 +11,8 @@ import torch.distributed.tensor
 import wassloss as wl
 from tests.language.test_linear_head import (
     WORDS,
+    _memory,
     composed,
-    head_chunks,
     metrics,
     problem,
     with_gradients,
@@ -49,7 +49,7 @@ def whole_words_sharded_parameters() -> None:
 def half_of_the_words() -> None:
     group, half = dist.group.WORLD, (WORDS + 1) // 2
     own = slice(half * dist.get_rank(), half * (dist.get_rank() + 1))
-    head_chunks.CHUNK_BYTES = 3 * half * 56
+    _memory.LARGEST_CHUNK_BYTES = 3 * half * 56
     for metric in metrics().values():
         for reduction in ("mean", "none"):
             given = problem()

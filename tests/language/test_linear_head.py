@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import wassloss as wl
 from tests.generators import random_metric
-from wassloss.language import head_chunks
+from wassloss import _memory
 from wassloss.losses import modules
 
 TOKENS, FEATURES, WORDS = 11, 6, 37
@@ -67,7 +67,7 @@ def compare(metric, given, close=None, **keywords) -> None:
 
 @pytest.fixture(autouse=True)
 def three_tokens_at_a_time(monkeypatch) -> None:
-    monkeypatch.setattr(head_chunks, "CHUNK_BYTES", 3 * WORDS * 56)
+    monkeypatch.setattr(_memory, "LARGEST_CHUNK_BYTES", 3 * WORDS * 56)
 
 
 KEYWORDS = [

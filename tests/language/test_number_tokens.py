@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
+from wassloss import _memory
 from wassloss.language import number_tokens
 
 F64 = torch.float64
@@ -136,7 +137,7 @@ def test_in_pieces_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     loss_fn = wl.NumberTokenLoss(VOCABULARY)
     x, y = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     loss_fn(x, target).backward()
-    monkeypatch.setattr(number_tokens, "IN_CACHE", 3 * K)
+    monkeypatch.setattr(_memory, "LARGEST_IN_CACHE", 3 * K)
     loss_fn(y, target).backward()
     torch.testing.assert_close(x.grad, y.grad)
     with torch.no_grad():

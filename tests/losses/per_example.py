@@ -6,14 +6,15 @@ from typing import Any
 
 from torch import Tensor
 
-from wassloss.losses.functional import loss_of_logits, relaxed_loss
+from wassloss.losses.evaluate import Evaluate
 from wassloss.losses.spec import LossSpec
 from wassloss.targets import Target
 
 
 def wasserstein_loss(logits: Tensor, target: Target, metric: Any, **keywords: Any) -> Tensor:
-    return loss_of_logits(logits, target, LossSpec.checked(metric, **keywords)).differentiable()
+    spec = LossSpec.checked(metric, **keywords)
+    return Evaluate(spec)(logits, target)[0].differentiable()
 
 
 def relaxed_wasserstein_loss(log_h: Tensor, target: Target, metric: Any, **keywords: Any) -> Tensor:
-    return relaxed_loss(log_h, target, LossSpec.checked(metric, **keywords)).differentiable()
+    return wasserstein_loss(log_h, target, metric, unnormalized=True, **keywords)

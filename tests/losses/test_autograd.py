@@ -171,3 +171,24 @@ def test_forward_mode_is_refused(argument: int) -> None:
     x = arguments[argument]
     with pytest.raises(RuntimeError, match=r"no forward-mode derivative.*use backward"):
         torch.func.jvp(of, (x,), (torch.ones_like(x),))
+
+
+@pytest.mark.parametrize("kind", ["ids", "few", "dense"])
+@pytest.mark.parametrize("needs_grad", [True, False])
+def test_forward_mode_is_refused_by_every_evaluator(kind: str, needs_grad: bool) -> None:
+    from torch.autograd import forward_ad
+
+    ids = torch.tensor([1, 0, 2])
+    target = {
+        "ids": ids,
+        "few": wl.SparseTarget(torch.stack([ids, (ids + 1) % 3], 1), torch.full((3, 2), 0.5)),
+        "dense": torch.full((3, 3), 1 / 3),
+    }[kind]
+    loss_fns = [wl.WassersteinLoss(wl.ground.Ordinal(3))]
+    if kind == "ids":
+        loss_fns.append(wl.NumberTokenLoss(torch.tensor([1.0, 2.0, 3.0])))
+    for loss_fn in loss_fns:
+        with forward_ad.dual_level():
+            x = forward_ad.make_dual(torch.randn(3, 3, requires_grad=needs_grad), torch.ones(3, 3))
+            with pytest.raises(RuntimeError, match="no forward-mode derivative"):
+                loss_fn(x, target)

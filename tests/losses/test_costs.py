@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 import wassloss as wl
+from tests.evaluators import needs_native, without_native
 from tests.generators import random_masses
 from tests.losses.per_example import relaxed_wasserstein_loss, wasserstein_loss
 from tests.losses.test_gradients import ANY, check_gradient, measures, within_mass
+from tests.newtons import NativeNewton
 from tests.oracles import INF, algorithm_one, convex, linear_program
 from wassloss.ground import Cost
-from wassloss.kernels import launch
 from wassloss.losses.baselines import ExpectedCostLoss
 from wassloss.transport import Newton, Sinkhorn
 from wassloss.transport.closed_forms import Nearest
 from wassloss.transport.network_simplex import NetworkSimplex
-from wassloss.transport.newton import NewtonCPU
 
 K, BATCH = 6, 4
 F64 = torch.float64
@@ -29,7 +29,7 @@ KERNELS = pytest.mark.parametrize(
     [
         pytest.param(
             True,
-            marks=pytest.mark.skipif(not launch.HAS_NUMBA, reason="needs Numba"),
+            marks=needs_native,
             id="compiled",
         ),
         pytest.param(False, id="torch"),
@@ -56,7 +56,7 @@ def use(monkeypatch: pytest.MonkeyPatch):
 
     def choose(compiled: bool) -> None:
         if not compiled:
-            monkeypatch.setattr(launch, "HAS_NUMBA", False)
+            without_native(monkeypatch)
 
     return choose
 
@@ -132,9 +132,9 @@ def test_transport(use, mode: dict[str, Any], compiled: bool, kind: str) -> None
         (Newton(), "plan"),
         (Newton(), "relaxed product"),
         pytest.param(
-            NewtonCPU(),
+            NativeNewton(),
             "plan",
-            marks=pytest.mark.skipif(not launch.HAS_NUMBA, reason="Numba"),
+            marks=needs_native,
         ),
         (NetworkSimplex(), "exact"),
         (Nearest(), "nearest product"),
@@ -333,12 +333,12 @@ def brute_force_decision(p: np.ndarray) -> np.ndarray:
 def test_decisions_minimise_the_expected_cost_over_true_labels(tabulated: bool) -> None:
     p = np.random.default_rng(0).dirichlet(np.ones(K) / 2, 200)
     metric = ground(tabulated)
-    found = wl.scores.least_cost_label(p, metric)
+    found = wl.decisions.least_cost_label(p, metric)
     np.testing.assert_array_equal(found, brute_force_decision(p))
     wrong_way = np.argmin(p @ costs(), axis=1)
     assert (found != wrong_way).any()
 
-    chosen = wl.scores.least_cost_labels(p, metric, k=3)
+    chosen = wl.decisions.least_cost_labels(p, metric, k=3)
     np.testing.assert_array_equal(chosen[:, 0], found)
     for row, labels in zip(p[:20], chosen[:20], strict=True):
         held: list[int] = []

@@ -168,6 +168,19 @@ def test_the_divergence_is_the_same_for_both_regularizers(metric: GroundMetric) 
 
 
 @metrics
+def test_all_three_parts_of_a_divergence_take_the_iterations_asked_for(
+    metric: GroundMetric,
+) -> None:
+    h, y = simplex(3, K), simplex(3, K)
+    keywords: dict[str, Any] = {"epsilon": 0.01, "scaling_iterations": 2}
+    between, of_h, of_y = (
+        wl.wasserstein(a, b, metric, **keywords) for a, b in ((h, y), (h, h), (y, y))
+    )
+    found = wl.wasserstein(h, y, metric, debiased=True, **keywords)
+    torch.testing.assert_close(found, between - of_h / 2 - of_y / 2)
+
+
+@metrics
 @pytest.mark.parametrize("epsilon", [0.1, 0.01, 0.001])
 def test_the_divergence_approaches_the_exact_distance(metric: GroundMetric, epsilon: float) -> None:
     h, y = simplex(3, K), simplex(3, K)

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("numba")
+from tests.evaluators import needs_native
+
+pytestmark = needs_native
 
 PROGRAM = """
 import ctypes, gc, sys
@@ -49,7 +51,7 @@ print(*(f"{times:.2f}" for times in loss_and_gradient(loss_fn, loss_fn.metric.si
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: memory is read from /proc")
 @pytest.mark.parametrize("kind", ["ordinal", "tree", "embedding"])
 def test_memory_is_bounded_by_the_logits(kind: str) -> None:
     done = subprocess.run(

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 import wassloss as wl
+from tests.evaluators import evaluate_with, evaluation, needs_native
 from wassloss import SparseTarget
-from wassloss.kernels import launch
-from wassloss.losses import fused
-from wassloss.targets import read_form
+from wassloss.losses.evaluators.native import NativeEvaluator
 
 K, BATCH = 6, 5
 METRIC = wl.ground.Embedding(torch.randn(K, 2, generator=torch.Generator().manual_seed(0)))
@@ -98,7 +97,7 @@ def with_gradient(loss_fn: Any, logits: Tensor, target: Any) -> tuple[Tensor, Te
     return values, torch.autograd.grad(values.sum(), x)[0]
 
 
-@pytest.mark.skipif(not launch.HAS_NUMBA, reason="needs Numba")
+@needs_native
 @pytest.mark.parametrize("weight", [1.0, 0.3, 0.0])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("loss", KINDS)
@@ -115,10 +114,9 @@ def test_compiled_and_composed_agree(
     loss_fn = loss(METRIC, softening=0.2, reduction="none", **keywords)
     logits = 5 * some_logits().to(dtype)
     found = with_gradient(loss_fn, logits, few)
-    assert fused.fused_loss(
-        logits.float(), read_form(few, K, logits.shape[:1], logits), loss_fn.spec
-    )
-    monkeypatch.setattr(fused, "_kernels", lambda logits, spec: None)
+    assert evaluation(NativeEvaluator, logits.to(found[0].dtype), few, loss_fn.spec)
+    evaluate_with(monkeypatch)
+    loss_fn = loss(METRIC, softening=0.2, reduction="none", **keywords)
     for one, other in zip(found, with_gradient(loss_fn, logits, few), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
@@ -131,7 +129,8 @@ def test_many_labels_and_impossible_ones(loss: type, monkeypatch: pytest.MonkeyP
     few = SparseTarget(torch.tensor([[5, 80], [300, 301], [900, 1099]]), torch.full((3, 2), 0.5))
     loss_fn = loss(wl.ground.Ordinal(labels), softening=0.001, reduction="none")
     found = [with_gradient(loss_fn, logits, target) for target in (few, few.indices[:, 0])]
-    monkeypatch.setattr(fused, "_kernels", lambda logits, spec: None)
+    evaluate_with(monkeypatch)
+    loss_fn = loss(wl.ground.Ordinal(labels), softening=0.001, reduction="none")
     for got, target in zip(found, (few, few.indices[:, 0]), strict=True):
         for one, other in zip(got, with_gradient(loss_fn, logits, target), strict=True):
             assert one.isfinite().all()
@@ -142,7 +141,7 @@ def test_costs_on_demand() -> None:
     logits, ids = some_logits(), TARGETS["ids"]
     tabulated = wl.WassersteinLoss(METRIC, softening=0.2)
     on_demand = wl.WassersteinLoss(METRIC, softening=0.2)
-    on_demand.spec = wl.losses.modules.replace(on_demand.spec, metric=METRIC.in_medians())
+    on_demand.metric = METRIC.in_medians()
     assert on_demand.metric.known_costs is None
     torch.testing.assert_close(on_demand(logits, ids), tabulated(logits, ids))
 
@@ -173,7 +172,7 @@ def test_ignored_examples_do_not_count() -> None:
 
 
 def test_without_kl_it_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "_kernels", lambda logits, spec: None)
+    evaluate_with(monkeypatch)
     logits, ids = some_logits(), TARGETS["ids"]
     logits[:, 4] = -torch.inf  # at which a softened label is infinitely far, in KL
     found = [wl.WassersteinLoss(METRIC, kl_weight=0, softening=s)(logits, ids) for s in (0.5, 0.0)]
@@ -184,3 +183,29 @@ def test_without_kl_it_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_strengths_are_checked(keyword: str) -> None:
     with pytest.raises(ValueError, match=f"{keyword} must be"):
         wl.WassersteinLoss(METRIC, **{keyword: -1.0})
+
+
+@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("name", ["ids", "few"])
+def test_a_learned_metric_softens_too(name: str, loss: type) -> None:
+    points = torch.randn(K, 2, dtype=torch.float64, requires_grad=True)
+    logits = some_logits().double()
+
+    def loss_of(points: Tensor) -> Tensor:
+        metric = wl.ground.Embedding(points)
+        return loss(metric, softening=0.3, own_units=True)(logits, TARGETS[name])
+
+    assert torch.autograd.gradcheck(loss_of, points, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ids", "few", "dense"])
+def test_mixed_precision_does_not_round_softened_labels(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate_with(monkeypatch)
+    target = TARGETS.get(name, torch.rand(5, K).softmax(1))
+    logits = torch.randn(len(target), K)
+    loss_fn = wl.WassersteinLoss(METRIC, softening=0.2)
+    expected = loss_fn(logits, target)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(loss_fn(logits, target), expected, rtol=1e-6, atol=1e-6)

@@ -4,8 +4,10 @@ Run by `make smoke` with that environment's Python, which has no pytest: `smoke.
 wheel was installed alone, `smoke.py cli` where it was installed as `wassloss[cli]`.
 """
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import io
 import re
 import subprocess
 import sys
@@ -13,8 +15,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-CORE = {"numba", "numpy", "platformdirs", "pot", "scikit-learn", "scipy", "torch"}
-EXTRAS = ("lightning_fabric", "matplotlib", "onnxruntime", "pyarrow", "torchmetrics")
+CORE = {"numpy", "pot", "scikit-learn", "scipy", "torch"}
+EXTRAS = ("lightning_fabric", "matplotlib", "numba", "onnxruntime", "pyarrow", "torchmetrics")
 COMMAND = Path(sys.executable).with_name("wassloss")
 
 
@@ -41,6 +43,29 @@ def it_is_the_installed_package() -> None:
     assert "site-packages" in wl.__file__, wl.__file__
     assert wl.__version__ == importlib.metadata.version("wassloss")
     assert Path(wl.__file__).with_name("py.typed").exists()
+
+
+def the_wheel_is_for_this_platform_and_every_python() -> None:
+    lines = (importlib.metadata.distribution("wassloss").read_text("WHEEL") or "").splitlines()
+    tags = [line.removeprefix("Tag: ") for line in lines if line.startswith("Tag: ")]
+    assert tags
+    for tag in tags:
+        assert tag.startswith("py3-none-"), tag
+        assert tag != "py3-none-any", "built without the compiled core"
+
+
+def the_compiled_core_runs() -> None:
+    import wassloss as wl
+    from wassloss.native import library
+
+    assert library.available()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        wl.show_config()
+    assert "compiled core  yes" in said.getvalue(), said.getvalue()
+    folder = Path(library.__file__).parent
+    sources = [path.name for path in folder.iterdir() if path.suffix in (".cpp", ".hpp", ".h")]
+    assert not sources, sources
 
 
 def a_loss_has_a_gradient() -> None:
@@ -122,6 +147,8 @@ CHECKS: dict[str, list[Callable[[], None]]] = {
     "core": [
         the_wheel_asks_for_the_core_alone,
         it_is_the_installed_package,
+        the_wheel_is_for_this_platform_and_every_python,
+        the_compiled_core_runs,
         a_loss_has_a_gradient,
         an_exact_distance_is_exact,
         a_classifier_fits,
@@ -133,7 +160,7 @@ CHECKS: dict[str, list[Callable[[], None]]] = {
 
 
 def main(stage: str) -> None:
-    names = ("numpy", "scipy", "scikit-learn", "POT", "numba", "torch")
+    names = ("numpy", "scipy", "scikit-learn", "POT", "torch")
     with_what = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     sys.stdout.write(f"Python {sys.version.split()[0]}, {with_what}\n")
     for check in CHECKS[stage]:

@@ -20,6 +20,7 @@ LATER = [
     "ot",
     "pandas",
     "PIL",
+    "platformdirs",
     "pooch",
     "pyarrow",
     "rich",
@@ -91,7 +92,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.slow  # processor time, for another process may have the clock
 def test_importing_takes_at_most_half_as_long_again_as_torch() -> None:
-    resource = pytest.importorskip("resource", reason="processor time is asked of Unix")
+    resource = pytest.importorskip("resource", reason="needs POSIX: processor time")
 
     def seconds(code: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -21,7 +21,7 @@ def test_all_speak_of_one_version() -> None:
 
 @pytest.mark.parametrize("address", ["", "https://example.org/us/wassloss"])
 def test_links_of_the_readme_work_on_a_package_index(address: str) -> None:
-    for_index = runpy.run_path(str(ROOT / "hatch_build.py"))["for_index"]
+    for_index = runpy.run_path(str(ROOT / "scripts/readme.py"))["for_index"]
     text = for_index(README, address, "1.2")
     links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", text)
     assert all((a or b).startswith("https://") for a, b in links)
@@ -34,7 +34,7 @@ def test_links_of_the_readme_work_on_a_package_index(address: str) -> None:
 
 
 def test_the_recipe_needs_what_the_package_needs() -> None:
-    tomllib = pytest.importorskip("tomllib", reason="tomllib is part of Python 3.11")
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11: tomllib")
     yaml = pytest.importorskip("yaml")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "conda/recipe.yaml").read_text())

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not WORKFLOWS, reason="not in the sdist")
 
 
 def test_every_extra_that_is_installed_exists() -> None:
-    tomllib = pytest.importorskip("tomllib", reason="tomllib is part of Python 3.11")
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11: tomllib")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = {}
     for path in [*WORKFLOWS, ROOT / "Makefile", ROOT / ".readthedocs.yaml"]:

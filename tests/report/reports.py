@@ -43,7 +43,7 @@ def report(metric: wl.ground.GroundMetric | None = None, one_label: bool = True)
         metric=metric,
         labels=[f"label {i}" for i in range(metric.size)],
         truth=truth if one_label else None,
-        header=["loss", "answer", "accuracy", "distance", "NLL", "change, %", ""],
+        header=["loss", "answer", "accuracy", "mean distance", "NLL", "change, %", ""],
         rows=[
             ["cross-entropy", "probable", "46.1 %", "1.234", "1.234", "", ""],
             [

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -93,6 +94,58 @@ def test_the_answer_comes_first_and_text_is_text(tmp_path: Path) -> None:
     assert "<b>bold" not in text
     assert "&lt;b&gt;bold" in text
     assert "http" not in re.sub(r'xmlns[:\w]*="[^"]*"', "", text)
+
+
+ODD = [
+    r"$\frac$",
+    "$x^2$",
+    "_hidden",
+    "<b>&amp;",
+    "犬",
+    "שלום",
+    "",
+    "%s {0}",
+    "a\nb",
+    "\\",
+    "🙂",
+    "\x07",
+]
+
+
+@pytest.mark.parametrize("where", ["labels", "names"])
+def test_names_are_drawn_as_they_are(where: str) -> None:
+    """None is read as a formula, left out, or warned about."""
+    found = report(wl.ground.Ordinal(len(ODD)))
+    for odd in [""] if where == "labels" else ODD[:-1]:
+        if where == "labels":
+            changed = dataclasses.replace(found, labels=ODD)
+        else:
+            names = [odd, f"{odd}2"]
+            both = [
+                dataclasses.replace(c, loss=n) for c, n in zip(found.models, names, strict=True)
+            ]
+            changed = dataclasses.replace(found, names=names, candidates=both)
+        figures = re.findall(r"<svg .*?</svg>", render(changed), re.DOTALL)
+        texts = [
+            [
+                "".join(each.itertext())
+                for each in ElementTree.fromstring(figure).iter()
+                if each.tag.endswith("text")
+            ]
+            for figure in figures
+        ]
+        shown = [" ".join(" ".join(own).split()) for own in texts]
+        for name in ODD[:6] if where == "labels" else names:
+            assert all(
+                " ".join(name.split()) in own for own in shown[2 if where == "labels" else 0 :][:2]
+            )
+
+
+def test_the_users_own_style_of_figures_changes_nothing() -> None:
+    expected, before = render(report()), dict(matplotlib.rcParams)
+    with matplotlib.rc_context({"text.usetex": True, "text.parse_math": True}):
+        assert render(report()) == expected
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_several_true_labels_have_no_confusion_matrix() -> None:

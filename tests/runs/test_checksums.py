@@ -42,7 +42,7 @@ def test_a_run_describes_itself(run: Path) -> None:
     assert config["metric"] == "Ordinal(5)"
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()
     # Every file is summed: those of the run here, those of a checkpoint in its own state.
-    written = {path.name for path in run.iterdir()} - {".lock"}
+    written = {path.name for path in run.iterdir()} - {".wassloss.lock"}
     checkpoints = {name for name in written if name.startswith("checkpoint-")}
     assert {*config["files"], "config.json"} | checkpoints == written == set(FILES) | checkpoints
     assert len(checkpoints) == 2
@@ -143,7 +143,7 @@ def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None
     patch.setattr(where, name, deadly)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a child process")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX: kills a child process")
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize(

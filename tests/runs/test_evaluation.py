@@ -18,7 +18,7 @@ def test_scores_that_are_no_means_are_those_of_all_examples() -> None:
     assert found.mean("kappa") == pytest.approx(kappa)
     assert np.isnan(found.standard_error("kappa"))
     off = float((logits.argmax(1) - grades).abs().double().mean())
-    assert found.mean("top1_cost") == pytest.approx(off)
+    assert found.mean("mean_distance") == pytest.approx(off)
     shown = found.to_json()
     assert shown["scores"]["kappa"] == pytest.approx(kappa)
     assert shown["standard_errors"]["kappa"] is None

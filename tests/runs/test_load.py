@@ -71,11 +71,11 @@ def test_predictions_of_every_kind(run: TrainedRun) -> None:
     top = model.predict_top(x, 3)
     assert top.shape == (400, 3)
     assert (top[:, 0] == model.predict(x)).all()
-    assert (VALUES[wl.scores.top_labels(p, 3)] == top).all()
+    assert (VALUES[wl.decisions.top_labels(p, 3)] == top).all()
     model.decision = "least_cost"
-    cheapest = wl.scores.least_cost_label(p, model.metric_)
+    cheapest = wl.decisions.least_cost_label(p, model.metric_)
     assert (model.predict(x) == VALUES[cheapest]).all()
-    several = wl.scores.least_cost_labels(p, model.metric_, 2)
+    several = wl.decisions.least_cost_labels(p, model.metric_, 2)
     assert (model.predict_top(x, 2) == VALUES[several]).all()
 
 

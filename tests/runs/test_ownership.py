@@ -82,10 +82,10 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     with running(tmp_path, tmp_path / "run", passes=200) as owner:
         owner.kill()  # as kill -9: nothing is cleaned up
         owner.wait()
-        assert (tmp_path / "run" / ".owner").exists()
+        assert (tmp_path / "run" / ".wassloss.owner").exists()
         trained(tmp_path, tmp_path / "run", resume=True, max_iter=200)
     open_run(tmp_path / "run")
-    assert not (tmp_path / "run" / ".owner").exists()
+    assert not (tmp_path / "run" / ".wassloss.owner").exists()
 
 
 @pytest.mark.slow
@@ -197,14 +197,14 @@ def test_a_directory_is_released_after_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(Crash):
         train(linear(), crash, tags(), PLAN, directory=tmp_path)  # type: ignore[arg-type]
-    assert not (tmp_path / ".owner").exists()
+    assert not (tmp_path / ".wassloss.owner").exists()
     train_one(tmp_path)
 
 
 def test_ownership_nests(tmp_path: Path) -> None:
     with owned(tmp_path), owned(tmp_path / ".." / tmp_path.name):
-        assert (tmp_path / ".owner").exists()
-    assert not (tmp_path / ".owner").exists()
+        assert (tmp_path / ".wassloss.owner").exists()
+    assert not (tmp_path / ".wassloss.owner").exists()
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adam"])
@@ -213,7 +213,7 @@ def test_what_a_killed_run_was_writing_is_removed(solver: str, tmp_path: Path) -
     trained(tmp_path, tmp_path / "run", solver=solver, max_iter=200)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     for name in ("config.json", "model.safetensors", "scores.json"):
-        (tmp_path / "run" / f".{name}.0123abcd.tmp").touch()
+        (tmp_path / "run" / f".{name}.0123abcd.wassloss.tmp").touch()
     (tmp_path / "run" / ".notes.tmp").touch()  # somebody's own
     trained(tmp_path, tmp_path / "run", solver=solver, max_iter=200, resume=True)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {*names, ".notes.tmp"}

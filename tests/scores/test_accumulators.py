@@ -16,7 +16,7 @@ from torch import Tensor
 
 import wassloss as wl
 from tests.scores.cases import METRIC, K
-from wassloss import scores
+from wassloss import decisions, scores
 
 accumulators = pytest.importorskip("wassloss.scores.accumulators", reason="needs torchmetrics")
 torchmetrics = pytest.importorskip("torchmetrics")
@@ -118,7 +118,7 @@ def test_arguments_are_those_of_the_function() -> None:
     for function in (scores.precision_at_k, scores.mean_wasserstein):
         with pytest.raises(TypeError, match="unexpected keyword argument 'reduction'"):
             accumulators.Accumulator(function, reduction="none")
-    for function in (scores.top_labels, max):
+    for function in (decisions.top_labels, max):
         with pytest.raises(ValueError, match="function must be a score"):
             accumulators.Accumulator(function)
 

@@ -46,8 +46,8 @@ def test_each_kind_has_its_scores(target: Any, metric: Any, kind: str) -> None:
 
 
 def test_few_labels_have_no_tenth_guess() -> None:
-    assert "top5_cost" in by_kind.shown_for(by_kind.ONE, PLAIN)
-    assert "top10_cost" not in by_kind.shown_for(by_kind.ONE, PLAIN)
+    assert "mean_distance_of_5" in by_kind.shown_for(by_kind.ONE, PLAIN)
+    assert "mean_distance_of_10" not in by_kind.shown_for(by_kind.ONE, PLAIN)
 
 
 def test_grave_mistakes_are_those_across_the_tree() -> None:

@@ -159,7 +159,7 @@ def test_metrics_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(50, K, dtype=torch.float64)
     y = (torch.rand(50, K) < 0.5) | torch.eye(K, dtype=torch.bool)[0]
     expected = top_k_cost(x, y, METRIC, k=[1, 4], reduction="none")
-    monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", 7)
+    monkeypatch.setattr("wassloss._memory.LARGEST_COLUMNS", 7)
     torch.testing.assert_close(top_k_cost(x, y, METRIC, k=[1, 4], reduction="none"), expected)
 
 

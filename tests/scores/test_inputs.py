@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 
 import wassloss as wl
 from tests.scores.cases import METRIC, K, forms
-from wassloss import scores
+from wassloss import decisions, scores
 from wassloss.ground import Ordinal
 
 RNG = np.random.default_rng(0)
@@ -227,12 +228,20 @@ def test_k_of_any_integer_kind() -> None:
             "bins must be at least 1",
         ),
         (lambda: scores.brier_score(-X, TAGS), ValueError, "probabilities must be non-negative"),
-        (lambda: scores.least_cost_label(-X, METRIC), ValueError, "probabilities must be non-neg"),
-        (lambda: scores.least_cost_label(0 * X, METRIC), ValueError, "must have some mass"),
-        (lambda: scores.least_cost_labels(X, METRIC, 7), ValueError, "k must be at most"),
-        (lambda: scores.least_cost_labels(X, METRIC, 0), ValueError, "k must be at least 1"),
-        (lambda: scores.top_labels(X, [1, 2]), TypeError, "k must be an integer"),
-        (lambda: scores.top_labels(X, 7), ValueError, "k must be at most the number of labels, 6"),
+        (
+            lambda: decisions.least_cost_label(-X, METRIC),
+            ValueError,
+            "probabilities must be non-neg",
+        ),
+        (lambda: decisions.least_cost_label(0 * X, METRIC), ValueError, "must have some mass"),
+        (lambda: decisions.least_cost_labels(X, METRIC, 7), ValueError, "k must be at most"),
+        (lambda: decisions.least_cost_labels(X, METRIC, 0), ValueError, "k must be at least 1"),
+        (lambda: decisions.top_labels(X, [1, 2]), TypeError, "k must be an integer"),
+        (
+            lambda: decisions.top_labels(X, 7),
+            ValueError,
+            "k must be at most the number of labels, 6",
+        ),
         (
             lambda: scores.mean_wasserstein(np.log(X), TAGS, METRIC),
             ValueError,
@@ -253,3 +262,43 @@ def test_k_of_any_integer_kind() -> None:
 def test_other_mistakes(call: Callable[[], object], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["points", "tree"])
+def test_autocast_changes_no_score_and_no_decision(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    metric = {
+        "points": wl.ground.Embedding(torch.randn(40, 3, dtype=dtype)),
+        "tree": wl.ground.Tree.from_paths([(a, b) for a in "vwxyz" for b in "abcdefgh"]),
+    }[name]
+    p = torch.rand(200, 40, dtype=dtype)
+    target = torch.randint(40, (200,))
+
+    def answers() -> list[torch.Tensor]:
+        return [
+            decisions.least_cost_label(p, metric),
+            decisions.least_cost_labels(p, metric, 3),
+            scores.top_k_cost(p, target, metric, k=3, reduction="none"),
+            scores.distance_at_k(p, target, metric, reduction="none"),
+            scores.mean_wasserstein(p, target, metric, reduction="none"),
+        ]
+
+    expected = answers()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = answers()
+    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+
+
+def test_sums_that_overflow_are_refused() -> None:
+    """Shares of an infinite sum are 0, and so would be most scores."""
+    huge, p = torch.full((2, K), 3e38), torch.rand(2, K)
+    for score in (scores.cosine, scores.brier_score, scores.ranked_probability_score):
+        with pytest.raises(
+            ValueError, match=r"probabilities must have finite sums in torch\.float32"
+        ):
+            score(huge, torch.tensor([0, 1]))
+    for score in (scores.cosine, partial(scores.distance_at_k, metric=METRIC)):
+        with pytest.raises(ValueError, match=r"target must have finite sums .* in example 0"):
+            score(p, huge)
+        assert score(p, huge.double() / 3e38).isfinite()

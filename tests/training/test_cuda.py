@@ -11,7 +11,7 @@ from tests.training.problems import grades, linear, perceptron_without_dropout, 
 from wassloss import ConvergenceWarning
 from wassloss.training import DivergedError, TrainingPlan, train
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 LOSSES = {"cross-entropy": (nn.CrossEntropyLoss, grades), "wasserstein": (wasserstein, tags)}
 

@@ -214,7 +214,7 @@ def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """The second checkpoint does not fit: writes end in the middle, as on a full disk."""
-    resource = pytest.importorskip("resource", reason="limits are of Unix")
+    resource = pytest.importorskip("resource", reason="needs POSIX: limits")
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     loss_fn, calls = wasserstein(), []
 
@@ -232,7 +232,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert load_checkpoint(tmp_path / "checkpoint-00000010.safetensors").step == 10
     names = sorted(p.name for p in tmp_path.iterdir())
-    assert names == [".lock", "checkpoint-00000010.safetensors", "log.jsonl"]
+    assert names == [".wassloss.lock", "checkpoint-00000010.safetensors", "log.jsonl"]
 
     train(undisturbed, wasserstein(), tags(), plan_with())
     train(model, wasserstein(), tags(), plan_with(log_every=50), directory=tmp_path, resume=True)
@@ -244,7 +244,7 @@ def test_a_disk_that_fills_in_the_log_loses_nothing(
 ) -> None:
     undisturbed, model = perceptron(), perceptron()
     train(undisturbed, wasserstein(), tags(), plan_with())
-    resource = pytest.importorskip("resource", reason="limits are of Unix")
+    resource = pytest.importorskip("resource", reason="needs POSIX: limits")
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     loss_fn, calls = wasserstein(), []
 
@@ -271,11 +271,12 @@ def test_a_disk_that_fills_in_the_log_loses_nothing(
 
 
 def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
-    (tmp_path / ".checkpoint-00000010.safetensors.deadbeef.tmp").touch()  # of a run that was killed
+    # Left by a run that was killed.
+    (tmp_path / ".checkpoint-00000010.safetensors.deadbeef.wassloss.tmp").touch()
     train(linear(), wasserstein(), tags(), plan_with(), directory=tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [
-        ".lock",
+        ".wassloss.lock",
         *(f"checkpoint-000000{n}.safetensors" for n in (40, 50)),
         "log.jsonl",
     ]

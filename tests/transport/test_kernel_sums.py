@@ -12,8 +12,9 @@ from torch import Tensor
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, is_finite, random_masses, random_metric
 from tests.oracles import INF, convex
-from wassloss.ground import Grid, GroundMetric
-from wassloss.transport import Newton, Problem, Sinkhorn, kernel_sums
+from wassloss import _memory
+from wassloss.ground import Cost, Grid, GroundMetric
+from wassloss.transport import Newton, Sinkhorn
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.conditions import Conditions, conclude
 from wassloss.transport.kernel_sums import (
@@ -23,9 +24,10 @@ from wassloss.transport.kernel_sums import (
     Products,
     kernel_sums_of,
 )
-from wassloss.transport.newton.solver import DenseConditions
+from wassloss.transport.newton.lockstep import DenseConditions
 from wassloss.transport.objective import Objective, Regularizer
 from wassloss.transport.precision import LARGEST_EXPONENT
+from wassloss.transport.problem import Problem
 
 F32, F64 = torch.float32, torch.float64
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -35,6 +37,12 @@ BALANCED = (INF, INF)
 
 def plane(power: float = 2, norm: Any = "euclidean") -> Grid:
     return Grid((5, 6), norm, [1.0, 0.5], power=power, scale="median").to(dtype=F64)
+
+
+def asymmetric() -> Cost:
+    return Cost(
+        torch.rand(30, 30, generator=torch.Generator().manual_seed(3), dtype=F64)
+    ).tabulated()
 
 
 def everything(y: Tensor) -> Tensor:
@@ -79,6 +87,7 @@ WAYS: dict[str, tuple[Callable[..., Problem], Any, type, float]] = {
     "one kernel": (dense_problem, random_metric(30), Products, 0.1),
     "one kernel, wide range": (dense_problem, random_metric(30), Products, 0.006),
     "one kernel, own supports": (ragged_problem, random_metric(30).tabulated(), Products, 0.1),
+    "one kernel, own supports, asymmetric": (ragged_problem, asymmetric(), Products, 0.1),
     "blocks": (ragged_problem, random_metric(30), BlockLogSums, 0.1),
     "shared block": (dense_problem, random_metric(30), BlockLogSums, 0.001),
     "axes, squared": (dense_problem, plane(), Products, 0.1),
@@ -185,6 +194,22 @@ def test_a_range_that_products_cannot_hold_goes_to_the_log_domain():
                 assert type(kernel_sums_of(problem, dtype)) is kind
 
 
+@each_dtype
+def test_products_hold_the_smallest_sums_of_their_range(dtype):
+    metric = random_metric(30)
+    epsilon = 1.01 * float(metric.cost().max()) / LARGEST_EXPONENT[dtype]
+    problem = dense_problem(epsilon=epsilon, metric=metric)
+    sums = kernel_sums_of(problem, dtype)
+    assert isinstance(sums, Products)
+    log_v = torch.full_like(problem.log_y, -torch.inf)
+    log_v[:, 0] = (
+        0  # of one target alone, the sum at the farthest label is the kernel's least entry
+    )
+    expected = BlockLogSums(problem.costs.block(), epsilon).log_sum(log_v, over_labels=False)
+    found = sums.log_sum(log_v, over_labels=False)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4 if dtype == F32 else 1e-10)
+
+
 def test_few_targets_on_a_grid_are_summed_by_their_own_columns():
     metric = Grid((5, 6), power=2)
     for support, kind in ((11, BlockLogSums), (12, Products)):
@@ -205,7 +230,7 @@ def test_large_blocks_are_summed_in_parts(monkeypatch):
         problem = dense_problem(epsilon=1e-3, metric=metric)
         sums = kernel_sums_of(problem)
         whole = sums_of_both(sums, problem)
-        monkeypatch.setattr(kernel_sums, "LARGEST_TEMPORARY", 1000)
+        monkeypatch.setattr(_memory, "LARGEST_BLOCK", 1000)
         parts = sums_of_both(sums, problem)
         monkeypatch.undo()
         for a, b in zip(whole, parts, strict=True):

@@ -130,7 +130,7 @@ def test_tiny_epsilons_and_vanished_labels_stay_finite(dtype: torch.dtype) -> No
 def test_large_batches_are_solved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     h, y = torch.rand(7, K, dtype=F64), torch.rand(7, K, dtype=F64)
     whole = wl.wasserstein(h, y, METRIC, epsilon=0.2, gamma=FREE)
-    monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 2 * K * K)
+    monkeypatch.setattr("wassloss._memory.LARGEST_BLOCK", 2 * K * K)
     torch.testing.assert_close(wl.wasserstein(h, y, METRIC, epsilon=0.2, gamma=FREE), whole)
 
 

@@ -9,6 +9,7 @@ import torch
 from scipy.special import logsumexp
 
 import wassloss as wl
+from tests.evaluators import without_native
 from tests.fuzz.reference import bounds
 from tests.generators import (
     GAMMAS,
@@ -21,12 +22,11 @@ from tests.generators import (
 )
 from tests.oracles import INF
 from tests.sampling import one_in
-from wassloss import ConvergenceWarning, Solution
+from wassloss import ConvergenceWarning, Solution, native
 from wassloss.ground import Discrete, GroundMetric, Ordinal, Tree
-from wassloss.transport import Newton, Problem, Sinkhorn, Status
-from wassloss.transport.dispatch import choose_solver
-from wassloss.transport.newton.cpu import NewtonCPU
+from wassloss.transport import Newton, Sinkhorn, Status
 from wassloss.transport.objective import Objective
+from wassloss.transport.problem import Problem
 
 F32, F64 = torch.float32, torch.float64
 TIGHT = 1e-12
@@ -38,16 +38,9 @@ each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, i
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything here holds for both: left to itself, the dispatcher takes whichever it can."""
     if request.param == "torch":
-        monkeypatch.setattr(NewtonCPU, "applies", staticmethod(lambda problem: False))
-    else:
-        pytest.importorskip("numba")
-
-
-def test_the_implementation_under_test_is_the_one_named(request: pytest.FixtureRequest) -> None:
-    h, y = random_masses(1, 6).log(), random_masses(1, 3, seed=1)
-    problem = Problem.from_log(h, y, torch.arange(3)[None], random_metric(6), Objective(0.1))
-    expected = NewtonCPU if "compiled" in request.node.name else Newton
-    assert type(choose_solver(problem)) is expected
+        without_native(monkeypatch)
+    elif not native.available():
+        pytest.skip("needs the compiled core")
 
 
 def marginal_errors(solution: Solution) -> tuple[float, float]:
@@ -160,6 +153,15 @@ def test_unequal_masses_that_are_dear_to_miss_are_no_reason_not_to_converge(
             assert known.tight
             slack = (1e-5 if dtype == F32 else 1e-8) * known.size
             assert known.low - slack <= solution.value[b].item() <= known.high + slack
+
+
+def test_one_iteration_is_enough_for_a_single_target() -> None:
+    h, y = torch.tensor([[0.5, 0.5]], dtype=F64), torch.tensor([[1.0]], dtype=F64)
+    target = torch.tensor([[0]])
+    problem = Problem.from_log(h.log(), y, target, Ordinal(2), Objective(epsilon=1.0))
+    solution = Newton(max_iterations=1).solve(problem)
+    assert solution.converged.all()
+    assert solution.n_iterations.tolist() == [1]
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])

@@ -14,13 +14,15 @@ from tests.generators import (
     random_masses,
     random_metric,
 )
-from tests.triton_kernels import CUDA, DEVICE, interpreted, quiet  # noqa: F401
+from tests.newtons import LockstepNewton, TritonNewton
+from tests.triton_kernels import CUDA, DEVICE, quiet
 from wassloss.kernels.launch import LARGEST_SUPPORT, MOST_UNROLLED, triton_available
-from wassloss.transport import Newton, Problem, Solution, Status
+from wassloss.transport import Solution, Status
 from wassloss.transport.conditions import conclude
-from wassloss.transport.newton.gpu import NewtonGPU
-from wassloss.transport.newton.solver import DenseConditions
+from wassloss.transport.newton import gpu
+from wassloss.transport.newton.lockstep import DenseConditions
 from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.problem import Problem
 
 pytestmark = quiet
 
@@ -64,7 +66,10 @@ def random_problem(
 
 
 def with_costs(problem: Problem, **changes: Any) -> Problem:
-    return replace(problem, costs=replace(problem.costs, **changes))
+    costs = problem.costs.anew()
+    for name, value in changes.items():
+        setattr(costs, name, value)
+    return replace(problem, costs=costs)
 
 
 def tolerance(dtype: torch.dtype) -> float:
@@ -84,7 +89,7 @@ def assert_same(solution: Solution, expected: Solution, **close: Any) -> None:
 
 
 def solve_both(problem: Problem, **budget: Any) -> tuple[Solution, ...]:
-    return NewtonGPU(**budget).solve(problem), Newton(**budget).solve(problem)
+    return TritonNewton(**budget).solve(problem), LockstepNewton(**budget).solve(problem)
 
 
 @pytest.mark.one_in(3)
@@ -142,13 +147,13 @@ def test_masses_may_differ_by_any_factor() -> None:
 
 
 def test_costs_come_from_a_table_or_from_columns() -> None:
-    problem = random_problem()
+    problem = random_problem(batch=2)  # each with a support of its own
     table = problem.metric.tabulated()
     tabulated = with_costs(problem, metric=table)
     single = with_costs(problem, metric=table.to(dtype=F32))
-    expected = NewtonGPU().solve(problem)
+    expected = TritonNewton().solve(problem)
     for other, atol in ((problem, 1e-12), (tabulated, 1e-7), (single, 1e-5)):
-        fused = NewtonGPU().solve(other)
+        fused = TritonNewton().solve(other)
         torch.testing.assert_close(fused.f, expected.f, rtol=0, atol=atol)
         torch.testing.assert_close(fused.value, expected.value, rtol=0, atol=atol)
 
@@ -163,7 +168,7 @@ def test_a_support_may_be_shared() -> None:
 @pytest.mark.parametrize("max_iterations", [0, 1, 4])
 def test_says_when_iterations_run_out(max_iterations: int) -> None:
     problem = random_problem(epsilon=0.01, batch=2)
-    fused = NewtonGPU(max_iterations=max_iterations).solve(problem)
+    fused = TritonNewton(max_iterations=max_iterations).solve(problem)
     assert fused.status is Status.ITERATIONS_EXHAUSTED
     assert not fused.converged.any()
     assert (fused.n_iterations == max_iterations).all()
@@ -177,15 +182,14 @@ def test_says_when_iterations_run_out(max_iterations: int) -> None:
 
 def test_says_when_digits_run_out() -> None:
     problem = random_problem(epsilon=1e-3, dtype=F32)
-    fused = NewtonGPU(tol=1e-9, max_iterations=9).solve(problem)
+    fused = TritonNewton(tol=1e-9, max_iterations=9).solve(problem)
     assert fused.status is Status.PRECISION_EXHAUSTED
 
 
 def test_applies_to_few_targets_on_a_gpu() -> None:
     assert not triton_available(torch.device("cpu"))
-    assert NewtonGPU.applies(random_problem()) is CUDA
-    assert not NewtonGPU.applies(random_problem(epsilon=0.0))
-    assert not NewtonGPU.applies(random_problem(labels=80, support=LARGEST_SUPPORT + 1))
+    assert gpu.runs(random_problem()) is CUDA
+    assert not gpu.runs(random_problem(labels=80, support=LARGEST_SUPPORT + 1))
 
 
 needs_cuda = pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
@@ -216,7 +220,7 @@ def test_the_launch_can_be_part_of_a_cuda_graph() -> None:
     from wassloss.transport.newton.gpu import launch
 
     problem = random_problem(batch=8, dtype=F32)
-    expected = NewtonGPU(tol=1e-5).solve(problem)  # compiles
+    expected = TritonNewton(tol=1e-5).solve(problem)  # compiles
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         f, *_ = launch(problem, 1e-5, 1000)

@@ -10,9 +10,10 @@ from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_
 from tests.oracles import convex
 from wassloss import SparseTarget
 from wassloss.ground import Ordinal
-from wassloss.transport import Newton, Problem
+from wassloss.transport import Newton
 from wassloss.transport.objective import Objective
 from wassloss.transport.precision import smallest_mass
+from wassloss.transport.problem import Problem
 
 BALANCED = Objective(0.1)
 

@@ -8,13 +8,14 @@ import torch
 
 import wassloss as wl
 from tests.generators import OBJECTIVE_NAMES, OBJECTIVES, random_masses, random_metric
-from wassloss import ConvergenceWarning
-from wassloss.transport import Newton, Problem, Sinkhorn, Status
+from wassloss import ConvergenceWarning, _memory
+from wassloss.transport import Newton, Sinkhorn, Status
 from wassloss.transport import dispatch as dispatcher
 from wassloss.transport.algorithm_one import AlgorithmOne
 from wassloss.transport.conditions import Conditions
 from wassloss.transport.kernel_sums import kernel_sums_of
 from wassloss.transport.objective import Objective
+from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import solver as module
 from wassloss.transport.sinkhorn.iterations import (
     LARGEST,
@@ -142,7 +143,7 @@ def test_double_precision_takes_over_where_single_gets_stuck(
 def test_pieces_of_a_shared_support_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = dense(150, 7, 0.1)
     whole = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
-    monkeypatch.setattr(dispatcher, "LARGEST_BLOCK", 2 * 300)  # two examples at a time
+    monkeypatch.setattr(_memory, "LARGEST_BLOCK", 2 * 300)  # two examples at a time
     pieces = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
     # The error is looked at every 20 iterations.
     assert (pieces.n_iterations - whole.n_iterations).abs().max() <= 20

@@ -234,7 +234,7 @@ def test_the_plan_has_the_digits_of_the_solve_not_of_the_potentials(
     assert whole.status is Status.CONVERGED
     assert worst(whole) < 1e-4
     # In pieces, of which some may need no wider dtype.
-    monkeypatch.setattr("wassloss.transport.dispatch.LARGEST_BLOCK", 1)
+    monkeypatch.setattr("wassloss._memory.LARGEST_BLOCK", 1)
     assert worst(wl.solve(h, target, metric, epsilon=1e-6)) < 1e-4
     with_torch = wl.solve(h, target, metric, epsilon=1e-6, solver=Newton())
     assert worst(with_torch) < 1e-4

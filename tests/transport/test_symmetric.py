@@ -13,9 +13,10 @@ from tests.losses.per_example import wasserstein_loss
 from tests.oracles import convex
 from wassloss import ConvergenceWarning, SparseTarget
 from wassloss.ground import Embedding, Grid, GroundMetric, Matrix, Ordinal
-from wassloss.transport import Newton, Problem
+from wassloss.transport import Newton
 from wassloss.transport.dispatch import solve_problem
 from wassloss.transport.objective import Objective, Regularizer
+from wassloss.transport.problem import Problem
 from wassloss.transport.sinkhorn import Symmetric
 
 F32, F64 = torch.float32, torch.float64
@@ -212,6 +213,6 @@ def test_costs_among_a_few_labels(metric, monkeypatch):
     pairs = labels.unsqueeze(3), labels.unsqueeze(2)
     expected = metric.cost()[pairs]
     torch.testing.assert_close(metric.cost_between(*pairs), expected)
-    monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("wassloss._memory.LARGEST_COLUMNS", 100)
     torch.testing.assert_close(metric.cost_between(*pairs), expected)
     assert metric.cost_between(*(part[:0] for part in pairs)).shape == (0, 4, 3, 3)

@@ -178,7 +178,7 @@ def descendants(pid: int) -> list[int]:
     return own + [one for child in own for one in descendants(child)]
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux: /proc")
 @pytest.mark.parametrize("state", ["counts.npz", "sample.npz"])
 def test_killed_and_resumed(
     tmp_path: Path, metadata: Path, whole: tuple[TagSample, bytes], state: str

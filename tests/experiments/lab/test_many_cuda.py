@@ -12,7 +12,7 @@ from tests.training.problems import LABELS, grades, linear, tags, wasserstein
 from wassloss import ConvergenceWarning
 from wassloss.losses.baselines import KLLoss
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 GIVEN: dict[str, Any] = {
     "iterations": 300,  # more than are sent to the device at once

@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.fuzz.long import notes
 from tests.fuzz.long.kinds import KINDS
+from tests.fuzz.long.modes import drawn_mode
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import WrongAnswerError
 
@@ -57,7 +58,8 @@ def run_batch(kind: str, seed: int, batch: int) -> tuple[Tally, Failure | None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # the reference must not hide an overflow either
-            return KINDS[kind](rng), None
+            with drawn_mode(rng):
+                return KINDS[kind](rng), None
     except Exception as error:  # whatever it is, it is what was looked for
         example, message = None, f"{type(error).__name__}: {error}"
         if isinstance(error, WrongAnswerError):

@@ -190,6 +190,30 @@ def _graph(rng: Generator, labels: int, lengths: Array) -> Parts:
     return lambda **k: wl.ground.Graph(adjacency, **k), distance
 
 
+LAYOUTS = ["contiguous", "transposed", "strided", "offset", "channels last"]
+
+
+def laid_out(rng: Generator, x: Tensor) -> Tensor:
+    """The same numbers, in half of the draws elsewhere in memory."""
+    layout = pick(rng, LAYOUTS, [4, 1, 1, 1, 1])
+    if layout == "transposed" and x.dim() == 2:
+        return x.T.contiguous().T
+    if layout == "strided":
+        wide = torch.full([3 * size for size in x.shape], 7, dtype=x.dtype)  # gaps hold numbers
+        part = wide[(slice(1, None, 3),) * x.dim()]
+        return part.copy_(x)
+    if layout == "offset":
+        return torch.cat([x.new_full((3,), 7), x.flatten()])[3:].view(x.shape)
+    if layout == "channels last" and x.dim() == 2:  # as pixels of channels-last images
+        return x[:, None, :, None].to(memory_format=torch.channels_last)[:, 0, :, 0]
+    return x
+
+
+def one_for_all(rng: Generator, x: Tensor) -> Tensor:
+    """At times the first example again and again, without memory of their own."""
+    return x[:1].expand_as(x) if len(x) and chance(rng, 0.08) else laid_out(rng, x)
+
+
 def draw_logits(rng: Generator, batch: int, labels: int) -> Tensor:
     """From flat to certain, with labels ruled out, in any floating dtype."""
     spread = rng.choice(
@@ -197,7 +221,7 @@ def draw_logits(rng: Generator, batch: int, labels: int) -> Tensor:
     )
     values = spread * rng.uniform(-1, 1, (batch, labels))
     _rule_out(rng, values)
-    return torch.from_numpy(values).to(pick(rng, DTYPES, [4, 4, 1, 1]))
+    return one_for_all(rng, torch.from_numpy(values).to(pick(rng, DTYPES, [4, 4, 1, 1])))
 
 
 def draw_log_masses(rng: Generator, batch: int, labels: int) -> Tensor:
@@ -205,7 +229,7 @@ def draw_log_masses(rng: Generator, batch: int, labels: int) -> Tensor:
     middle = rng.choice([0.0, 0.0, -8.0, 8.0, -30.0, 30.0], (batch, 1)) * chance(rng, 0.2)
     values = middle + rng.uniform(-3, 3, (batch, labels))
     _rule_out(rng, values)
-    return torch.from_numpy(values).to(pick(rng, DTYPES, [4, 4, 1, 1]))
+    return one_for_all(rng, torch.from_numpy(values).to(pick(rng, DTYPES, [4, 4, 1, 1])))
 
 
 def draw_totals(rng: Generator, batch: int) -> Array:
@@ -264,13 +288,14 @@ def draw_targets(
     if form == "ids":
         ids = dense.argmax(1) if len(dense) else torch.zeros(0, dtype=torch.long)
         kind = pick(rng, INTEGERS, [4, 1, 1, 1])
-        return Targets(f"ids as {kind}", ids.to(kind), np.eye(y.shape[1])[ids.numpy()])
+        given = laid_out(rng, ids.to(kind))
+        return Targets(f"ids as {kind}", given, np.eye(y.shape[1])[ids.numpy()])
     return Targets(form, _in_form(rng, dense, form), dense.double().numpy())
 
 
 def _in_form(rng: Generator, dense: Tensor, form: str) -> Any:
     if form == "dense":
-        return dense
+        return laid_out(rng, dense)
     if form == "coo":
         return dense.to_sparse_coo()
     if form == "csr":
@@ -287,7 +312,8 @@ def _in_form(rng: Generator, dense: Tensor, form: str) -> Any:
     if chance(rng, 0.3):  # padding may name any label, or none
         indices = torch.where(weights == 0, -1, indices)
     shuffle = torch.from_numpy(rng.permutation(width))
-    return wl.SparseTarget(indices[:, shuffle], weights[:, shuffle])
+    indices, weights = laid_out(rng, indices[:, shuffle]), laid_out(rng, weights[:, shuffle])
+    return wl.SparseTarget(indices, weights)
 
 
 def draw_epsilon(rng: Generator, unit: float) -> float:

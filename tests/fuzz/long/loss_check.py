@@ -22,6 +22,7 @@ from tests.fuzz.long.compare import (
     wrong_values,
 )
 from tests.fuzz.long.draws import Drawn
+from tests.fuzz.long.modes import check_without_gradient
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import Outcome
 from tests.oracles import INF, Array
@@ -52,6 +53,7 @@ def loss_and_gradient(
     """Losses of each example, and what `backward` makes of these weights of them."""
     leaf = x.detach().requires_grad_()
     values = loss(leaf)
+    check_without_gradient(loss, x, values.detach())
     values.backward(cotangent.to(values.dtype))
     return values.detach(), leaf.grad
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import wassloss as wl
+from tests.evaluators import without_native
 from tests.fuzz.outcome import too_much
-from wassloss.kernels import launch
 
 SOURCES = Path(wl.__file__).parent
 CONVERGED = re.compile(r"Solution\((\d+) of (\d+) converged")
@@ -63,13 +65,10 @@ def _unconverged(message: str) -> int:
 
 @contextmanager
 def torch_only() -> Iterator[None]:
-    """Without anything compiled by Numba: as if it were not installed."""
-    before = launch.HAS_NUMBA
-    launch.HAS_NUMBA = False
-    try:
+    """Without the compiled core, as if there were none."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_native(patch)
         yield
-    finally:
-        launch.HAS_NUMBA = before
 
 
 WAYS: dict[str, Callable[[], Any]] = {"compiled": nullcontext, "torch": torch_only}

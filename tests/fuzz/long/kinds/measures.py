@@ -33,6 +33,7 @@ from tests.fuzz.long.draws import (
     draw_targets,
     draw_totals,
     draw_weights,
+    laid_out,
     pick,
 )
 from tests.fuzz.long.entropic import Problem
@@ -183,7 +184,7 @@ def _draw(rng: Generator) -> dict[str, Any]:
         "metric": metric,
         "unit": unit,
         "dtype": dtype,
-        "h": torch.from_numpy(h).to(dtype),
+        "h": laid_out(rng, torch.from_numpy(h).to(dtype)),
         "y": y,
         "keywords": keywords,
     }

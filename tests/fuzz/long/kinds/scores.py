@@ -104,13 +104,13 @@ def decisions(rng: Generator) -> Tally:
     if not np.isfinite(cost).all():
         return Tally(batch, refused=batch)
     allowed = (10 * TOLERANCE[dtype] + 10 * _rounding(metric)) * cost.max(initial=0.0) + 1e-30
-    one = wl.scores.least_cost_label(p, metric).numpy()
+    one = wl.decisions.least_cost_label(p, metric).numpy()
     expected = x @ cost.T  # of each guess, over the truth
     rows = np.arange(batch)
     wrong = ~(expected[rows, one] <= expected.min(1) + allowed) if batch else np.zeros(0, bool)
     judge("least-cost label", wrong, Outcome(), {"chosen": one, "expected cost": expected})
 
-    several = wl.scores.least_cost_labels(p, metric, k).numpy()
+    several = wl.decisions.least_cost_labels(p, metric, k).numpy()
     distinct = np.array([len(set(row)) == k for row in several.tolist()], dtype=bool)
     judge("set of labels, each named once,", ~distinct, Outcome(), {"chosen": several})
     reached = np.full((batch, metric.size), np.inf)
@@ -123,7 +123,7 @@ def decisions(rng: Generator) -> Tally:
         judge(f"label {step} of a set", wrong, Outcome(), {"chosen": several, "cost": each})
         reached = np.minimum(reached, cost[several[:, step]])
 
-    top = wl.scores.top_labels(p, k).numpy()
+    top = wl.decisions.top_labels(p, k).numpy()
     order = np.argsort(-x, axis=1, kind="stable")[:, :k]
     judge("top labels", (top != order).any(1), Outcome(), {"found": top, "expected": order})
     return Tally(3 * batch)

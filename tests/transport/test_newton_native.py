@@ -7,14 +7,13 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import wassloss as wl
+from tests.evaluators import needs_native
 from tests.generators import (
     OBJECTIVE_NAMES,
     OBJECTIVES,
@@ -22,14 +21,14 @@ from tests.generators import (
     random_masses,
     random_metric,
 )
+from tests.newtons import LockstepNewton, NativeNewton
 from tests.oracles import INF
 from wassloss import ConvergenceWarning, Solution
-from wassloss.kernels import launch
-from wassloss.transport import Newton, Problem, Status
-from wassloss.transport.newton.cpu import NewtonCPU
+from wassloss.transport import Status
 from wassloss.transport.objective import Objective
+from wassloss.transport.problem import Problem
 
-pytestmark = pytest.mark.skipif(not launch.HAS_NUMBA, reason="needs Numba")
+pytestmark = needs_native
 
 F32, F64 = torch.float32, torch.float64
 LABELS = 300  # more than a block, and no whole number of them
@@ -46,8 +45,8 @@ def masses(dtype: torch.dtype = F64) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def both(*args: Any, tol: float, **keywords: Any) -> tuple[Solution, Solution]:
-    compiled = wl.solve(*args, **keywords, solver=NewtonCPU(tol))
-    return compiled, wl.solve(*args, **keywords, solver=Newton(tol))
+    compiled = wl.solve(*args, **keywords, solver=NativeNewton(tol))
+    return compiled, wl.solve(*args, **keywords, solver=LockstepNewton(tol))
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -100,7 +99,7 @@ def test_equals_newton_at_an_epsilon_where_plans_are_all_but_exact(
 
 
 def test_every_example_has_its_own_number_of_iterations() -> None:
-    given: dict[str, Any] = {"epsilon": 0.003, "solver": NewtonCPU()}
+    given: dict[str, Any] = {"epsilon": 0.003, "solver": NativeNewton()}
     h, y = masses()
     together = wl.solve(h, y, random_metric(LABELS), **given)
     assert together.n_iterations[0] < together.n_iterations[1:].min()
@@ -180,7 +179,7 @@ def test_a_shared_support_is_not_copied() -> None:
     assert cost.data_ptr() == shared.cost().data_ptr()
     apart = problem_of(h, y, support.expand(5, -1).clone(), metric)
     assert apart.costs.rows()[0].data_ptr() == apart.cost().data_ptr()
-    one, other = NewtonCPU().solve(shared), NewtonCPU().solve(apart)
+    one, other = NativeNewton().solve(shared), NativeNewton().solve(apart)
     torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)
     torch.testing.assert_close(one.g, other.g, rtol=0, atol=1e-12)
 
@@ -192,18 +191,18 @@ def test_a_table_of_costs_is_read_in_place() -> None:
     gathered = problem_of(h, y, support, metric)
     tabulated = problem_of(h, y, support, metric.tabulated())
     assert tabulated.costs.rows()[0] is tabulated.metric.known_costs
-    one, other = NewtonCPU().solve(gathered), NewtonCPU().solve(tabulated)
+    one, other = NativeNewton().solve(gathered), NativeNewton().solve(tabulated)
     torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)
     assert (one.n_iterations - other.n_iterations).abs().max() <= 1
     # In another precision than the problem's, the table is no use as it is.
-    assert NewtonCPU().solve(tabulated.to(F32)).f.dtype == F32
+    assert NativeNewton().solve(tabulated.to(F32)).f.dtype == F32
 
 
 def test_costs_that_are_not_finite_are_an_error() -> None:
     metric = wl.ground.Ordinal(torch.arange(9, dtype=F64), power=500)  # 8 ** 500 overflows
     problem = problem_of(random_masses(2, 9), random_masses(2, 2), torch.tensor([[2, 3]]), metric)
     with pytest.raises(ValueError, match="metric must have finite costs"):
-        NewtonCPU(max_iterations=3).solve(problem)
+        NativeNewton(max_iterations=3).solve(problem)
 
 
 # Budgets and bad numbers
@@ -212,7 +211,7 @@ def test_costs_that_are_not_finite_are_an_error() -> None:
 def test_running_out_of_iterations_is_said() -> None:
     with pytest.warns(ConvergenceWarning, match="Raise `max_iterations`"):
         solution = wl.solve(
-            *masses(), random_metric(LABELS), epsilon=0.05, solver=NewtonCPU(max_iterations=3)
+            *masses(), random_metric(LABELS), epsilon=0.05, solver=NativeNewton(max_iterations=3)
         )
     assert solution.converged.tolist() == [True, False, False]
     assert solution.n_iterations.tolist()[1:] == [3, 3]
@@ -220,7 +219,7 @@ def test_running_out_of_iterations_is_said() -> None:
 
 
 def test_a_tolerance_below_rounding_is_said_to_be_that() -> None:
-    solver = NewtonCPU(1e-18, max_iterations=50)
+    solver = NativeNewton(1e-18, max_iterations=50)
     with pytest.warns(ConvergenceWarning, match="Rounding keeps the error above `tol`"):
         solution = wl.solve(*masses(), random_metric(LABELS), epsilon=0.1, solver=solver)
     assert (solution.error < 1e-13).all()
@@ -233,7 +232,7 @@ def test_a_bad_number_spoils_its_own_example_only(bad: float, dtype: torch.dtype
     good = problem_of(h, y.topk(7).values, y.topk(7).indices, random_metric(LABELS).to(dtype=dtype))
     spoilt = good.log_h.clone()
     spoilt[1, 5] = bad
-    solver = NewtonCPU(1e-4, max_iterations=30)
+    solver = NativeNewton(1e-4, max_iterations=30)
     expected, solution = solver.solve(good), solver.solve(replace(good, log_h=spoilt))
     assert expected.converged.all()
     assert solution.converged.tolist() == [True, False, True]
@@ -248,7 +247,7 @@ def test_a_bad_number_spoils_its_own_example_only(bad: float, dtype: torch.dtype
 def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype) -> None:
     h = random_masses(70, LABELS, seed=1).to(dtype)
     y = random_masses(70, LABELS, support=5, seed=2).to(dtype)
-    given: dict[str, Any] = {"epsilon": 0.05, "solver": NewtonCPU()}
+    given: dict[str, Any] = {"epsilon": 0.05, "solver": NativeNewton()}
     metric = random_metric(LABELS).tabulated()  # the same costs, however many are asked for
     several = wl.solve(h, y, metric, **given)
     threads = torch.get_num_threads()
@@ -268,85 +267,10 @@ def test_two_threads_may_solve_at_once() -> None:
     metric = random_metric(LABELS)
 
     def solve(epsilon: float) -> torch.Tensor:
-        return wl.solve(h, y, metric, epsilon=epsilon, solver=NewtonCPU()).f
+        return wl.solve(h, y, metric, epsilon=epsilon, solver=NativeNewton()).f
 
     epsilons = [0.5, 0.1, 0.05, 0.02] * 2
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(solve, epsilons))
     for epsilon, f in zip(epsilons, together, strict=True):
         assert torch.equal(f, solve(epsilon))
-
-
-SOLVE = """
-    import torch
-    import wassloss as wl
-    from wassloss.kernels import launch
-    from wassloss.transport.newton.cpu import NewtonCPU
-    h, y = torch.full((1, 4), 0.25), torch.tensor([[0.5, 0.5, 0.0, 0.0]])
-    cost = (torch.arange(4.0)[:, None] - torch.arange(4.0)).abs() ** 0.5
-    solution = wl.solve(h, y, cost, epsilon=0.1, solver=NewtonCPU())
-    assert solution.converged.all()
-"""
-
-
-def test_numba_is_imported_only_when_it_is_needed() -> None:
-    code = "import sys, wassloss.transport.newton.cpu; print('numba' in sys.modules)"
-    assert run_python(code) == "False"
-
-
-def test_without_numba_it_says_so() -> None:
-    code = """
-        import sys
-        sys.modules["numba"] = None
-        from wassloss.kernels import launch
-        print(launch.HAS_NUMBA)
-    """
-    assert run_python(code) == "False"
-
-
-@pytest.mark.slow
-def test_compiled_code_is_found_again(tmp_path: Path) -> None:
-    code = (
-        SOLVE
-        + """
-    from wassloss.kernels.numba.newton import maximize
-    print(sum(maximize.stats.cache_hits.values()))
-    """
-    )
-    counts = [run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
-    assert counts == ["0", "1"]
-
-
-# The functions that are polynomials
-
-
-@pytest.mark.parametrize("real", [np.float32, np.float64])
-def test_elementary_functions_are_exact_to_the_last_place_or_two(real: Any) -> None:
-    from numba import njit
-
-    from wassloss.kernels.numba import vectorized
-
-    limits, rng = np.finfo(real), np.random.default_rng(0)
-    low, high = np.log(limits.tiny), np.log(limits.max / 2)
-    cases = [
-        (vectorized.exp, np.exp, rng.uniform(low, high, 10_000)),
-        (vectorized.expm1, np.expm1, rng.uniform(-0.5, 0.5, 10_000)),
-        (vectorized.expm1, np.expm1, rng.uniform(-1e-9, 1e-9, 100)),
-        (vectorized.log, np.log, np.exp(rng.uniform(low, high, 10_000))),
-        (vectorized.log, np.log, rng.uniform(0.7, 1.5, 10_000)),
-        (vectorized.exp, np.exp, np.array([0.0, low, high])),
-        (vectorized.log, np.log, np.array([1.0, limits.tiny, limits.max])),
-    ]
-    for function, exact, x in cases:
-
-        @njit
-        def apply(x, out, function=function):  # type: ignore[no-untyped-def]
-            for i in range(x.size):
-                out[i] = function(x[i])
-
-        x = x.astype(real)
-        found = np.empty_like(x)
-        apply(x, found)
-        expected = exact(x.astype(np.longdouble))
-        error = np.abs(found - expected)
-        assert (error <= 2.5 * limits.eps * np.maximum(np.abs(expected), limits.tiny)).all()

@@ -13,8 +13,9 @@ import wassloss as wl
 from tests.generators import lines, masses
 from tests.ground.instances import Factory, every
 from tests.scores.cases import METRIC, Array, K, ranked, scores
+from wassloss.decisions import least_cost_label, least_cost_labels, top_labels
 from wassloss.ground import Discrete, GroundMetric, Ordinal
-from wassloss.scores import distance_at_k, least_cost_label, least_cost_labels, top_labels
+from wassloss.scores import distance_at_k
 
 
 def expected_cost(p: Tensor, chosen: Tensor, metric: GroundMetric) -> Tensor:
@@ -135,7 +136,7 @@ def test_all_labels_cost_nothing() -> None:
 def test_in_blocks(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     p = torch.rand(9, K, dtype=torch.float64)
     one, several = least_cost_label(p, METRIC), least_cost_labels(p, METRIC, 3)
-    monkeypatch.setattr("wassloss.ground._cost.BLOCK_ENTRIES", entries)
+    monkeypatch.setattr("wassloss._memory.LARGEST_COLUMNS", entries)
     assert torch.equal(least_cost_label(p, METRIC), one)
     assert torch.equal(least_cost_labels(p, METRIC, 3), several)
 
