@@ -130,7 +130,6 @@ def _mathml(as_block):
 _BELOW = {
     "data": ["datasheets/clipart", "datasheets/definitions", "tags"],
     "results/README": ["results/NOTES"],
-    "performance": ["benchmarks/README"],
     "benchmarks/README": sorted(
         f"benchmarks/{page.stem}"
         for page in (Path(__file__).parent / "benchmarks").glob("*.md")

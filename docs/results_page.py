@@ -96,7 +96,7 @@ OVERVIEW = {
     "numbers": (
         "Numbers in language models",
         "Are the numbers that a language model says less far off?",
-        "**Yes, by much**, where tokens have several digits; a little or not where each is a digit",
+        "**Yes, by much**, where tokens have several digits; nothing clear where each is a digit",
     ),
     "words": (
         "Words in language models",
@@ -273,7 +273,7 @@ def boosting(_: str, result: Result) -> str:
                 ]
             )
     names = ["data set", "label", "mean distance", "difference", "% right", "kappa", "NLL"]
-    return markdown([*names, "distance of a regression"], rows)
+    return markdown([*names, "mean distance of a regression"], rows)
 
 
 def words_scores(result: Result) -> str:
@@ -300,7 +300,7 @@ def words_scores(result: Result) -> str:
                 f"{found['seconds'][family] / found['seconds'][CE]:.1f}",
             ]
     scores = ["perplexity", "with a temperature", "accuracy"]
-    distances = ["distance", "… nearest to the mean", "… of five words", "… of mistakes"]
+    distances = ["mean distance", "… nearest to the mean", "… of five words", "… of mistakes"]
     head = ["loss, strength", "chosen by", *scores, *distances, "time per step"]
     return markdown(head, list(rows.values()))
 
@@ -384,8 +384,8 @@ def untouched(result: Result, chosen: Mapping[str, str] | None = None) -> str:
         shown = [words] if chosen else [words, sizes]
         rows.append([*shown, cells[0], cells[1], accuracy, cells[4], " → ".join(errors)])
     head = [
-        *(["data"] if chosen else ["data", "size"]), "distance",
-        "distance, least-cost decisions", "accuracy", "NLL",
+        *(["data"] if chosen else ["data", "size"]), "mean distance",
+        "mean distance, least-cost decisions", "accuracy", "NLL",
         "calibration error",
     ]  # fmt: skip
     return markdown(head, rows)
@@ -479,7 +479,7 @@ def networks_standings(result: Result) -> str:
     held = f"{sum(own['held'] for own in standing.values())} of {len(standing)}"
     rows.append(["none ahead", "", "", "", level[0], "", "", "", level[1]])
     rows.append(["none ahead, and as accurate", "", "", "", held, "", "", "", ""])
-    columns = ["loss", "distance", "accuracy or AUC", "rivals ahead"]
+    columns = ["loss", "mean distance", "accuracy or AUC", "rivals ahead"]
     return markdown(["data", *columns, *(f"least cost: {column}" for column in columns)], rows)
 
 
@@ -488,7 +488,7 @@ def _title(family: str) -> str:
 
 
 def candidates(result: Result) -> str:
-    """Changes of distance, accuracy or AUC, and NLL with every candidate, then counts of sets."""
+    """Changes of mean distance, accuracy or AUC, and NLL with each candidate; counts of sets."""
     found = by_kind(result["found"]["candidates"])
     keys = [k for k in CANDIDATES if any(k in of["scores"] for of in found.values())]
     rows = []
@@ -557,7 +557,7 @@ def carried(result: Result) -> str:
         for title, scores in entries.items():
             cells = [f"{fmean(scores[k]):.3f}" for k in ("distance", "distance@5", "nll", "ece")]
             rows.append([title, f"{100 * fmean(scores['right']):.1f} %", *cells])
-    return markdown(["loss", "accuracy", "distance", "distance@5", "NLL", "ECE"], rows)
+    return markdown(["loss", "accuracy", "mean distance", "distance@5", "NLL", "ECE"], rows)
 
 
 def all_images(result: Result) -> str:
@@ -579,8 +579,8 @@ def all_images(result: Result) -> str:
                 for gap, s in zip(gaps, scores, strict=True)
             ]
             rows.append([words, title, *changes])
-    head = ["cross-entropy", "loss", "distance", "distance@5", "accuracy", "NLL"]
-    return markdown([*head, "distance, least-cost decisions"], rows)
+    head = ["cross-entropy", "loss", "mean distance", "distance@5", "accuracy", "NLL"]
+    return markdown([*head, "mean distance, least-cost decisions"], rows)
 
 
 def published(name: str, results: Mapping[str, Result]) -> str:

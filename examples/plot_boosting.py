@@ -49,7 +49,7 @@ for seed in range(SEEDS):
 shares = {}
 for name, predicted in probabilities.items():
     row = [f"{name:14s}"]
-    for decide in (lambda h: h.argmax(1), lambda h: wl.scores.least_cost_label(h, metric)):
+    for decide in (lambda h: h.argmax(1), lambda h: wl.decisions.least_cost_label(h, metric)):
         guesses = [np.eye(GRADES)[decide(h)] for h in predicted]
         off = np.array(
             [wl.scores.mean_absolute_error(g, y_test, reduction="none") for g in guesses]

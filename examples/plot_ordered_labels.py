@@ -3,11 +3,12 @@ Ordered labels: milder mistakes at the same accuracy
 ====================================================
 
 **Claim: on ten grades of disease progression, a linear model trained with a Wasserstein loss makes
-over a third fewer grave mistakes and is right as often.**
+about a quarter fewer grave mistakes and is right as often.**
 
 The data come with scikit-learn: 442 patients with 10 measurements each. We divide the progression
 into ten grades of equal size and fit the same linear model with two losses, on eight random splits
-and with the same weight penalty. All other settings are defaults.
+and with the same weight penalty. All other settings are defaults. Grave mistakes are those of five
+grades or more.
 """
 
 import matplotlib.pyplot as plt
@@ -71,6 +72,10 @@ axes.spines[["top", "right"]].set_visible(False)
 # %%
 # The Wasserstein loss shortens the tail; by accuracy alone, the two models would look equal. ± is
 # the standard deviation over splits. Splits share patients, so it is not a confidence interval.
+#
+# Of seven penalties from 0.001 to 1 this one, 0.001, suits cross-entropy best, by mean distance and
+# by grave mistakes on these splits. The Wasserstein loss makes 7.1 % to 7.6 % grave mistakes with
+# any of them.
 
 # %%
 # The equal accuracy is due to the KL term. Without it (``kl_weight=0``), with scikit-learn's
