@@ -457,9 +457,44 @@ def difference(cell: Cell, found: Answer) -> str:
     for name, one, other in zip(Answer._fields, found, right, strict=True):
         if one is None or other is None:
             continue
+        if name != "value" and cell.loss in WITH_KINKS:
+            if above := beyond_tangents(cell, name, one.double(), precision):
+                return f"{name} {above}"
+            continue
         off = (one.double() - other).abs().max() / other.abs().max().clamp(min=1e-2)
         if not off <= precision:
             return f"{name} off by {off:.1e} of {float(other.abs().max()):.2g}"
+    return ""
+
+
+# Masses that every dtype holds have equal partial sums, where exact transport has many gradients:
+# which one is found depends on the last bit of a cost.
+WITH_KINKS = ("wasserstein, exact",)
+
+
+def beyond_tangents(cell: Cell, name: str, slope: Tensor, precision: float) -> str:
+    """Where a tangent crosses a value that is convex in the input and concave in the metric."""
+    make, read = maker(cell), given(LOSSES[cell.loss], cell)[1]
+    generator = torch.Generator().manual_seed(4)
+
+    def values(x: Tensor, step: Tensor | None = None) -> Tensor:
+        with torch.no_grad():
+            found: Tensor = make(step)[0](x, read.target)
+        return found * read.cotangent
+
+    here = values(read.x)
+    for _ in range(8):
+        if name == "metric":
+            step = 0.1 * torch.rand(K, K, generator=generator, dtype=F64)
+            step = (step + step.T).fill_diagonal_(0.0)
+            rise = values(read.x, step).sum() - here.sum()
+            crossed = rise - (slope * step).sum()
+        else:
+            to = torch.rand(read.x.shape, generator=generator, dtype=F64)
+            to = read.x + 0.1 * (to / to.sum(1, keepdim=True) - read.x)
+            crossed = ((slope * (to - read.x)).sum(1) - (values(to) - here)).max()
+        if not crossed <= precision * slope.abs().max():
+            return f"crosses by {float(crossed):.1e}"
     return ""
 
 
