@@ -12,7 +12,7 @@ import random
 import traceback
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -502,11 +502,13 @@ def beyond_tangents(cell: Cell, name: str, slope: Tensor, precision: float) -> s
 NOT_SPARSE = ("torch.compile", "torch.vmap")
 
 
-def cells() -> Iterator[Cell]:
-    """Every cell there is."""
-    for name, loss in LOSSES.items():
+def cells(losses: Iterable[str] = LOSSES, modes: Iterable[str] = MODES) -> Iterator[Cell]:
+    """Every cell there is, or those of some losses and modes."""
+    modes = list(modes)
+    for name in losses:
+        loss = LOSSES[name]
         for metric, target, dtype, layout, mode in itertools.product(
-            loss.metrics, loss.targets, DTYPES, LAYOUTS, MODES
+            loss.metrics, loss.targets, DTYPES, LAYOUTS, modes
         ):
             if layout == "channels last" and (not loss.maps or target == "coo"):
                 continue
@@ -522,7 +524,7 @@ COMPILED = 30  # cells of a loss: each takes seconds
 
 def walk(loss: str, mode: str, number: int | None = None) -> list[Cell]:
     """All cells of a loss in a mode, or so many of them, the same in every run."""
-    found = [cell for cell in cells() if (cell.loss, cell.mode) == (loss, mode)]
+    found = list(cells([loss], [mode]))
     number = COMPILED if number is None and mode == "torch.compile" else number
     if number is None or number >= len(found):
         return found

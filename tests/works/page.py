@@ -52,14 +52,10 @@ Made by `python -m tests.works.page` from `tests/works/table.py`; `make test` ch
 
 
 def page() -> str:
-    every = list(cells())
     lines: list[Line] = []
     rows = []
     for loss in LOSSES:
-        marks = [
-            mark([cell for cell in every if (cell.loss, cell.mode) == (loss, mode)], lines)
-            for mode in MODES
-        ]
+        marks = [mark(list(cells([loss], [mode])), lines) for mode in MODES]
         rows.append(f"| `{loss}` | " + " | ".join(marks) + " |")
     notes = [note(i, line) for i, line in enumerate(lines, start=1)]
     return TEXT.format(
