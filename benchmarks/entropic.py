@@ -61,7 +61,7 @@ def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attemp
         tol=case.tol,
         reduction="sum",
         kl_weight=0.0,
-        own_units=True,
+        normalize_cost=False,
     )
     target = work.dense_target if case.dense else work.target
     logits = work.h.log().requires_grad_()

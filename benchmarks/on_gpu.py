@@ -34,7 +34,7 @@ def peak_megabytes(case: Case) -> float:
     work = Work.of(case, "cuda")
     logits = work.h.log().requires_grad_()
     loss_fn = wl.WassersteinLoss(
-        work.metric, epsilon=case.epsilon, kl_weight=0.1, own_units=True
+        work.metric, epsilon=case.epsilon, kl_weight=0.1, normalize_cost=False
     ).cuda()
     peak = 0
     for _ in range(2):  # the second time excludes one-time allocations, such as compiled kernels
@@ -123,7 +123,7 @@ def paper_setting(iterations: int = 100_000) -> None:
     metric = wl.ground.Embedding(torch.randn(labels, 100), power=2, scale="median").to("cuda")
     indices = torch.rand(examples, labels, device="cuda").topk(tags).indices
     weights = torch.full((examples, tags), 1 / tags, device="cuda")
-    loss_fn = wl.WassersteinLoss(metric, epsilon=0.02, kl_weight=0.1, own_units=True).cuda()
+    loss_fn = wl.WassersteinLoss(metric, epsilon=0.02, kl_weight=0.1, normalize_cost=False).cuda()
     dense_target = torch.zeros(examples, labels, device="cuda").scatter(1, indices, weights)
     plan = wl.TrainingPlan(
         steps=iterations, learning_rate=0.01, log_every=1000,
@@ -133,7 +133,7 @@ def paper_setting(iterations: int = 100_000) -> None:
         ("KL", torch.nn.CrossEntropyLoss(), dense_target),
         ("W + 0.1 KL", loss_fn, wl.SparseTarget(indices, weights)),
     ):
-        model = wl.models.LinearSoftmax(features, labels).cuda()
+        model = wl.models.Linear(features, labels).cuda()
         log = wl.train(model, loss, (x, target), plan, cuda_graph=True, progress=False)
         print(f"{name}: {iterations} iterations in {log[-1].seconds:.1f} s")
     print(f"unsolved: {int(loss_fn.unsolved)}")

@@ -128,7 +128,7 @@ def _wasserstein(work: Work, kl_weight: float) -> Loss:
         epsilon=work.case.epsilon,
         kl_weight=kl_weight,
         tol=work.case.tol,
-        own_units=True,
+        normalize_cost=False,
     )
     return loss
 

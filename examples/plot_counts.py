@@ -57,7 +57,7 @@ totals = 5 + 10 * torch.rand(40, generator=generator, dtype=torch.float64)
 days = torch.stack([burst(p, t) for p, t in zip(peaks.tolist(), totals.tolist(), strict=True)])
 mean = days.mean(0)  # minimises the squared error
 
-keywords = {"epsilon": 0.05, "gamma": 10.0, "kl_weight": 0, "own_units": True}
+keywords = {"epsilon": 0.05, "gamma": 10.0, "kl_weight": 0, "normalize_cost": False}
 loss_fn = wl.RelaxedWassersteinLoss(metric, **keywords)
 log_measure = mean.log().clone().requires_grad_()
 optimizer = torch.optim.Adam([log_measure], lr=0.2)

@@ -31,7 +31,7 @@ centre = torch.tensor([10.0, 9.0])
 target = log_disc(centre).exp()
 losses = {
     "cross-entropy": torch.nn.CrossEntropyLoss(),
-    "Wasserstein": wl.WassersteinLoss(metric, epsilon=0.01, kl_weight=0, own_units=True),
+    "Wasserstein": wl.WassersteinLoss(metric, epsilon=0.01, kl_weight=0, normalize_cost=False),
 }
 
 # %%

@@ -42,7 +42,7 @@ scores = {}
 for name, loss_fn in losses.items():
     for seed in range(3):
         torch.manual_seed(seed)
-        model = wl.models.LinearSoftmax(features=data.features.shape[1], labels=data.label_count)
+        model = wl.models.Linear(features=data.features.shape[1], labels=data.label_count)
         plan = TrainingPlan(steps=400, learning_rate=RATE, seed=seed)
         wl.train(model, loss_fn, (train.features, train.target), plan, progress=False)
         with torch.no_grad():

@@ -40,18 +40,20 @@ def w(h: Any = H, y: Any = H, metric: Any = METRIC, **keywords: Any) -> torch.Te
 
 
 def loss(logits: Any = LOGITS, target: Any = IDS, metric: Any = METRIC, **keywords: Any) -> Any:
-    return wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **keywords}, own_units=True)(
+    return wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **keywords}, normalize_cost=False)(
         logits, target
     )
 
 
 def relaxed(log_h: Any = LOGITS, target: Any = H, metric: Any = METRIC, **keywords: Any) -> Any:
     keywords = {"kl_weight": 0.0, **keywords}
-    return wl.RelaxedWassersteinLoss(metric, **keywords, own_units=True)(log_h, target)
+    return wl.RelaxedWassersteinLoss(metric, **keywords, normalize_cost=False)(log_h, target)
 
 
 def weighed(sample_weight: Any) -> Any:
-    return wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)(LOGITS, IDS, sample_weight)
+    return wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False)(
+        LOGITS, IDS, sample_weight
+    )
 
 
 Mistake = tuple[Callable[[], object], type[Exception], str]
@@ -719,12 +721,12 @@ def test_ignore_index(ignore_index: Any, error: type[Exception], message: str) -
     metric, x, y = wl.ground.Ordinal(4), torch.zeros(2, 4), torch.tensor([0, 1])
     makes: list[Callable[[], object]] = [
         lambda: wl.WassersteinLoss(
-            metric, ignore_index=ignore_index, kl_weight=0.0, own_units=True
+            metric, ignore_index=ignore_index, kl_weight=0.0, normalize_cost=False
         ),
         lambda: wl.NearestWassersteinLoss(
-            metric, ignore_index=ignore_index, kl_weight=0.0, own_units=True
+            metric, ignore_index=ignore_index, kl_weight=0.0, normalize_cost=False
         ),
-        lambda: wl.RelaxedWassersteinLoss(metric, ignore_index=ignore_index, own_units=True),
+        lambda: wl.RelaxedWassersteinLoss(metric, ignore_index=ignore_index, normalize_cost=False),
         lambda: wasserstein_loss(x, y, metric, epsilon=1.0, ignore_index=ignore_index),
         lambda: relaxed_wasserstein_loss(
             x, y, metric, epsilon=1.0, gamma=1.0, ignore_index=ignore_index
@@ -739,7 +741,7 @@ def test_ignore_index(ignore_index: Any, error: type[Exception], message: str) -
 def test_ignore_index_of_any_integer_type(ignore_index: Any) -> None:
     x, y = torch.randn(3, 4), torch.tensor([0, 1, 2])
     loss = wl.WassersteinLoss(
-        wl.ground.Ordinal(4), ignore_index=ignore_index, kl_weight=0.0, own_units=True
+        wl.ground.Ordinal(4), ignore_index=ignore_index, kl_weight=0.0, normalize_cost=False
     )
     assert type(loss.ignore_index) is int
     counted = 2 if int(ignore_index) == 1 else 3
@@ -748,6 +750,6 @@ def test_ignore_index_of_any_integer_type(ignore_index: Any) -> None:
         ignore_index=ignore_index,
         reduction="none",
         kl_weight=0.0,
-        own_units=True,
+        normalize_cost=False,
     )
     assert int((each(x, y) != 0).sum()) == counted

@@ -66,7 +66,7 @@ def test_loss_and_gradient_are_those_of_the_cpu(dtype, keywords, kind):
             {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-6, "atol": 1e-7}
         )
         assert_as_on_the_cpu(
-            wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **keywords}, own_units=True),
+            wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **keywords}, normalize_cost=False),
             logits,
             target,
             **close,
@@ -83,7 +83,12 @@ def test_relaxed_loss_and_gradient_are_those_of_the_cpu(gamma, regularizer, kind
         target = 3 * target
     for metric in metrics():
         loss_fn = wl.RelaxedWassersteinLoss(
-            metric, epsilon=0.5, gamma=gamma, regularizer=regularizer, kl_weight=0.1, own_units=True
+            metric,
+            epsilon=0.5,
+            gamma=gamma,
+            regularizer=regularizer,
+            kl_weight=0.1,
+            normalize_cost=False,
         )
         assert_as_on_the_cpu(loss_fn, log_h, target, rtol=1e-5, atol=1e-7)
 
@@ -95,7 +100,7 @@ def test_nearest_loss_and_gradient_are_those_of_the_cpu(epsilon, regularizer, ki
     logits = torch.randn(BATCH, LABELS, dtype=torch.float64, requires_grad=True)
     for metric in metrics():
         loss_fn = wl.NearestWassersteinLoss(
-            metric, epsilon=epsilon, regularizer=regularizer, kl_weight=0.1, own_units=True
+            metric, epsilon=epsilon, regularizer=regularizer, kl_weight=0.1, normalize_cost=False
         )
         assert_as_on_the_cpu(loss_fn, logits, target_of(kind, torch.float64), rtol=1e-6, atol=1e-9)
 
@@ -112,7 +117,7 @@ def test_the_transforms_of_torch_func():
 
 def test_autocast_solves_in_single_precision():
     loss_fn = wl.WassersteinLoss(
-        wl.ground.Ordinal(LABELS), epsilon=0.01, kl_weight=0.0, own_units=True
+        wl.ground.Ordinal(LABELS), epsilon=0.01, kl_weight=0.0, normalize_cost=False
     ).cuda()
     model = torch.nn.Linear(8, LABELS).cuda()
     target = torch.rand(BATCH, LABELS).softmax(1).cuda()
@@ -187,26 +192,28 @@ def senseless():
     twice[1] *= 2
     astray[1] = LABELS
     relaxed = wl.RelaxedWassersteinLoss(
-        line, scaling_iterations=5, reduction="none", own_units=True
+        line, scaling_iterations=5, reduction="none", normalize_cost=False
     )
     negative = dense.clone()
     negative[1, 3] = -1
     return {
         "mass 2": (
             wl.WassersteinLoss(
-                line, scaling_iterations=5, reduction="none", kl_weight=0.0, own_units=True
+                line, scaling_iterations=5, reduction="none", kl_weight=0.0, normalize_cost=False
             ),
             dense,
             twice,
         ),
         "exact, mass 2": (
-            wl.WassersteinLoss(line, epsilon=0, reduction="none", kl_weight=0.0, own_units=True),
+            wl.WassersteinLoss(
+                line, epsilon=0, reduction="none", kl_weight=0.0, normalize_cost=False
+            ),
             dense,
             twice,
         ),
         "id too large": (
             wl.WassersteinLoss(
-                line, scaling_iterations=5, reduction="none", kl_weight=0.0, own_units=True
+                line, scaling_iterations=5, reduction="none", kl_weight=0.0, normalize_cost=False
             ),
             ids,
             astray,

@@ -36,7 +36,9 @@ def loss_and_gradient(loss_fn: torch.nn.Module, target: Any) -> Callable[[], lis
 
 
 def balanced(**keywords: Any) -> wl.WassersteinLoss:
-    return wl.WassersteinLoss(random_metric(LABELS), kl_weight=0.1, **keywords, own_units=True)
+    return wl.WassersteinLoss(
+        random_metric(LABELS), kl_weight=0.1, **keywords, normalize_cost=False
+    )
 
 
 def few() -> wl.SparseTarget:
@@ -83,7 +85,7 @@ CASES: dict[str, Callable[[], list[torch.Tensor]]] = {
     "exact": loss_and_gradient(balanced(epsilon=0), random_masses(BATCH, LABELS, seed=4).float()),
     "debiased": loss_and_gradient(balanced(debiased=True), few()),
     "relaxed": loss_and_gradient(
-        wl.RelaxedWassersteinLoss(random_metric(LABELS), own_units=True), few()
+        wl.RelaxedWassersteinLoss(random_metric(LABELS), normalize_cost=False), few()
     ),
     "training": trained,
     "estimator": lambda: fitted(()),

@@ -27,7 +27,7 @@ def test_a_file_keeps_its_mode(mode: int, tmp_path: Path) -> None:
     path.chmod(mode)
     wl.ground.Ordinal(3).save(path)
     assert stat.S_IMODE(path.stat().st_mode) == mode
-    assert wl.ground.load(path).size == 3
+    assert wl.ground.GroundMetric.load(path).size == 3
 
 
 def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_a_small_archive_that_inflates_is_refused(tmp_path: Path) -> None:
     path.write_bytes(packed({"distances": np.zeros((6000, 6000))}))
     assert path.stat().st_size < 2**19
     with pytest.raises(ValueError, match=r"metric\.npz .* at most 268435456 bytes when they are"):
-        wl.ground.load(path)
+        wl.ground.GroundMetric.load(path)
     write_npz(path, {"distances": np.zeros((6000, 6000))})  # as large as it looks
     with pytest.raises(ValueError, match="it lacks kind"):
-        wl.ground.load(path)
+        wl.ground.GroundMetric.load(path)
 
 
 def test_an_archive_of_too_many_members_is_refused() -> None:
@@ -176,7 +176,7 @@ def test_metrics_inside_metrics_without_end_are_refused(tmp_path: Path) -> None:
         arrays = arrays | {"metric": content, "indices": np.arange(3)}
     write_npz(tmp_path / "deep.npz", arrays)
     with pytest.raises(ValueError, match=r"deep\.npz is not a saved ground metric"):
-        wl.ground.load(tmp_path / "deep.npz")
+        wl.ground.GroundMetric.load(tmp_path / "deep.npz")
 
 
 def test_a_size_that_no_memory_holds_is_refused(tmp_path: Path) -> None:
@@ -185,4 +185,4 @@ def test_a_size_that_no_memory_holds_is_refused(tmp_path: Path) -> None:
     arrays = to_arrays(wl.ground.Subset(wl.ground.Ordinal(2), [0, 1], 3))
     write_npz(tmp_path / "wide.npz", arrays | {"size": np.array(2**55)})
     with pytest.raises(ValueError, match=r"wide\.npz is not a saved ground metric"):
-        wl.ground.load(tmp_path / "wide.npz")
+        wl.ground.GroundMetric.load(tmp_path / "wide.npz")

@@ -208,9 +208,9 @@ def test_normalize_target_divides_by_the_sum(form: str) -> None:
     }[form]
     x = torch.randn(3, K, dtype=F64)
     loss_fn = wl.WassersteinLoss(
-        METRIC, kl_weight=0.3, normalize_target=True, reduction="none", own_units=True
+        METRIC, kl_weight=0.3, normalize_target=True, reduction="none", normalize_cost=False
     )
-    plain = wl.WassersteinLoss(METRIC, kl_weight=0.3, reduction="none", own_units=True)
+    plain = wl.WassersteinLoss(METRIC, kl_weight=0.3, reduction="none", normalize_cost=False)
     expected = plain(x, tags / tags.sum(1, keepdim=True))
     torch.testing.assert_close(loss_fn(x, target), expected, rtol=1e-7, atol=1e-7)
 

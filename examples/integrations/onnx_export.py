@@ -27,7 +27,7 @@ def main(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Train, export, run; return probabilities from torch and from the exported file."""
     torch.manual_seed(0)
     x, y = graded_patients()
-    model = wl.models.LinearSoftmax(x.shape[1], GRADES)
+    model = wl.models.Linear(x.shape[1], GRADES)
     loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(GRADES))
     plan = wl.TrainingPlan(steps=100, batch_size=50)
     wl.train(model, loss_fn, (x[:300], y[:300]), plan)

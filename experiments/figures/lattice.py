@@ -28,7 +28,7 @@ from experiments.lab.many.one_label import CROSS_ENTROPY
 from experiments.lab.style import COLORS, draw_band, finish, new_figure, state_sizes
 from wassloss.ground import Grid
 from wassloss.losses import WassersteinLoss
-from wassloss.models import LinearSoftmax
+from wassloss.models import Linear
 from wassloss.scores import distance_at_k
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _train_side(side: int, best: dict[str, Any], settings: Settings) -> list[dic
     models += _trained(side, last, settings, start=models[: len(last)])
     metric, exact = (
         Grid((side, side)),
-        WassersteinLoss(Grid((side, side)), epsilon=0.0, kl_weight=0.0, own_units=True),
+        WassersteinLoss(Grid((side, side)), epsilon=0.0, kl_weight=0.0, normalize_cost=False),
     )
     runs = []
     for job, model in zip([*first, *last], models, strict=True):
@@ -175,12 +175,12 @@ def _train_side(side: int, best: dict[str, Any], settings: Settings) -> list[dic
 
 
 def _trained(
-    side: int, jobs: Sequence[Job], settings: Settings, start: Sequence[LinearSoftmax] | None = None
-) -> list[LinearSoftmax]:
+    side: int, jobs: Sequence[Job], settings: Settings, start: Sequence[Linear] | None = None
+) -> list[Linear]:
     """A model for each job, trained; models of a seed start alike and see batches alike."""
     cost = Grid((side, side)).cost()
     sets: dict[tuple[float, int], tuple[Tensor, Tensor]] = {}
-    models: list[LinearSoftmax] = []
+    models: list[Linear] = []
     for job in jobs:
         if (job.noise, job.seed) not in sets:
             train = _data(side, job, settings).part("train")
@@ -189,7 +189,7 @@ def _trained(
             sets[job.noise, job.seed] = train.features, train.target
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
-            models.append(LinearSoftmax(2, side * side))
+            models.append(Linear(2, side * side))
     if start is not None:
         models = [copy.deepcopy(model) for model in start]
     features, ids = zip(*(sets[job.noise, job.seed] for job in jobs), strict=True)

@@ -22,7 +22,7 @@ from experiments.lab.intervals import bands, mean_interval
 from experiments.lab.labelled import best_device
 from experiments.lab.many import OneLabelLoss, train_linear
 from experiments.lab.style import MARKERS, draw_band, finish, new_figure, state_sizes
-from wassloss.models import LinearSoftmax
+from wassloss.models import Linear
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def _posteriors(data: Any, strength: float | None, settings: Settings) -> dict[s
         for loss in losses:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                models.append(LinearSoftmax(train.features.shape[1], DIGITS).to(device))
+                models.append(Linear(train.features.shape[1], DIGITS).to(device))
             each_loss.append(loss)
             seeds.append(seed)
     count = len(models)

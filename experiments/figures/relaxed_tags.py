@@ -275,7 +275,7 @@ def measure_loss(name: str, trial: Trial, data: LabelledSet) -> nn.Module:
         epsilon=1 / trial.strength,
         gamma=trial.gamma,
         kl_weight=trial.kl,
-        own_units=True,
+        normalize_cost=False,
     )
 
 

@@ -27,7 +27,7 @@ from wassloss.losses.baselines import (
     PerExampleLoss,
     SquaredEMDLoss,
 )
-from wassloss.models import LinearSoftmax
+from wassloss.models import Linear
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
 
 EVALUATIONS = 10  # per run: where it may stop early
@@ -82,15 +82,17 @@ class Trial:
         epsilon = 1 / self.strength
         if self.loss == "relaxed":
             relaxed = RelaxedWassersteinLoss(
-                metric, epsilon=epsilon, gamma=self.gamma, kl_weight=self.kl, own_units=True
+                metric, epsilon=epsilon, gamma=self.gamma, kl_weight=self.kl, normalize_cost=False
             )
             return OfProbabilities(relaxed)
         if self.loss == "nearest":
             return NearestWassersteinLoss(
-                metric, epsilon=epsilon, kl_weight=self.kl, own_units=True
+                metric, epsilon=epsilon, kl_weight=self.kl, normalize_cost=False
             )
         if self.loss == "nearest_softened":
-            nearest = NearestWassersteinLoss(metric, epsilon=epsilon, kl_weight=0.0, own_units=True)
+            nearest = NearestWassersteinLoss(
+                metric, epsilon=epsilon, kl_weight=0.0, normalize_cost=False
+            )
             softened = softened_kl(metric, self.width, nearest=True)
             return WeightedSum([nearest, softened], [1.0, self.kl])
         balanced = WassersteinLoss(
@@ -101,7 +103,7 @@ class Trial:
             debiased=self.loss == "debiased",
             normalize_target=True,
             scaling_iterations=self.iterations,
-            own_units=True,
+            normalize_cost=False,
         )
         if self.loss == "plan_softened":
             return WeightedSum([balanced, softened_kl(metric, self.width)], [1.0, self.kl])
@@ -130,7 +132,7 @@ def softened_kl(metric: GroundMetric, width: float, *, nearest: bool = False) ->
     squares = metric.with_cost(power=2.0, scale=width)
     if nearest:
         return NearestWassersteinLoss(
-            squares, kl_weight=1.0, softening=1.0, transport_weight=0.0, own_units=True
+            squares, kl_weight=1.0, softening=1.0, transport_weight=0.0, normalize_cost=False
         )
     return WassersteinLoss(
         squares,
@@ -138,7 +140,7 @@ def softened_kl(metric: GroundMetric, width: float, *, nearest: bool = False) ->
         softening=1.0,
         transport_weight=0.0,
         normalize_target=True,
-        own_units=True,
+        normalize_cost=False,
     )
 
 
@@ -311,8 +313,8 @@ def _of_loss(trial: Trial) -> Trial:
     return replace(trial.of_model(), rate=0.0, penalty=0.0)
 
 
-def _model(data: LabelledSet) -> LinearSoftmax:
-    model = LinearSoftmax(data.train.features.shape[1], data.metric.size)
+def _model(data: LabelledSet) -> Linear:
+    model = Linear(data.train.features.shape[1], data.metric.size)
     # A random start persists in the weights of rare labels and costs every loss some AUC.
     for parameter in model.parameters():
         nn.init.zeros_(parameter)

@@ -44,7 +44,7 @@ Answer = Callable[[Tensor], Tensor]
 
 def wasserstein(epsilon: float, kl_weight: float) -> Loss:
     return wl.WassersteinLoss(
-        METRIC, epsilon=epsilon * MEDIAN, kl_weight=kl_weight * MEDIAN, own_units=True
+        METRIC, epsilon=epsilon * MEDIAN, kl_weight=kl_weight * MEDIAN, normalize_cost=False
     )
 
 
@@ -78,9 +78,9 @@ def grades_of_patients() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(features), torch.from_numpy(np.searchsorted(cuts, progression))
 
 
-def fitted(loss: Loss, penalty: float, x: Tensor, y: Tensor) -> wl.models.LinearSoftmax:
+def fitted(loss: Loss, penalty: float, x: Tensor, y: Tensor) -> wl.models.Linear:
     torch.manual_seed(0)
-    model = wl.models.LinearSoftmax(features=x.shape[1], labels=GRADES).double()
+    model = wl.models.Linear(features=x.shape[1], labels=GRADES).double()
     with warnings.catch_warnings():  # an unfinished fit is judged on the validation split too
         warnings.simplefilter("ignore", wl.ConvergenceWarning)
         train_full_batch(model, loss, (x, y), weight_decay=2 * penalty, max_iterations=300)

@@ -3,11 +3,11 @@
 Each describes itself as a small dictionary that JSON can hold, and `build` makes it again from it:
 
 >>> from wassloss import models
->>> model = models.LinearSoftmax(features=4, labels=3)
+>>> model = models.Linear(features=4, labels=3)
 >>> model.config()
-{'kind': 'LinearSoftmax', 'features': 4, 'labels': 3, 'bias': True}
+{'kind': 'Linear', 'features': 4, 'labels': 3, 'bias': True}
 >>> models.build(model.config(), model.state_dict())
-LinearSoftmax(
+Linear(
   (linear): Linear(in_features=4, out_features=3, bias=True)
 )
 """
@@ -24,7 +24,7 @@ from torch.nn.functional import softplus
 
 from wassloss._checks import check_count
 
-__all__ = ["MLP", "LinearSoftmax", "LogMass", "MeasureModel"]
+__all__ = ["MLP", "Linear", "LogMass", "MeasureModel"]
 
 
 def __dir__() -> list[str]:
@@ -44,7 +44,7 @@ class _Described(nn.Module):
         return {"kind": type(self).__name__, **self.arguments}
 
 
-class LinearSoftmax(_Described):
+class Linear(_Described):
     r"""Logits `Θx + b`, whose softmax is the paper's `h_θ(x)`.
 
     From `(batch, features)` to `(batch, labels)`; the losses take the softmax themselves.
@@ -143,7 +143,7 @@ class MeasureModel(_Described):
         return log_masses
 
 
-_KINDS = {kind.__name__: kind for kind in (LinearSoftmax, MLP, MeasureModel)}
+_KINDS = {kind.__name__: kind for kind in (Linear, MLP, MeasureModel)}
 
 
 def build(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:

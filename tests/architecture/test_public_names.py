@@ -26,7 +26,7 @@ NAMES = {
         WassersteinMeasureRegressor compare export_onnx make_scorer
     """,
     "wassloss.ground": """
-        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree load taxonomy
+        Cost Discrete Embedding Graph Grid GroundMetric Matrix Ordinal Subset Tree taxonomy
     """,
     "wassloss.language": "LinearWassersteinLoss NumberTokenLoss",
     "wassloss.losses": """
@@ -37,7 +37,7 @@ NAMES = {
         HierarchicalCrossEntropyLoss KLLoss PerExampleLoss PoissonLoss QuadraticFormLoss
         SoftLabelLoss SquaredEMDLoss WassersteinDiceLoss WeightedKappaLoss
     """,
-    "wassloss.models": "MLP LinearSoftmax LogMass MeasureModel",
+    "wassloss.models": "Linear LogMass MLP MeasureModel",
     "wassloss.scores": """
         accuracy average_mae brier_score canberra chebyshev clark cosine
         distance_at_k expected_calibration_error intersection kl_divergence

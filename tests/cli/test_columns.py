@@ -174,4 +174,4 @@ def test_labels_of_a_metric_add_up(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("c\n")
     words = ("--matrix", tmp_path / "table.csv", "--out", tmp_path / "m.npz")
     ok("metric", "build", *words, "--labels", "b", "--labels", tmp_path / "names.txt")
-    assert wl.ground.load(tmp_path / "m.npz").labels == ("b", "c")
+    assert wl.ground.GroundMetric.load(tmp_path / "m.npz").labels == ("b", "c")

@@ -7,7 +7,7 @@ import pytest
 
 import wassloss as wl
 from tests.cli.commands import failed, ok
-from wassloss.ground import load
+from wassloss.ground import GroundMetric
 
 WORDS = ("cat", "kitten", "car", "truck")
 VECTORS = np.array([[3.0, 0.1], [4.0, 1.0], [0.0, 2.0], [0.3, 3.0]], dtype=np.float32)
@@ -29,11 +29,11 @@ def test_vectors(kind: str, tmp_path: Path) -> None:
     options, out = vector_files(tmp_path)[kind], tmp_path / "metric.npz"
     ok("metric", "build", *options, "--out", out, "--power", 2)
     expected = wl.ground.Embedding(VECTORS, labels=WORDS, power=2)
-    made = load(out)
+    made = GroundMetric.load(out)
     assert made.labels == WORDS
     assert np.allclose(made.cost(), expected.cost())
     ok("metric", "build", *options, "--out", out, "--labels", "truck,cat")
-    made = load(out)
+    made = GroundMetric.load(out)
     assert made.labels == ("truck", "cat")
     assert made.distance()[0, 1] == pytest.approx(float(expected.distance()[3, 0]))
 
@@ -42,11 +42,14 @@ def test_a_tree(tmp_path: Path) -> None:
     file, out = tmp_path / "tree.csv", tmp_path / "metric.npz"
     file.write_text("name,parent,length\ndog,animal,\ncat,animal,2\nrose,plant,\n")
     ok("metric", "build", "--tree", file, "--out", out)
-    made = load(out)
+    made = GroundMetric.load(out)
     assert made.labels == ("dog", "cat", "rose")
     assert made.distance().tolist() == [[0, 3, 4], [3, 0, 5], [4, 5, 0]]
     ok("metric", "build", "--tree", file, "--labels", "plant,cat", "--out", out)
-    assert load(out).distance().tolist() == [[0, 4], [4, 0]]  # an inner node may be a label
+    assert GroundMetric.load(out).distance().tolist() == [
+        [0, 4],
+        [4, 0],
+    ]  # an inner node may be a label
 
 
 def test_a_matrix(tmp_path: Path) -> None:
@@ -56,10 +59,10 @@ def test_a_matrix(tmp_path: Path) -> None:
     out = tmp_path / "metric.npz"
     for name in ("d.csv", "named.csv"):
         ok("metric", "build", "--matrix", tmp_path / name, "--out", out)
-        assert load(out).labels == ("a", "b", "c")
-        assert np.array_equal(load(out).distance(), distance)
+        assert GroundMetric.load(out).labels == ("a", "b", "c")
+        assert np.array_equal(GroundMetric.load(out).distance(), distance)
         ok("metric", "build", "--matrix", tmp_path / name, "--labels", "c,a", "--out", out)
-        assert load(out).distance().tolist() == [[0, 4], [4, 0]]
+        assert GroundMetric.load(out).distance().tolist() == [[0, 4], [4, 0]]
     said = failed(
         "metric", "build", "--matrix", tmp_path / "d.csv", "--labels", "a,x", "--out", out
     )
@@ -73,12 +76,12 @@ def test_costs(tmp_path: Path) -> None:
     out = tmp_path / "metric.npz"
     for name in ("c.csv", "named.csv"):
         ok("metric", "build", "--costs", tmp_path / name, "--out", out)
-        made = load(out)
+        made = GroundMetric.load(out)
         assert isinstance(made, wl.ground.Cost)
         assert made.labels == ("a", "b", "c")
         assert made.cost().tolist() == cost.tolist()
         ok("metric", "build", "--costs", tmp_path / name, "--labels", "c,a", "--out", out)
-        assert load(out).cost().tolist() == [[0, 9], [4, 0.5]]
+        assert GroundMetric.load(out).cost().tolist() == [[0, 9], [4, 0.5]]
     assert "wassloss.ground.Cost" in failed(
         "metric", "build", "--matrix", tmp_path / "c.csv", "--out", tmp_path / "m.npz"
     )
@@ -122,7 +125,7 @@ def test_labels_without_vectors_are_named(tmp_path: Path) -> None:
     said = failed(*command, "--out", tmp_path / "m.npz")
     assert "2 of 4 have none: 'dog', 'emu'" in said
     ok(*command, "--missing", "drop", "--out", tmp_path / "m.npz")
-    assert load(tmp_path / "m.npz").labels == ("cat", "truck")
+    assert GroundMetric.load(tmp_path / "m.npz").labels == ("cat", "truck")
 
 
 def test_show(tmp_path: Path) -> None:

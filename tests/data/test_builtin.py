@@ -53,7 +53,7 @@ def test_features_and_tags_belong_together() -> None:
 def test_it_feeds_the_loss() -> None:
     data = clipart().part("train").take(slice(0, 8))
     assert data.metric is not None
-    loss = WassersteinLoss(data.metric, kl_weight=0.1, own_units=True)
+    loss = WassersteinLoss(data.metric, kl_weight=0.1, normalize_cost=False)
     assert loss(torch.zeros(8, 206), data.target).isfinite()
 
 

@@ -61,8 +61,8 @@ def test_lists() -> None:
 
 def test_training_says_where() -> None:
     model, loss = (
-        wl.models.LinearSoftmax(2, 5),
-        wl.WassersteinLoss(wl.ground.Ordinal(5), kl_weight=0.0, own_units=True),
+        wl.models.Linear(2, 5),
+        wl.WassersteinLoss(wl.ground.Ordinal(5), kl_weight=0.0, normalize_cost=False),
     )
     with pytest.raises(ValueError, match="finite features, got inf in row 2, column 1"):
         wl.train(model, loss, (torch.tensor(X).float(), torch.tensor(Y)))

@@ -108,8 +108,8 @@ def test_another_class_and_other_files_are_refused(saved: Path, tmp_path: Path) 
     ("change", "message"),
     [
         ({"format": 9}, "format 9 is unknown"),
-        ({"model": {"kind": "LinearSoftmax", "features": 5, "labels": 3}}, "size mismatch"),
-        ({"model": {"kind": "LinearSoftmax", "features": 10**12, "labels": 3}}, "size mismatch"),
+        ({"model": {"kind": "Linear", "features": 5, "labels": 3}}, "size mismatch"),
+        ({"model": {"kind": "Linear", "features": 10**12, "labels": 3}}, "size mismatch"),
         ({"model": {"kind": "os.system"}}, "kind out of"),
         ({"own": {"classes": [0, 1], "dtype": "<i8", "places": [0, 1]}}, "no class for each"),
         ({"own": {}}, "classes"),

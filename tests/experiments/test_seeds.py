@@ -19,8 +19,8 @@ X, Y = torch.rand(10, 2), torch.arange(10) % 3
 
 def many(seed: Any) -> Any:
     models, losses = (
-        [wl.models.LinearSoftmax(2, 3)] * 2,
-        [wl.WassersteinLoss(ORDINAL, kl_weight=0.0, own_units=True)] * 2,
+        [wl.models.Linear(2, 3)] * 2,
+        [wl.WassersteinLoss(ORDINAL, kl_weight=0.0, normalize_cost=False)] * 2,
     )
     numbers = {"rates": [0.1, 0.1], "penalties": [0.0, 0.0], "seeds": [0, seed]}
     return train_many(models, losses, X, Y, iterations=1, batch_size=5, **numbers)

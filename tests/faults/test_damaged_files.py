@@ -38,7 +38,7 @@ def small() -> Dataset:
 
 def metric_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
     wl.ground.Ordinal([0.0, 1.0, 3.0], labels=["a", "b", "c"]).save(folder / "metric.npz")
-    return folder / "metric.npz", wl.ground.load
+    return folder / "metric.npz", wl.ground.GroundMetric.load
 
 
 def data_file(suffix: str) -> Callable[[Path], tuple[Path, Callable[[Path], object]]]:
@@ -63,8 +63,8 @@ def checkpoint_file(folder: Path) -> tuple[Path, Callable[[Path], object]]:
     pytest.importorskip("safetensors")
     data = small()
     plan = TrainingPlan(steps=2, batch_size=3, learning_rate=0.1, checkpoint_every=2)
-    model = wl.models.LinearSoftmax(3, 3)
-    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.0, own_units=True)
+    model = wl.models.Linear(3, 3)
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.0, normalize_cost=False)
     train(model, loss_fn, (data.features, data.target), plan, directory=folder)
     (checkpoint,) = folder.glob("checkpoint-*")
     return checkpoint, load_checkpoint

@@ -126,7 +126,7 @@ def test_senseless_arguments(data: st.DataObject) -> None:
 
     def loss() -> torch.Tensor:
         fixed = {name: value for name, value in keywords.items() if name != "gamma"}
-        return wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **fixed}, own_units=True)(h, y)
+        return wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **fixed}, normalize_cost=False)(h, y)
 
     found = outcome(loss)
     assert found.answer is None or found.doubtful or not found.answer.isnan() or not h.numel()

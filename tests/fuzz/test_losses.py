@@ -74,7 +74,9 @@ def test_balanced_losses(data: st.DataObject) -> None:
     }
 
     def by_module(x: Tensor) -> Tensor:
-        return wl.WassersteinLoss(metric, reduction="none", **keywords, own_units=True)(x, target)
+        return wl.WassersteinLoss(metric, reduction="none", **keywords, normalize_cost=False)(
+            x, target
+        )
 
     def by_function(x: Tensor) -> Tensor:
         return per_example.wasserstein_loss(x, target, metric, **keywords)
@@ -147,7 +149,7 @@ def test_relaxed_losses(data: st.DataObject) -> None:
 
     def loss(x: Tensor) -> Tensor:
         loss_fn = wl.RelaxedWassersteinLoss(
-            metric, kl_weight=0, reduction="none", own_units=True, **keywords
+            metric, kl_weight=0, reduction="none", normalize_cost=False, **keywords
         )
         values: Tensor = loss_fn(x, target)
         return values

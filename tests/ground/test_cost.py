@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from wassloss.ground import Cost, Matrix, Ordinal, load
+from wassloss.ground import Cost, GroundMetric, Matrix, Ordinal
 from wassloss.ground.matrix import as_ground_metric
 
 K = 7
@@ -88,7 +88,7 @@ def test_largest_and_median() -> None:
 def test_save_and_load_round_trip(dtype: torch.dtype, tmp_path: Path) -> None:
     metric = Cost(some_costs(dtype), power=2, scale="median", labels=LABELS)
     metric.save(tmp_path / "cost.npz")
-    loaded = load(tmp_path / "cost.npz")
+    loaded = GroundMetric.load(tmp_path / "cost.npz")
     assert type(loaded) is Cost
     assert repr(loaded) == repr(metric)
     assert (loaded.power, loaded.scale, loaded.labels) == (2, metric.scale, tuple(LABELS))
@@ -99,7 +99,7 @@ def test_save_and_load_round_trip(dtype: torch.dtype, tmp_path: Path) -> None:
 def test_learned_costs_are_saved_by_value(tmp_path: Path) -> None:
     parameter = some_costs().requires_grad_()
     Cost(parameter).save(tmp_path / "cost.npz")
-    assert torch.equal(load(tmp_path / "cost.npz").distance(), some_costs())
+    assert torch.equal(GroundMetric.load(tmp_path / "cost.npz").distance(), some_costs())
 
 
 def test_nearest_are_the_cheapest_predictions(metric: Cost) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.ground.instances import Factory, every
-from wassloss.ground import load
+from wassloss.ground import GroundMetric
 
 pytestmark = pytest.mark.parametrize("factory", every())
 
@@ -111,7 +111,7 @@ def test_save_and_load_round_trip(factory: Factory, tmp_path: Path) -> None:
     size = factory().size
     metric = factory(power=2, scale="median", labels=[f"läbel {i}" for i in range(size)])
     metric.save(tmp_path / "metric.npz")
-    loaded = load(tmp_path / "metric.npz")
+    loaded = GroundMetric.load(tmp_path / "metric.npz")
     assert type(loaded) is type(metric)
     assert repr(loaded) == repr(metric)
     assert (loaded.power, loaded.scale, loaded.labels) == (2, metric.scale, metric.labels)
@@ -129,7 +129,7 @@ def test_to_another_dtype(factory: Factory, dtype: torch.dtype, tmp_path: Path) 
     torch.testing.assert_close(other.cost().double(), metric.cost().double(), rtol=0, atol=8 * eps)
     assert other.with_cost(scale="median").median_cost() == pytest.approx(1, abs=eps)
     other.save(tmp_path / "metric.npz")
-    assert torch.equal(load(tmp_path / "metric.npz").cost(), other.cost())
+    assert torch.equal(GroundMetric.load(tmp_path / "metric.npz").cost(), other.cost())
 
 
 def test_to_the_same_is_itself(factory: Factory) -> None:

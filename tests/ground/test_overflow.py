@@ -24,7 +24,7 @@ VANISH = (
 def test_costs_that_overflow_fit_in_units_of_their_median(loss: type, metric: GroundMetric) -> None:
     assert loss(metric)(torch.zeros(2, metric.size), torch.tensor([3, 90])).isfinite()
     with pytest.raises(ValueError, match=OVERFLOW):
-        loss(metric, own_units=True)(torch.zeros(2, metric.size), torch.tensor([3, 90]))
+        loss(metric, normalize_cost=False)(torch.zeros(2, metric.size), torch.tensor([3, 90]))
 
 
 @pytest.mark.parametrize("metric", LARGE, ids=repr)
@@ -40,8 +40,8 @@ def test_a_table_of_costs_that_overflows(epsilon: float) -> None:
     message = OVERFLOW + r" for d = 99, power = 20, scale = 1; pass scale='max', which keeps"
     for loss in (wl.WassersteinLoss, wl.NearestWassersteinLoss):
         with pytest.raises(ValueError, match=message):
-            loss(SMALL, epsilon=epsilon, own_units=True)
-    wl.WassersteinLoss(SMALL.with_cost(scale="max"), epsilon=epsilon, own_units=True)
+            loss(SMALL, epsilon=epsilon, normalize_cost=False)
+    wl.WassersteinLoss(SMALL.with_cost(scale="max"), epsilon=epsilon, normalize_cost=False)
 
 
 def test_the_advice_helps() -> None:
@@ -61,7 +61,7 @@ def test_costs_that_vanish() -> None:
 def test_a_scale_that_costs_cannot_be_divided_by() -> None:
     for scale in (1e-300, 1e-46):
         with pytest.raises(ValueError, match=rf"{OVERFLOW} .*scale = {scale:g}"):
-            wl.WassersteinLoss(Ordinal(100, scale=scale), kl_weight=0.0, own_units=True)
+            wl.WassersteinLoss(Ordinal(100, scale=scale), kl_weight=0.0, normalize_cost=False)
 
 
 @pytest.mark.parametrize("scale", ["max", "median"])
@@ -80,7 +80,7 @@ def test_distances_that_overflow(scale: str) -> None:
 def test_half_precision() -> None:
     metric = Ordinal(100, power=5).to(dtype=torch.float16)
     with pytest.raises(ValueError, match=r"finite costs in torch.float16, but"):
-        wl.WassersteinLoss(metric, kl_weight=0.0, own_units=True)
+        wl.WassersteinLoss(metric, kl_weight=0.0, normalize_cost=False)
 
 
 def test_an_estimator() -> None:

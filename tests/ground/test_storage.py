@@ -19,7 +19,6 @@ from wassloss.ground import (
     Ordinal,
     Subset,
     Tree,
-    load,
 )
 
 Arrays = dict[str, Any]
@@ -63,7 +62,7 @@ def test_wrong_content(change: Arrays, message: str, tmp_path: Path) -> None:
     arrays = _arrays(Grid((2, 3)), path) | change
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     with pytest.raises(ValueError, match=f"grid.npz is not a saved ground metric: {message}"):
-        load(path)
+        GroundMetric.load(path)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_wrong_structure(
     path = tmp_path / "metric.npz"
     np.savez(path, **(_arrays(metric, path) | change))
     with pytest.raises(ValueError, match=f"metric.npz is not a saved ground metric: {message}"):
-        load(path)
+        GroundMetric.load(path)
 
 
 def test_truncated_at_any_length(tmp_path: Path) -> None:
@@ -99,7 +98,7 @@ def test_truncated_at_any_length(tmp_path: Path) -> None:
     for length in range(0, len(whole), 97):
         path.write_bytes(whole[:length])
         with pytest.raises(ValueError, match=r"metric.npz is not a saved ground metric"):
-            load(path)
+            GroundMetric.load(path)
 
 
 def test_a_flipped_byte_never_passes_for_another_metric(tmp_path: Path) -> None:
@@ -111,7 +110,7 @@ def test_a_flipped_byte_never_passes_for_another_metric(tmp_path: Path) -> None:
     for at in range(0, len(whole), 31):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         try:
-            assert torch.equal(load(path).cost(), metric.cost())
+            assert torch.equal(GroundMetric.load(path).cost(), metric.cost())
         except ValueError as error:
             assert "metric.npz" in str(error)  # noqa: PT017
             refused += 1
@@ -122,20 +121,20 @@ def test_other_files(tmp_path: Path) -> None:
     path = tmp_path / "file.npz"
     path.write_bytes(pickle.dumps([1, 2]))
     with pytest.raises(ValueError, match=r"it is not a whole .npz archive"):
-        load(path)
+        GroundMetric.load(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("kind", "Ordinal")
     with pytest.raises(ValueError, match="its member 'kind' is not an array"):
-        load(path)
+        GroundMetric.load(path)
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "absent.npz")
+        GroundMetric.load(tmp_path / "absent.npz")
 
 
 def test_nothing_is_left_behind_when_saving_fails(tmp_path: Path) -> None:
     path = tmp_path / "metric.npz"
     Ordinal(3).save(path)
     Ordinal(4).save(str(path))
-    assert load(str(path)).size == 4
+    assert GroundMetric.load(str(path)).size == 4
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
         Ordinal(3).save(tmp_path / "folder")
@@ -162,6 +161,6 @@ def test_learned_metrics_are_saved_by_value(tmp_path: Path) -> None:
     distance = (1 - torch.eye(3)).requires_grad_()
     for metric in (Embedding(vectors), Matrix(distance)):
         metric.save(tmp_path / "metric.npz")
-        loaded = load(tmp_path / "metric.npz")
+        loaded = GroundMetric.load(tmp_path / "metric.npz")
         assert not loaded.requires_grad
         torch.testing.assert_close(loaded.cost(), metric.cost().detach())

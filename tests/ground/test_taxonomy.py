@@ -68,7 +68,7 @@ def test_exact_transport_uses_the_tree(tmp_path) -> None:
     full = wl.ground.Matrix(metric.distance().double())
     torch.testing.assert_close(wl.wasserstein(h, y, metric), wl.wasserstein(h, y, full))
     metric.save(tmp_path / "tree.npz")
-    loaded = wl.ground.load(tmp_path / "tree.npz")
+    loaded = wl.ground.GroundMetric.load(tmp_path / "tree.npz")
     torch.testing.assert_close(loaded.distance(), metric.distance())
 
 

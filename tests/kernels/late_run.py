@@ -35,8 +35,8 @@ def answers() -> str:
     few = wl.SparseTarget(torch.stack([ids, (ids + 7) % 64], 1), torch.full((10_000, 2), 0.5))
     values = []
     for loss_fn in (
-        wl.WassersteinLoss(metric, kl_weight=0.0, own_units=True),
-        wl.NearestWassersteinLoss(metric, kl_weight=0.0, own_units=True),
+        wl.WassersteinLoss(metric, kl_weight=0.0, normalize_cost=False),
+        wl.NearestWassersteinLoss(metric, kl_weight=0.0, normalize_cost=False),
     ):
         for target in (ids, few):  # either is worth several threads
             loss = loss_fn(logits, target)
@@ -44,11 +44,11 @@ def answers() -> str:
     h = logits.detach()[:20].softmax(1)
     exact = network_simplex.NetworkSimplex()
     values += [wl.wasserstein(h, h.flip(0), metric, solver=exact)]
-    model = wl.models.LinearSoftmax(64, 64)
+    model = wl.models.Linear(64, 64)
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
     plan = wl.TrainingPlan(steps=5, batch_size=1000)
-    loss_fn = wl.WassersteinLoss(metric, kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(metric, kl_weight=0.0, normalize_cost=False)
     wl.train(model, loss_fn, (logits.detach(), few), plan, progress=False)
     values += [parameter.detach() for parameter in model.parameters()]
     return " ".join(f"{value.double().abs().sum():.9g}" for value in values)

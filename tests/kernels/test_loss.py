@@ -91,7 +91,7 @@ def compare(use, kernels, metric, logits, target, **keywords) -> Evaluation:
     results = [] if "weight" in keywords else of_kernels(fused)
     if not results or kernels not in TAKES_SECONDS:
         loss_fn = wl.WassersteinLoss(
-            metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+            metric, reduction="none", **{"kl_weight": 0.0, **keywords}, normalize_cost=False
         )
         results.append(loss_and_gradient(loss_fn, logits, target, use(kernels)))
     use(None)
@@ -100,7 +100,7 @@ def compare(use, kernels, metric, logits, target, **keywords) -> Evaluation:
         reduction="none",
         **{"kl_weight": 0.0, **keywords},
         tol=1e-9,
-        own_units=True,
+        normalize_cost=False,
     )
     if isinstance(target, SparseTarget):
         target = SparseTarget(target.indices, target.weights.double())
@@ -168,7 +168,7 @@ def compare_iterations(use, kernels, metric, logits, target, tolerance, **keywor
             metric.to(dtype=dtype),
             reduction="none",
             **{"kl_weight": 0.0, **keywords},
-            own_units=True,
+            normalize_cost=False,
         )
         given = SparseTarget(target.indices, target.weights.to(dtype))
         found.append(loss_and_gradient(loss_fn, logits.to(dtype), given, device))
@@ -287,7 +287,7 @@ def test_divergence_from_an_impossible_label_is_infinite(use, kernels):
     logits[:, 7] = -math.inf
     weights = torch.full((BATCH, 2), 0.5, dtype=F64)
     loss_fn = wl.WassersteinLoss(
-        random_metric(LABELS), epsilon=0.1, kl_weight=0.5, reduction="none", own_units=True
+        random_metric(LABELS), epsilon=0.1, kl_weight=0.5, reduction="none", normalize_cost=False
     )
     for target in (
         torch.tensor([7, 8, 9, 9]),
@@ -412,12 +412,12 @@ def test_shapes_of_images(use, kernels):
     for target in (ids, dense):
         use(kernels)
         loss_fn = wl.WassersteinLoss(
-            metric, epsilon=0.1, reduction="none", kl_weight=0.0, own_units=True
+            metric, epsilon=0.1, reduction="none", kl_weight=0.0, normalize_cost=False
         )
         got = loss_and_gradient(loss_fn, logits, target, device)
         use(None)
         loss_fn = wl.WassersteinLoss(
-            metric, epsilon=0.1, reduction="none", kl_weight=0.0, own_units=True
+            metric, epsilon=0.1, reduction="none", kl_weight=0.0, normalize_cost=False
         )
         expected = loss_and_gradient(loss_fn, logits, target, torch.device("cpu"))
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
@@ -449,7 +449,7 @@ def test_class_weights_and_sample_weights(use, ignored):
             weight=weight,
             kl_weight=0.1,
             ignore_index=ignored,
-            own_units=True,
+            normalize_cost=False,
         )
         results.append([loss_fn(logits, t, share) for t in (ids, few_labels(F64))])
     torch.testing.assert_close(results[0], results[1], rtol=1e-6, atol=1e-8)
@@ -462,7 +462,7 @@ def test_inside_a_cuda_graph(softening):
     target = moved(few_labels(F32), DEVICE)
     ids = torch.tensor([3, -100, 7, 9], device=DEVICE)
     keywords = {"epsilon": 0.1, "kl_weight": 0.1, "softening": softening}
-    loss_fn = wl.WassersteinLoss(metric, own_units=True, **keywords)
+    loss_fn = wl.WassersteinLoss(metric, normalize_cost=False, **keywords)
 
     def step() -> tuple[Tensor, Tensor, Tensor]:
         logits = given.detach().requires_grad_()
@@ -499,7 +499,7 @@ def test_a_reduced_loss_has_the_gradient_of_its_parts(use, reduction, ignored):
     for kernels in (NativeEvaluator, None):
         use(kernels)
         loss_fn = wl.WassersteinLoss(
-            metric, epsilon=0.1, kl_weight=0.2, reduction=reduction, own_units=True
+            metric, epsilon=0.1, kl_weight=0.2, reduction=reduction, normalize_cost=False
         )
         whole = loss_fn(logits, ids)
         # As it is, scaled, and once more: what is kept must not have been overwritten.
@@ -519,13 +519,17 @@ def test_gradients_of_a_reduced_loss_add_up_in_place(use):
     use(NativeEvaluator)
     metric, ids, logits = random_metric(LABELS), torch.tensor([3, 11, 7, 9]), some_logits(F64)
     logits.requires_grad_()
-    whole = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.0, own_units=True)(logits, ids)
+    whole = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.0, normalize_cost=False)(
+        logits, ids
+    )
     whole.backward(retain_graph=True)
     once = logits.grad.clone()
     whole.backward(retain_graph=True)
     whole.backward()
     torch.testing.assert_close(logits.grad, 3 * once)
-    whole = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.0, own_units=True)(logits, ids)
+    whole = wl.WassersteinLoss(metric, epsilon=0.1, kl_weight=0.0, normalize_cost=False)(
+        logits, ids
+    )
     slope = torch.autograd.grad(whole, logits, create_graph=True)[0].sum()
     with pytest.raises(RuntimeError, match="differentiable once"):
         slope.backward()
@@ -536,7 +540,7 @@ def test_gradients_of_a_reduced_loss_add_up_in_place(use):
 
 def nearest_by(use, kernels, metric, logits, target, **keywords) -> tuple[Tensor, Tensor]:
     loss_fn = wl.NearestWassersteinLoss(
-        metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+        metric, reduction="none", **{"kl_weight": 0.0, **keywords}, normalize_cost=False
     )
     return loss_and_gradient(loss_fn, logits, target, use(kernels))
 
@@ -580,7 +584,7 @@ def test_free_targets_take_one_pass_with_costs_from_anywhere(monkeypatch, epsilo
 def test_free_targets_that_make_no_sense_are_refused(use):
     use(NativeEvaluator)
     loss_fn = wl.NearestWassersteinLoss(
-        random_metric(LABELS), epsilon=0.1, kl_weight=0.0, own_units=True
+        random_metric(LABELS), epsilon=0.1, kl_weight=0.0, normalize_cost=False
     )
     logits = some_logits(F64)
     twice = few_labels(F64)
@@ -768,7 +772,7 @@ def test_softened_labels_that_are_impossible(use, kernels):
         alone = kernels is TritonAnywhere and isinstance(target, torch.Tensor) and target.dim() == 1
         assert fused.status.tolist() == [FINE, FINE, FINE if alone else INVALID, FINE]
         device = use(kernels)
-        loss_fn = wl.WassersteinLoss(metric, reduction="none", own_units=True, **keywords)
+        loss_fn = wl.WassersteinLoss(metric, reduction="none", normalize_cost=False, **keywords)
         values = loss_fn.to(device)(logits.to(device), moved(target, device))
         assert values.isinf().tolist() == [False, False, True, False]  # or the composed functions'
 

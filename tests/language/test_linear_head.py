@@ -75,7 +75,7 @@ KEYWORDS = [
     {"epsilon": 0.0, "kl_weight": 0.0},
     {"kl_weight": 0.0, "softcap": 2.0},
     {"transport_weight": 0.0, "kl_weight": 1.0},
-    {"regularizer": "product", "transport_weight": 0.5, "softcap": 1.0, "own_units": True},
+    {"regularizer": "product", "transport_weight": 0.5, "softcap": 1.0, "normalize_cost": False},
 ]
 
 

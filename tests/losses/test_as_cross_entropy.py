@@ -32,7 +32,7 @@ class RelaxedOnLogits(nn.Module):
 
     def __init__(self, metric: wl.ground.GroundMetric, **keywords: Any) -> None:
         super().__init__()
-        self.loss = wl.RelaxedWassersteinLoss(metric, gamma=1.0, **keywords, own_units=True)
+        self.loss = wl.RelaxedWassersteinLoss(metric, gamma=1.0, **keywords, normalize_cost=False)
 
     def forward(self, logits: Tensor, target: Any) -> Tensor:
         return self.loss(logits.log_softmax(min(1, logits.dim() - 1)), target)
@@ -331,7 +331,7 @@ def test_targets_with_several_labels(path: str, module: str, kind: str, reductio
 def test_weights_survive_a_batch_of_ignored_labels() -> None:
     """A crop of a segmentation that is all void must not turn a model into NaN."""
     model = nn.Conv2d(3, K, 1)
-    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(K), kl_weight=0.1, own_units=True)
+    loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(K), kl_weight=0.1, normalize_cost=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     before = [p.clone() for p in model.parameters()]
     loss = loss_fn(model(torch.randn(2, 3, 4, 4)), torch.full((2, 4, 4), -100))

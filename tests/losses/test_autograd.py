@@ -51,7 +51,7 @@ def test_only_what_is_asked_for_gets_a_gradient() -> None:
 @modes
 def test_a_second_derivative_is_refused(mode: dict[str, Any]) -> None:
     logits, y = data()
-    loss = wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **mode}, own_units=True)(logits, y)
+    loss = wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **mode}, normalize_cost=False)(logits, y)
     (gradient,) = torch.autograd.grad(loss, logits, create_graph=True)
     with pytest.raises(RuntimeError, match=ONCE):
         torch.autograd.grad(gradient.square().sum(), logits)
@@ -70,7 +70,7 @@ def test_a_second_derivative_in_masses_target_or_cost_is_refused() -> None:
 @modes
 def test_create_graph_gives_the_same_first_derivative(mode: dict[str, Any]) -> None:
     logits, y = data()
-    loss_fn = wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **mode}, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **mode}, normalize_cost=False)
     (plain,) = torch.autograd.grad(loss_fn(logits, y), logits)
     (kept,) = torch.autograd.grad(loss_fn(logits, y), logits, create_graph=True)
     assert kept.requires_grad
@@ -79,7 +79,7 @@ def test_create_graph_gives_the_same_first_derivative(mode: dict[str, Any]) -> N
 
 def test_other_losses_keep_their_second_derivatives() -> None:
     logits, y = data()
-    w = wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)(logits, y)
+    w = wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False)(logits, y)
     entropy = torch.nn.functional.cross_entropy(logits, y)
     (gradient,) = torch.autograd.grad(entropy, logits, create_graph=True)
     (w + gradient.square().sum()).backward()  # a penalty on the other gradient, W beside it
@@ -115,14 +115,14 @@ def test_memory_does_not_grow_with_the_iterations(relaxed: bool) -> None:
 
 def test_memory_does_not_grow_with_the_support() -> None:
     logits, y = data()
-    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False)
     ids = saved_bytes(loss_fn, logits, torch.tensor([0, 1, 2, 3]))
     assert saved_bytes(loss_fn, logits, y) == ids
 
 
 def test_gradients_accumulate() -> None:
     logits, y = data()
-    loss_fn = wl.WassersteinLoss(METRIC, reduction="sum", kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, reduction="sum", kl_weight=0.0, normalize_cost=False)
     for part in (slice(0, 1), slice(1, 4)):
         loss_fn(logits[part], y[part]).backward()
     accumulated = logits.grad
@@ -133,8 +133,8 @@ def test_gradients_accumulate() -> None:
 def test_two_losses_share_logits() -> None:
     logits, y = data()
     exact, smooth = (
-        wl.WassersteinLoss(METRIC, epsilon=0, kl_weight=0.0, own_units=True),
-        wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True),
+        wl.WassersteinLoss(METRIC, epsilon=0, kl_weight=0.0, normalize_cost=False),
+        wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False),
     )
     (both,) = torch.autograd.grad(exact(logits, y) + 0.3 * smooth(logits, y), logits)
     parts = [torch.autograd.grad(loss(logits, y), logits)[0] for loss in (exact, smooth)]
@@ -143,7 +143,7 @@ def test_two_losses_share_logits() -> None:
 
 def test_a_graph_can_be_kept_for_a_second_backward() -> None:
     logits, y = data()
-    loss = wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)(logits, y)
+    loss = wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False)(logits, y)
     loss.backward(retain_graph=True)
     assert logits.grad is not None
     once = logits.grad.clone()
@@ -153,7 +153,7 @@ def test_a_graph_can_be_kept_for_a_second_backward() -> None:
 
 def test_functional_gradients_are_the_same() -> None:
     logits, y = data()
-    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.5, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.5, normalize_cost=False)
     (expected,) = torch.autograd.grad(loss_fn(logits, y), logits)
     torch.testing.assert_close(torch.func.grad(loss_fn)(logits.detach(), y), expected)
 
@@ -163,7 +163,7 @@ def test_functional_gradients_are_the_same() -> None:
 def test_forward_mode_is_refused(argument: int) -> None:
     logits, y = data()
     arguments = [logits.detach(), y]
-    loss_fn = wl.WassersteinLoss(METRIC, normalize_target=True, kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, normalize_target=True, kl_weight=0.0, normalize_cost=False)
 
     def of(x: Tensor) -> Tensor:
         return loss_fn(*arguments[:argument], x, *arguments[argument + 1 :])

@@ -265,7 +265,7 @@ def test_the_plan_loss_of_one_label_is_the_reverse_divergence_from_the_softened_
     squares = wl.ground.Ordinal(LABELS, power=2)
     soft = (-squares.cost_columns(ids).double() / epsilon).softmax(1)
     own = wl.WassersteinLoss(
-        squares, epsilon=epsilon, reduction="none", kl_weight=0.0, own_units=True
+        squares, epsilon=epsilon, reduction="none", kl_weight=0.0, normalize_cost=False
     )
     log_h = logits.log_softmax(1)
     reverse = epsilon * (log_h.exp() * (log_h - soft.log())).sum(1)
@@ -283,7 +283,7 @@ def test_the_expected_cost_is_the_product_loss_of_one_label_and_its_limit_for_ma
         reduction="none",
         normalize_target=True,
         kl_weight=0.0,
-        own_units=True,
+        normalize_cost=False,
     )
     ids, few = everything["ids"], everything["few"]
     torch.testing.assert_close(loss(logits, ids), product(logits, ids))
@@ -294,7 +294,7 @@ def test_the_expected_cost_is_the_product_loss_of_one_label_and_its_limit_for_ma
         reduction="none",
         normalize_target=True,
         kl_weight=0.0,
-        own_units=True,
+        normalize_cost=False,
     )
     torch.testing.assert_close(loss(logits, few), blurred(logits, few), rtol=1e-3, atol=0)
     several = (few.weights > 0).sum(1) > 1  # to one label there is only one coupling

@@ -29,112 +29,124 @@ Case = tuple[Callable[[], torch.nn.Module], str]
 # Closed forms and fixed iterations: no loop ends on data.
 WHOLE: dict[str, Case] = {
     "class ids": (
-        lambda: wl.WassersteinLoss(LINE, epsilon=0.1, kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(LINE, epsilon=0.1, kl_weight=0.0, normalize_cost=False),
         "ids",
     ),
     "class ids, product": (
         lambda: wl.WassersteinLoss(
-            LINE, epsilon=0.1, regularizer="product", kl_weight=0.0, own_units=True
+            LINE, epsilon=0.1, regularizer="product", kl_weight=0.0, normalize_cost=False
         ),
         "ids",
     ),
     "class ids, weights and KL": (
-        lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, weight=torch.rand(K), own_units=True),
+        lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, weight=torch.rand(K), normalize_cost=False),
         "ignored",
     ),
     "class ids, embedding": (
-        lambda: wl.WassersteinLoss(Embedding(torch.randn(K, 3)), kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(
+            Embedding(torch.randn(K, 3)), kl_weight=0.0, normalize_cost=False
+        ),
         "ids",
     ),
-    "pixels": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, own_units=True), "pixels"),
+    "pixels": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, normalize_cost=False), "pixels"),
     "iterations, class ids": (
-        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.0, normalize_cost=False),
         "ids",
     ),
     "iterations, dense": (
-        lambda: wl.WassersteinLoss(LINE, scaling_iterations=10, kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(
+            LINE, scaling_iterations=10, kl_weight=0.0, normalize_cost=False
+        ),
         "dense",
     ),
     "iterations, SparseTarget": (
-        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.3, own_units=True),
+        lambda: wl.WassersteinLoss(LINE, scaling_iterations=2, kl_weight=0.3, normalize_cost=False),
         "SparseTarget",
     ),
     "iterations, normalized": (
         lambda: wl.WassersteinLoss(
-            LINE, scaling_iterations=2, normalize_target=True, kl_weight=0.0, own_units=True
+            LINE, scaling_iterations=2, normalize_target=True, kl_weight=0.0, normalize_cost=False
         ),
         "tags",
     ),
     "iterations, debiased": (
         lambda: wl.WassersteinLoss(
-            LINE, scaling_iterations=2, debiased=True, kl_weight=0.0, own_units=True
+            LINE, scaling_iterations=2, debiased=True, kl_weight=0.0, normalize_cost=False
         ),
         "dense",
     ),
     "exact line": (
-        lambda: wl.WassersteinLoss(LINE, epsilon=0, kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(LINE, epsilon=0, kl_weight=0.0, normalize_cost=False),
         "dense",
     ),
     "exact line, SparseTarget": (
-        lambda: wl.WassersteinLoss(LINE, epsilon=0, kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(LINE, epsilon=0, kl_weight=0.0, normalize_cost=False),
         "SparseTarget",
     ),
     "exact line, power 2": (
         lambda: wl.WassersteinLoss(
-            LINE.with_cost(power=2), epsilon=0, kl_weight=0.3, own_units=True
+            LINE.with_cost(power=2), epsilon=0, kl_weight=0.3, normalize_cost=False
         ),
         "dense",
     ),
     "exact tree": (
         lambda: wl.WassersteinLoss(
-            Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2]), epsilon=0, kl_weight=0.0, own_units=True
+            Tree([-1, 0, 0, 1, 1, 1, 2, 2, 2]), epsilon=0, kl_weight=0.0, normalize_cost=False
         ),
         "dense",
     ),
     "exact 0-1": (
-        lambda: wl.WassersteinLoss(Discrete(K), epsilon=0, kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(Discrete(K), epsilon=0, kl_weight=0.0, normalize_cost=False),
         "dense",
     ),
     "relaxed iterations": (
-        lambda: wl.RelaxedWassersteinLoss(LINE, scaling_iterations=5, own_units=True),
+        lambda: wl.RelaxedWassersteinLoss(LINE, scaling_iterations=5, normalize_cost=False),
         "dense",
     ),
     "relaxed iterations, KL": (
         lambda: wl.RelaxedWassersteinLoss(
-            LINE, scaling_iterations=2, kl_weight=0.3, regularizer="product", own_units=True
+            LINE, scaling_iterations=2, kl_weight=0.3, regularizer="product", normalize_cost=False
         ),
         "SparseTarget",
     ),
 }
 # Solved to a tolerance, or by compiled code of its own: the solver runs outside the graph.
 BROKEN: dict[str, Case] = {
-    "plan": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, own_units=True), "dense"),
+    "plan": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, normalize_cost=False), "dense"),
     "product, SparseTarget": (
-        lambda: wl.WassersteinLoss(LINE, regularizer="product", kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(
+            LINE, regularizer="product", kl_weight=0.0, normalize_cost=False
+        ),
         "SparseTarget",
     ),
     "debiased": (
-        lambda: wl.WassersteinLoss(LINE, debiased=True, kl_weight=0.0, own_units=True),
+        lambda: wl.WassersteinLoss(LINE, debiased=True, kl_weight=0.0, normalize_cost=False),
         "ids",
     ),
     "exact, any metric": (
         lambda: wl.WassersteinLoss(
-            LINE.with_cost(power=0.5), epsilon=0, kl_weight=0.0, own_units=True
+            LINE.with_cost(power=0.5), epsilon=0, kl_weight=0.0, normalize_cost=False
         ),
         "dense",
     ),
-    "relaxed": (lambda: wl.RelaxedWassersteinLoss(LINE, kl_weight=0.3, own_units=True), "dense"),
-    "nearest": (lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3, own_units=True), "dense"),
+    "relaxed": (
+        lambda: wl.RelaxedWassersteinLoss(LINE, kl_weight=0.3, normalize_cost=False),
+        "dense",
+    ),
+    "nearest": (
+        lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3, normalize_cost=False),
+        "dense",
+    ),
     "nearest, SparseTarget": (
-        lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.0, own_units=True),
+        lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.0, normalize_cost=False),
         "SparseTarget",
     ),
     "nearest, exact": (
-        lambda: wl.NearestWassersteinLoss(LINE, epsilon=0, kl_weight=0.0, own_units=True),
+        lambda: wl.NearestWassersteinLoss(LINE, epsilon=0, kl_weight=0.0, normalize_cost=False),
         "tags",
     ),
     "nearest, class ids": (
-        lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3, own_units=True),
+        lambda: wl.NearestWassersteinLoss(LINE, kl_weight=0.3, normalize_cost=False),
         "ids",
     ),
 }
@@ -209,7 +221,7 @@ def test_other_solves_break_the_graph_and_agree(
 
 @pytest.mark.parametrize("kind", ["ids", "dense"])
 def test_batches_of_any_size(kind: str) -> None:
-    loss_fn = wl.WassersteinLoss(LINE, scaling_iterations=1, kl_weight=0.3, own_units=True)
+    loss_fn = wl.WassersteinLoss(LINE, scaling_iterations=1, kl_weight=0.3, normalize_cost=False)
     compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
     logits, target = data(kind)
     for size in (3, 2, 1):
@@ -224,7 +236,7 @@ def test_a_learned_metric() -> None:
     def gradient(compile_it: bool) -> Tensor:
         learned = vectors.clone().requires_grad_()
         loss_fn: Any = wl.WassersteinLoss(
-            Embedding(learned, power=2), epsilon=0.1, kl_weight=0.0, own_units=True
+            Embedding(learned, power=2), epsilon=0.1, kl_weight=0.0, normalize_cost=False
         )
         if compile_it:
             loss_fn = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
@@ -236,7 +248,7 @@ def test_a_learned_metric() -> None:
 
 def test_a_whole_training_step() -> None:
     network = torch.nn.Linear(4, K)
-    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.1, own_units=True)
+    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.1, normalize_cost=False)
     features, (_, ids) = torch.randn(3, 4), data("ids")
 
     def run(x: Tensor, y: Tensor) -> Tensor:
@@ -342,7 +354,7 @@ def test_what_makes_no_sense_is_refused_as_without_the_compiler(name: str) -> No
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan])
 def test_senseless_sample_weights_are_refused(wrong: float) -> None:
-    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(LINE, kl_weight=0.0, normalize_cost=False)
     compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
     given = LOGITS, IDS, torch.tensor([1.0, wrong, 1.0])
     assert refusal(lambda: compiled(*given)) == refusal(lambda: loss_fn(*given))
@@ -422,9 +434,9 @@ def test_what_records_one_example_is_refused(name: str) -> None:
     target = ids if name == "ids" else torch.eye(K)[ids]
     logits = torch.randn(3, K)
     losses = [
-        wl.WassersteinLoss(LINE, kl_weight=0.0, own_units=True),
-        wl.NearestWassersteinLoss(LINE, kl_weight=0.0, own_units=True),
-        wl.RelaxedWassersteinLoss(LINE, own_units=True),
+        wl.WassersteinLoss(LINE, kl_weight=0.0, normalize_cost=False),
+        wl.NearestWassersteinLoss(LINE, kl_weight=0.0, normalize_cost=False),
+        wl.RelaxedWassersteinLoss(LINE, normalize_cost=False),
         lambda x, y: wasserstein_loss(x, y, LINE, epsilon=0.1),
         lambda x, y: wl.wasserstein(x.softmax(1), y, LINE, epsilon=0.1),
     ]
@@ -435,7 +447,7 @@ def test_what_records_one_example_is_refused(name: str) -> None:
 
 def test_what_is_advised_instead() -> None:
     logits, target = torch.randn(3, K), torch.tensor([0, 2, 5])
-    loss = wl.WassersteinLoss(LINE, kl_weight=0.1, own_units=True)
+    loss = wl.WassersteinLoss(LINE, kl_weight=0.1, normalize_cost=False)
     exported = torch.export.export(loss, (logits, target)).module()
     assert torch.allclose(exported(logits + 1, target.flip(0)), loss(logits + 1, target.flip(0)))
 

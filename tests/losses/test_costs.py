@@ -182,7 +182,9 @@ def test_the_loss_of_logits(
     h = logits.softmax(1)
     kl = (torch.special.xlogy(torch.from_numpy(y), torch.from_numpy(y) / h)).sum(1)
     expected = answers(h, y, mode) + 0.3 * kl
-    loss_fn = wl.WassersteinLoss(ground(), kl_weight=0.3, reduction="none", **mode, own_units=True)
+    loss_fn = wl.WassersteinLoss(
+        ground(), kl_weight=0.3, reduction="none", **mode, normalize_cost=False
+    )
     torch.testing.assert_close(loss_fn(logits, target), expected, rtol=1e-5, atol=1e-6)
     untabulated = wasserstein_loss(logits, target, ground(), kl_weight=0.3, **mode)
     torch.testing.assert_close(untabulated, expected, rtol=1e-5, atol=1e-6)
@@ -199,7 +201,7 @@ def test_the_nearest_loss(use, compiled: bool, kind: str, regularizer: str, epsi
     mode = {"epsilon": epsilon, "regularizer": regularizer}
     expected = answers(logits.softmax(1), y, mode | {"gamma": (INF, 0.0)})
     loss_fn = wl.NearestWassersteinLoss(
-        ground(), reduction="none", **{"kl_weight": 0.0, **mode}, own_units=True
+        ground(), reduction="none", **{"kl_weight": 0.0, **mode}, normalize_cost=False
     )
     torch.testing.assert_close(loss_fn(logits, target), expected, rtol=1e-5, atol=1e-6)
 
@@ -212,7 +214,7 @@ def test_the_relaxed_loss(use, compiled: bool, kind: str) -> None:
     h = 1.7 * random_masses(BATCH, K, seed=2)
     target, y = target_of(kind)
     expected = answers(h, y, mode)
-    keywords = {**mode, "kl_weight": 0, "reduction": "none", "own_units": True}
+    keywords = {**mode, "kl_weight": 0, "reduction": "none", "normalize_cost": False}
     loss_fn = wl.RelaxedWassersteinLoss(ground(), **keywords)
     torch.testing.assert_close(loss_fn(h.log(), target), expected, rtol=1e-5, atol=1e-6)
     untabulated = relaxed_wasserstein_loss(h.log(), target, ground(), **mode)
@@ -247,7 +249,7 @@ def test_algorithm_one(use, compiled: bool, kind: str, iterations: int) -> None:
         reduction="sum",
         normalize_target=True,
         kl_weight=0.0,
-        own_units=True,
+        normalize_cost=False,
     )
     loss_fn(logits, target).backward()
     slope = torch.tensor(np.array(gradients))
@@ -294,13 +296,13 @@ def test_gradient_in_the_logits(use, compiled: bool, kind: str) -> None:
     target, _ = target_of(kind)
     for loss_fn in (
         wl.WassersteinLoss(
-            ground(), epsilon=0.1, kl_weight=0.2, reduction="none", tol=1e-12, own_units=True
+            ground(), epsilon=0.1, kl_weight=0.2, reduction="none", tol=1e-12, normalize_cost=False
         ),
         wl.NearestWassersteinLoss(
-            ground(), epsilon=0.1, reduction="none", kl_weight=0.0, own_units=True
+            ground(), epsilon=0.1, reduction="none", kl_weight=0.0, normalize_cost=False
         ),
         wl.RelaxedWassersteinLoss(
-            ground(), epsilon=0.1, gamma=0.7, reduction="none", tol=1e-12, own_units=True
+            ground(), epsilon=0.1, gamma=0.7, reduction="none", tol=1e-12, normalize_cost=False
         ),
     ):
         check_gradient(lambda x, f=loss_fn: f(x, target), torch.randn(BATCH, K, dtype=F64))
@@ -317,7 +319,7 @@ def test_a_debiased_loss_is_refused() -> None:
                 wasserstein_loss(h.log(), y, metric, epsilon=epsilon, debiased=True)
             with pytest.raises(ValueError, match=message):
                 wl.WassersteinLoss(
-                    metric, epsilon=epsilon, debiased=True, kl_weight=0.0, own_units=True
+                    metric, epsilon=epsilon, debiased=True, kl_weight=0.0, normalize_cost=False
                 )
 
 
@@ -398,7 +400,7 @@ def test_rivals(kind: str) -> None:
         "kl_weight": 1.0,
         "softening": 1.0,
         "transport_weight": 0.0,
-        "own_units": True,
+        "normalize_cost": False,
         "reduction": "none",
     }
     squares = ground().with_cost(power=2, scale=0.7)

@@ -392,13 +392,15 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
     kernel = (-metric.cost().to(F64) / epsilon).softmax(0)  # column j: where mass for j is cheapest
     blurred = (kernel[:, target.indices[0]] * target.weights).sum(1, keepdim=True).T
 
-    balanced = wl.WassersteinLoss(metric, epsilon=epsilon, tol=1e-11, kl_weight=0.0, own_units=True)
+    balanced = wl.WassersteinLoss(
+        metric, epsilon=epsilon, tol=1e-11, kl_weight=0.0, normalize_cost=False
+    )
     logits = descend(lambda x: balanced(x, target), K)
     torch.testing.assert_close(logits.softmax(1), blurred, rtol=0, atol=1e-6)
 
     # So does an unnormalised head whose target must be met and whose own mass may differ.
     relaxed = wl.RelaxedWassersteinLoss(
-        metric, epsilon=epsilon, gamma=(0.5, math.inf), kl_weight=0, tol=1e-11, own_units=True
+        metric, epsilon=epsilon, gamma=(0.5, math.inf), kl_weight=0, tol=1e-11, normalize_cost=False
     )
     log_h = descend(lambda x: relaxed(x, target), K)
     torch.testing.assert_close(log_h.exp(), blurred, rtol=0, atol=1e-6)
@@ -408,7 +410,7 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
 def test_with_the_divergence_a_classifier_learns_the_target_itself(name: str) -> None:
     y = torch.tensor([[0.1, 0.3, 0.05, 0.25, 0.1, 0.2]], dtype=F64)
     loss_fn = wl.WassersteinLoss(
-        METRICS[name], epsilon=0.2, debiased=True, tol=1e-11, kl_weight=0.0, own_units=True
+        METRICS[name], epsilon=0.2, debiased=True, tol=1e-11, kl_weight=0.0, normalize_cost=False
     )
     logits = descend(lambda x: loss_fn(x, y), K)
     torch.testing.assert_close(logits.softmax(1), y, rtol=0, atol=1e-5)
@@ -418,7 +420,7 @@ def test_mistakes_get_milder() -> None:
     # Label 0 is taken for its neighbour 1 as surely as for the far 5: the loss tells them apart.
     near, far = torch.zeros(1, K), torch.zeros(1, K)
     near[0, 1] = far[0, 5] = 3.0
-    loss_fn = wl.WassersteinLoss(Ordinal(K), epsilon=0.1, kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(Ordinal(K), epsilon=0.1, kl_weight=0.0, normalize_cost=False)
     assert loss_fn(near, torch.tensor([0])) < loss_fn(far, torch.tensor([0]))
 
 
@@ -437,10 +439,14 @@ def test_settings_may_be_numbers_of_any_library(number: Any) -> None:
         epsilon=held["epsilon"],
         scaling_iterations=count,
         kl_weight=0.0,
-        own_units=True,
+        normalize_cost=False,
     )
     same = wl.WassersteinLoss(
-        wl.ground.Ordinal(3), epsilon=0.125, scaling_iterations=3, kl_weight=0.0, own_units=True
+        wl.ground.Ordinal(3),
+        epsilon=0.125,
+        scaling_iterations=3,
+        kl_weight=0.0,
+        normalize_cost=False,
     )
     torch.testing.assert_close(loss_fn(h.log(), y), same(h.log(), y))
 
@@ -455,7 +461,12 @@ def test_the_value_is_the_expected_cost_where_the_product_outweighs_costs(
     logits = torch.randn(8, K, dtype=dtype, requires_grad=True)
     y, metric = simplex(8, K).to(dtype), Ordinal(K, power=2)
     loss = wl.WassersteinLoss(
-        metric, epsilon=epsilon, kl_weight=0, regularizer="product", own_units=True, solver=solver
+        metric,
+        epsilon=epsilon,
+        kl_weight=0,
+        regularizer="product",
+        normalize_cost=False,
+        solver=solver,
     )
     value = loss(logits, y)
     cost = metric.cost().to(dtype)

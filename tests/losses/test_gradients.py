@@ -397,9 +397,11 @@ def test_finite_in_a_target_with_zeros(kl_weight: float) -> None:
 
 def test_of_the_module_is_that_of_its_mean() -> None:
     ground, target = metric(), WITH_ZEROS
-    loss_fn = wl.WassersteinLoss(ground, epsilon=0.2, kl_weight=0.3, tol=1e-12, own_units=True)
+    loss_fn = wl.WassersteinLoss(
+        ground, epsilon=0.2, kl_weight=0.3, tol=1e-12, normalize_cost=False
+    )
     check_gradient(lambda x: loss_fn(x, target), torch.randn(2, K, dtype=F64))
-    relaxed = wl.RelaxedWassersteinLoss(ground, kl_weight=0.3, tol=1e-12, own_units=True)
+    relaxed = wl.RelaxedWassersteinLoss(ground, kl_weight=0.3, tol=1e-12, normalize_cost=False)
     check_gradient(lambda x: relaxed(x, target), torch.randn(2, K, dtype=F64))
 
 
@@ -445,7 +447,7 @@ def test_finite_and_the_same_in_both_precisions_at_extreme_logits(
     given, gradients = extreme_logits()[which], []
     for dtype in (torch.float32, F64):
         logits = given.to(dtype).clone().requires_grad_()
-        loss = wl.WassersteinLoss(Ordinal(K), **{"kl_weight": 0.0, **mode}, own_units=True)(
+        loss = wl.WassersteinLoss(Ordinal(K), **{"kl_weight": 0.0, **mode}, normalize_cost=False)(
             logits, target
         )
         loss.backward()
@@ -462,7 +464,7 @@ def test_finite_and_the_same_in_both_precisions_at_extreme_logits(
 @pytest.mark.parametrize("low", [-1e4, -INF], ids=["-1e4", "-inf"])
 def test_finite_where_predicted_mass_vanished(mode: dict[str, Any], low: float) -> None:
     log_h = torch.tensor([[low, 0.0, 1.0, low, -1.0]]).requires_grad_()
-    loss = wl.RelaxedWassersteinLoss(Ordinal(K), kl_weight=0.1, **mode, own_units=True)
+    loss = wl.RelaxedWassersteinLoss(Ordinal(K), kl_weight=0.1, **mode, normalize_cost=False)
     value = loss(log_h, torch.tensor([[0.0, 0.5, 0.0, 0.0, 2.0]]))
     value.backward()
     assert value.isfinite()
@@ -474,7 +476,7 @@ def test_finite_where_predicted_mass_vanished(mode: dict[str, Any], low: float) 
 def test_zero_with_one_label(mode: dict[str, Any]) -> None:
     logits = torch.randn(3, 1, requires_grad=True)
     loss = wl.WassersteinLoss(
-        Ordinal(1), reduction="sum", **{"kl_weight": 0.0, **mode}, own_units=True
+        Ordinal(1), reduction="sum", **{"kl_weight": 0.0, **mode}, normalize_cost=False
     )(logits, torch.zeros(3).long())
     loss.backward()
     torch.testing.assert_close(loss.detach(), torch.zeros(()), rtol=0, atol=1e-6)
@@ -484,7 +486,7 @@ def test_zero_with_one_label(mode: dict[str, Any]) -> None:
 def test_the_same_for_each_of_many_identical_examples() -> None:
     logits = torch.randn(1, K).expand(5000, K).clone().requires_grad_()
     y = torch.tensor([[0.5, 0.0, 0.25, 0.25, 0.0]]).expand(5000, K)
-    wl.WassersteinLoss(Ordinal(K), kl_weight=0.1, reduction="sum", own_units=True)(
+    wl.WassersteinLoss(Ordinal(K), kl_weight=0.1, reduction="sum", normalize_cost=False)(
         logits, y
     ).backward()
     assert logits.grad is not None

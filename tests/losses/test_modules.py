@@ -40,7 +40,7 @@ def gradient_of(loss: Tensor, x: Tensor) -> Tensor:
 
 def cross_entropy_of_ours(**keywords: Any) -> wl.WassersteinLoss:
     zero = Matrix(torch.zeros(K, K))
-    return wl.WassersteinLoss(zero, epsilon=0, kl_weight=1.0, **keywords, own_units=True)
+    return wl.WassersteinLoss(zero, epsilon=0, kl_weight=1.0, **keywords, normalize_cost=False)
 
 
 @reductions
@@ -99,7 +99,7 @@ def test_an_empty_batch_is_as_in_cross_entropy(
 @pytest.mark.parametrize("mode", [{"epsilon": 0}, {"debiased": True}], ids=str)
 def test_an_empty_batch_of_any_transport(metric: Ordinal, mode: dict[str, Any]) -> None:
     loss_fn = wl.WassersteinLoss(
-        metric, reduction="sum", **{"kl_weight": 0.0, **mode}, own_units=True
+        metric, reduction="sum", **{"kl_weight": 0.0, **mode}, normalize_cost=False
     )
     logits = torch.zeros(0, K, requires_grad=True)
     loss = loss_fn(logits, torch.zeros(0, K))
@@ -144,9 +144,9 @@ def test_reductions_by_hand(module: Any, kind: str, weighted: bool, sampled: boo
 @reductions
 def test_class_weights_of_one_change_nothing_whatever_the_mass(reduction: str) -> None:
     log_h, y = torch.randn(3, K), 3 * torch.rand(3, K)
-    plain = wl.RelaxedWassersteinLoss(METRIC, reduction=reduction, own_units=True)
+    plain = wl.RelaxedWassersteinLoss(METRIC, reduction=reduction, normalize_cost=False)
     weighted = wl.RelaxedWassersteinLoss(
-        METRIC, reduction=reduction, weight=torch.ones(K), own_units=True
+        METRIC, reduction=reduction, weight=torch.ones(K), normalize_cost=False
     )
     torch.testing.assert_close(weighted(log_h, y), plain(log_h, y))
 
@@ -154,7 +154,7 @@ def test_class_weights_of_one_change_nothing_whatever_the_mass(reduction: str) -
 def test_sample_weight_of_pixels() -> None:
     logits, ids = torch.randn(2, K, 3), torch.randint(K, (2, 3))
     sample_weight = torch.rand(2, 3)
-    loss_fn = wl.WassersteinLoss(METRIC, weight=torch.rand(K), kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, weight=torch.rand(K), kl_weight=0.0, normalize_cost=False)
     rows = logits.transpose(1, 2).reshape(6, K)
     torch.testing.assert_close(
         loss_fn(logits, ids, sample_weight),
@@ -165,7 +165,7 @@ def test_sample_weight_of_pixels() -> None:
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.half], ids=str)
 def test_the_dtype_of_sample_weight_is_not_that_of_the_loss(dtype: torch.dtype) -> None:
     logits, ids = torch.randn(3, K), torch.tensor([0, 1, 2])
-    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False)
     loss = loss_fn(logits, ids, torch.tensor([0, 2, 1]).to(dtype))
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, loss_fn(logits, ids, torch.tensor([0.0, 2.0, 1.0])))
@@ -212,12 +212,14 @@ def test_the_modules_are_means_of_the_functions() -> None:
     logits, y = torch.randn(3, K, dtype=F64), weights_over_labels(3)
     keywords: dict[str, Any] = {"epsilon": 0.2, "kl_weight": 0.3, "regularizer": "product"}
     torch.testing.assert_close(
-        wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **keywords}, own_units=True)(logits, y),
+        wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **keywords}, normalize_cost=False)(
+            logits, y
+        ),
         wasserstein_loss(logits, y, METRIC, **keywords).mean(),
     )
     keywords["gamma"] = (0.4, 1.2)
     torch.testing.assert_close(
-        wl.RelaxedWassersteinLoss(METRIC, **keywords, own_units=True)(logits, y),
+        wl.RelaxedWassersteinLoss(METRIC, **keywords, normalize_cost=False)(logits, y),
         relaxed_wasserstein_loss(logits, y, METRIC, **keywords).mean(),
     )
 
@@ -225,8 +227,8 @@ def test_the_modules_are_means_of_the_functions() -> None:
 def test_a_module_takes_a_plain_matrix() -> None:
     logits, ids = torch.randn(3, K), torch.tensor([0, 1, 4])
     torch.testing.assert_close(
-        wl.WassersteinLoss(METRIC.cost(), kl_weight=0.0, own_units=True)(logits, ids),
-        wl.WassersteinLoss(METRIC, kl_weight=0.0, own_units=True)(logits, ids),
+        wl.WassersteinLoss(METRIC.cost(), kl_weight=0.0, normalize_cost=False)(logits, ids),
+        wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False)(logits, ids),
     )
 
 
@@ -235,11 +237,11 @@ def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
     positions = torch.arange(size + 1.0)
     logits, ids = torch.randn(2, size + 1), torch.tensor([5, size - 1])
     large = wl.WassersteinLoss(
-        Ordinal(positions), epsilon=1.0, reduction="none", kl_weight=0.0, own_units=True
+        Ordinal(positions), epsilon=1.0, reduction="none", kl_weight=0.0, normalize_cost=False
     )
     assert large.metric.known_costs is None
     small = wl.WassersteinLoss(
-        Ordinal(positions[:-1]), epsilon=1.0, reduction="none", kl_weight=0.0, own_units=True
+        Ordinal(positions[:-1]), epsilon=1.0, reduction="none", kl_weight=0.0, normalize_cost=False
     )
     assert small.metric.known_costs is not None
     logits[:, -1] = -math.inf  # the label the small one lacks
@@ -275,7 +277,7 @@ def test_degenerate_metrics_work(module: Any, metric: wl.ground.GroundMetric) ->
 @pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16, torch.float64], ids=str)
 def test_a_module_moves_while_its_metric_keeps_its_precision(dtype: torch.dtype) -> None:
     loss_fn = wl.WassersteinLoss(
-        METRIC, weight=torch.ones(K), epsilon=0.1, kl_weight=0.0, own_units=True
+        METRIC, weight=torch.ones(K), epsilon=0.1, kl_weight=0.0, normalize_cost=False
     )
     moved = copy.deepcopy(loss_fn).to(dtype)
     assert moved.weight.dtype == dtype
@@ -286,7 +288,10 @@ def test_a_module_moves_while_its_metric_keeps_its_precision(dtype: torch.dtype)
 
 def test_half_and_double_are_moves_too() -> None:
     loss_fn = wl.WassersteinLoss(
-        Embedding(torch.randn(K, 3, dtype=F64)), weight=torch.ones(K), kl_weight=0.0, own_units=True
+        Embedding(torch.randn(K, 3, dtype=F64)),
+        weight=torch.ones(K),
+        kl_weight=0.0,
+        normalize_cost=False,
     )
     model = nn.Sequential(nn.Linear(2, K), loss_fn)
     assert model.half()[1].metric.dtype == F64
@@ -375,19 +380,26 @@ def test_copies_and_pickles(module: Any, metric: wl.ground.GroundMetric) -> None
 
 def test_repr_tells_what_is_computed() -> None:
     assert repr(
-        wl.WassersteinLoss(Ordinal(10, power=2), kl_weight=0.1, epsilon=0.5, own_units=True)
+        wl.WassersteinLoss(Ordinal(10, power=2), kl_weight=0.1, epsilon=0.5, normalize_cost=False)
     ) == (
         "WassersteinLoss(Ordinal(10, power=2), epsilon=0.5, regularizer='plan', kl_weight=0.1, "
         "reduction='mean')"
     )
     assert repr(
-        wl.RelaxedWassersteinLoss(Discrete(3), gamma=(1, math.inf), epsilon=0.1, own_units=True)
+        wl.RelaxedWassersteinLoss(
+            Discrete(3), gamma=(1, math.inf), epsilon=0.1, normalize_cost=False
+        )
     ) == (
         "RelaxedWassersteinLoss(Discrete(3), epsilon=0.1, gamma=(1.0, inf), regularizer='plan', "
         "kl_weight=0.5, reduction='mean')"
     )
     special = wl.WassersteinLoss(
-        Discrete(3), epsilon=0.1, debiased=True, scaling_iterations=5, kl_weight=0.0, own_units=True
+        Discrete(3),
+        epsilon=0.1,
+        debiased=True,
+        scaling_iterations=5,
+        kl_weight=0.0,
+        normalize_cost=False,
     )
     assert "debiased=True, scaling_iterations=5" in repr(special)
 
@@ -396,7 +408,7 @@ def test_repr_tells_what_is_computed() -> None:
     "mode", [{}, {"epsilon": 0}, {"kl_weight": 0.5}, {"debiased": True}], ids=str
 )
 def test_strides_do_not_matter(mode: dict[str, Any]) -> None:
-    loss_fn = wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **mode}, own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, **{"kl_weight": 0.0, **mode}, normalize_cost=False)
     target = weights_over_labels(4, dtype=torch.float32)
     plain = torch.randn(4, K)
     for strided in (plain.T.contiguous().T, plain.repeat_interleave(2, 1)[:, ::2]):
@@ -412,7 +424,7 @@ def test_strides_do_not_matter(mode: dict[str, Any]) -> None:
 
 def test_a_batch_of_one_is_one_example() -> None:
     logits, y = torch.randn(1, K), weights_over_labels(1, dtype=torch.float32)
-    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.1, weight=torch.rand(K), own_units=True)
+    loss_fn = wl.WassersteinLoss(METRIC, kl_weight=0.1, weight=torch.rand(K), normalize_cost=False)
     torch.testing.assert_close(loss_fn(logits, y), loss_fn(logits[0], y[0]))
 
 
@@ -439,7 +451,9 @@ def test_constants_in_a_constant_out(module: Any) -> None:
 
 def test_the_ground_metric_can_be_learned_through_the_module() -> None:
     vectors = nn.Parameter(torch.randn(K, 3, dtype=F64))
-    loss_fn = wl.WassersteinLoss(Embedding(vectors), epsilon=0.1, kl_weight=0.0, own_units=True)
+    loss_fn = wl.WassersteinLoss(
+        Embedding(vectors), epsilon=0.1, kl_weight=0.0, normalize_cost=False
+    )
     logits, ids = torch.randn(3, K, dtype=F64), torch.tensor([0, 1, 2])
     before = loss_fn(logits, ids)
     before.backward()

@@ -193,7 +193,7 @@ def test_a_learned_metric_softens_too(name: str, loss: type) -> None:
 
     def loss_of(points: Tensor) -> Tensor:
         metric = wl.ground.Embedding(points)
-        return loss(metric, softening=0.3, own_units=True)(logits, TARGETS[name])
+        return loss(metric, softening=0.3, normalize_cost=False)(logits, TARGETS[name])
 
     assert torch.autograd.gradcheck(loss_of, points, rtol=1e-3, atol=1e-6)
 

@@ -45,9 +45,9 @@ def test_the_median_cost_is_one(name: str, loss: type) -> None:
     metric = METRICS[name]
     assert loss(metric).metric.median_cost() == pytest.approx(1.0)
     logits, ids = some(metric)
-    by_hand = loss(metric.with_cost(scale="median"), own_units=True)(logits, ids)
+    by_hand = loss(metric.with_cost(scale="median"), normalize_cost=False)(logits, ids)
     torch.testing.assert_close(loss(metric)(logits, ids), by_hand)
-    assert loss(metric, own_units=True).metric.scale == metric.scale
+    assert loss(metric, normalize_cost=False).metric.scale == metric.scale
 
 
 def test_metrics_whose_median_is_zero() -> None:
@@ -88,14 +88,14 @@ def test_as_in_the_paper() -> None:
     target = torch.nn.functional.one_hot(ids, 5).float() * 0.6 + 0.08
     paper = wl.WassersteinLoss.as_in_paper(metric, kl_weight=0.3)
     same = wl.WassersteinLoss(
-        metric, epsilon=0.02, kl_weight=0.3, scaling_iterations=10, own_units=True
+        metric, epsilon=0.02, kl_weight=0.3, scaling_iterations=10, normalize_cost=False
     )
     assert torch.equal(paper(logits, target), same(logits, target))
 
 
-def test_own_units_must_be_a_flag() -> None:
-    with pytest.raises(TypeError, match=r"own_units must be True or False, got 2\.0"):
-        wl.WassersteinLoss(Ordinal(3), own_units=2.0)
+def test_normalize_cost_must_be_a_flag() -> None:
+    with pytest.raises(TypeError, match=r"normalize_cost must be True or False, got 2\.0"):
+        wl.WassersteinLoss(Ordinal(3), normalize_cost=2.0)
 
 
 def test_estimators_do_not_depend_on_the_unit_either() -> None:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 import wassloss as wl
-from wassloss.models import MLP, LinearSoftmax, LogMass, MeasureModel, build
+from wassloss.models import MLP, Linear, LogMass, MeasureModel, build
 
 MODELS: list[Any] = [
-    LinearSoftmax(4, 3),
-    LinearSoftmax(4, 3, bias=False),
+    Linear(4, 3),
+    Linear(4, 3, bias=False),
     MLP(4, [8, 5], 3),
     MLP(4, [], 3),
     MeasureModel(4, 3),
@@ -30,13 +30,13 @@ def test_a_model_is_built_again_from_json(model: nn.Module) -> None:
 
 
 def test_the_linear_model_is_linear() -> None:
-    model = LinearSoftmax(4, 3)
+    model = Linear(4, 3)
     x = torch.randn(5, 4)
     torch.testing.assert_close(model(x), x @ model.linear.weight.T + model.linear.bias)
 
 
 def test_a_perceptron_without_hidden_layers_is_linear() -> None:
-    linear, mlp = LinearSoftmax(4, 3), MLP(4, [], 3)
+    linear, mlp = Linear(4, 3), MLP(4, [], 3)
     mlp.load_state_dict({f"layers.0.{k}": v for k, v in linear.linear.state_dict().items()})
     x = torch.randn(5, 4)
     torch.testing.assert_close(mlp(x), linear(x))
@@ -64,7 +64,7 @@ def test_the_measure_model_learns_a_total_mass() -> None:
     model = MeasureModel(2, 5)
     x = torch.randn(64, 2)
     target = 3 * torch.rand(64, 5)
-    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(5), kl_weight=1.0, own_units=True)
+    loss_fn = wl.RelaxedWassersteinLoss(wl.ground.Ordinal(5), kl_weight=1.0, normalize_cost=False)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
 
     def totals() -> Tensor:
@@ -80,13 +80,13 @@ def test_the_measure_model_learns_a_total_mass() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "config must have a kind out of LinearSoftmax, MLP, MeasureModel, got None"),
+        ({}, "config must have a kind out of Linear, MLP, MeasureModel, got None"),
         ({"kind": "os.system"}, "got 'os.system'"),
         (
             {"kind": "MLP", "features": 3},
             "MLP.__init__.* 'hidden_layer_sizes' and 'labels'",
         ),
-        ({"kind": "LinearSoftmax", "features": 0, "labels": 2}, "features must be at least 1"),
+        ({"kind": "Linear", "features": 0, "labels": 2}, "features must be at least 1"),
         (
             {"kind": "MLP", "features": 2, "hidden_layer_sizes": 3, "labels": 2},
             "hidden_layer_sizes must be a sequence",

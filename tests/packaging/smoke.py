@@ -76,14 +76,14 @@ def a_loss_has_a_gradient() -> None:
     logits = torch.randn(32, 10, requires_grad=True)
     for target in (torch.randint(10, (32,)), torch.rand(32, 10).softmax(1)):
         logits.grad = None
-        wl.WassersteinLoss(wl.ground.Ordinal(10), kl_weight=0.1, own_units=True)(
+        wl.WassersteinLoss(wl.ground.Ordinal(10), kl_weight=0.1, normalize_cost=False)(
             logits, target
         ).backward()
         assert logits.grad is not None
         assert logits.grad.isfinite().all()
         assert logits.grad.abs().sum() > 0
     log_measure = torch.zeros(4, 64, requires_grad=True)
-    wl.RelaxedWassersteinLoss(wl.ground.Grid((8, 8)), gamma=2.0, own_units=True)(
+    wl.RelaxedWassersteinLoss(wl.ground.Grid((8, 8)), gamma=2.0, normalize_cost=False)(
         log_measure, torch.rand(4, 64) + 0.1
     ).backward()
     assert log_measure.grad is not None

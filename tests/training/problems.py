@@ -29,9 +29,9 @@ def tags(count: int = 200, seed: int = 0) -> tuple[Tensor, wl.SparseTarget]:
     return x, wl.SparseTarget(indices, weights.float())
 
 
-def linear(seed: int = 0) -> wl.models.LinearSoftmax:
+def linear(seed: int = 0) -> wl.models.Linear:
     torch.manual_seed(seed)
-    return wl.models.LinearSoftmax(FEATURES, LABELS)
+    return wl.models.Linear(FEATURES, LABELS)
 
 
 def perceptron(seed: int = 0) -> wl.models.MLP:

@@ -151,7 +151,7 @@ def test_unconverged_solves_are_reported_once_and_counted_in_the_log() -> None:
         epsilon=0.001,
         solver=wl.transport.Sinkhorn(max_iterations=1),
         kl_weight=0.0,
-        own_units=True,
+        normalize_cost=False,
     )
     plan = TrainingPlan(steps=6, log_every=3)
     with pytest.warns(wl.ConvergenceWarning, match="6 solves did not converge") as caught:

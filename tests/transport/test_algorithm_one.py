@@ -145,7 +145,7 @@ def test_relaxed_gradients_are_in_units_of_the_cost_however_large(
             kl_weight=0,
             regularizer=regularizer,
             scaling_iterations=5,
-            own_units=True,
+            normalize_cost=False,
         )
         (found,) = torch.autograd.grad(loss_fn(x, y), x)
         return found / unit

@@ -84,7 +84,7 @@ def test_it_leads_from_the_nearest_to_the_expected_cost() -> None:
     nearest = wl.wasserstein(logits.softmax(1), TAGS, METRIC, gamma=FREE)
     values = [
         wl.NearestWassersteinLoss(
-            METRIC, epsilon=epsilon, reduction="none", kl_weight=0.0, own_units=True
+            METRIC, epsilon=epsilon, reduction="none", kl_weight=0.0, normalize_cost=False
         )(logits, TAGS)
         for epsilon in (1e-4, 0.3, 1e5)
     ]
@@ -119,7 +119,7 @@ def test_tiny_epsilons_and_vanished_labels_stay_finite(dtype: torch.dtype) -> No
     logits = torch.tensor([[0.0, -200, 0, -200, 0, 0]], dtype=dtype, requires_grad=True)
     for epsilon in (0.0, 1e-6, 1e-3):
         loss = wl.NearestWassersteinLoss(
-            METRIC.to(dtype=dtype), epsilon=epsilon, kl_weight=0.1, own_units=True
+            METRIC.to(dtype=dtype), epsilon=epsilon, kl_weight=0.1, normalize_cost=False
         )
         value = loss(logits, TAGS[:1].to(dtype))
         (gradient,) = torch.autograd.grad(value, logits)
@@ -161,7 +161,7 @@ def test_weights_too_small_for_a_normal_number_are_small_and_no_less() -> None:
 def test_inside_the_transforms_of_torch_func() -> None:
     y, logits = TAGS / TAGS.sum(1, keepdim=True), torch.randn(2, K, dtype=F64)
     loss_fn = wl.NearestWassersteinLoss(
-        METRIC, epsilon=0.1, kl_weight=0.2, reduction="sum", own_units=True
+        METRIC, epsilon=0.1, kl_weight=0.2, reduction="sum", normalize_cost=False
     )
 
     def of_all(x: torch.Tensor) -> torch.Tensor:

@@ -78,7 +78,7 @@ def test_gradients_in_double_precision_are_differences(loss: str) -> None:
     for cell in [*random.Random(loss).sample(chosen, min(6, len(chosen))), *learned]:
         # The median of what is learned counts as a constant.
         own = cell.metric == "learned" and not loss.startswith("wasserstein")
-        made = partial(maker(cell), **({"own_units": True} if own else {}))
+        made = partial(maker(cell), **({"normalize_cost": False} if own else {}))
         read = given(LOSSES[loss], cell)[1]
         found = eager(made, read)
         generator = torch.Generator().manual_seed(3)

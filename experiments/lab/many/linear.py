@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from experiments.lab.many.one_label import OneLabelLoss, loss_and_gradient
-from wassloss.models import LinearSoftmax
+from wassloss.models import Linear
 
 
 class LinearSteps:
@@ -32,7 +32,7 @@ class LinearSteps:
 
     def __init__(
         self,
-        models: Sequence[LinearSoftmax],
+        models: Sequence[Linear],
         losses: Sequence[OneLabelLoss],
         features: Sequence[Tensor],
         ids: Sequence[Tensor],
@@ -94,7 +94,7 @@ class LinearSteps:
             model.linear.bias.copy_(theta[-1])
 
 
-def _theta(model: LinearSoftmax) -> Tensor:
+def _theta(model: Linear) -> Tensor:
     linear = model.linear
     return torch.cat([linear.weight.detach().T, linear.bias.detach().unsqueeze(0)])
 

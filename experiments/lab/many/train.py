@@ -17,7 +17,7 @@ from experiments.lab.many.linear import LinearSteps
 from experiments.lab.many.one_label import OneLabelLoss
 from experiments.lab.many.orders import Orders
 from wassloss import ConvergenceWarning, SparseTarget
-from wassloss.models import LinearSoftmax
+from wassloss.models import Linear
 
 ROWS_AT_ONCE = 2**23  # numbers of examples drawn ahead, over all orders: 64 MiB
 Observe = Callable[[int, Sequence[nn.Module]], None]
@@ -35,7 +35,7 @@ class Steps(Protocol):
 
 
 def train_linear(
-    models: Sequence[LinearSoftmax],
+    models: Sequence[Linear],
     losses: Sequence[OneLabelLoss],
     features: Sequence[Tensor],
     ids: Sequence[Tensor],
@@ -67,7 +67,7 @@ def train_linear(
         FloatingPointError: a loss is not finite; the message names the model.
 
     >>> x, y = torch.randn(200, 4), torch.arange(200) % 3
-    >>> models = [LinearSoftmax(features=4, labels=3) for _ in range(2)]
+    >>> models = [Linear(features=4, labels=3) for _ in range(2)]
     >>> losses = [OneLabelLoss(1 - torch.eye(3), epsilon=0.2, kl_weight=a) for a in (0.0, 0.5)]
     >>> options = dict(rates=[0.1, 0.1], penalties=[0.0, 0.0], seeds=[0, 0])
     >>> train_linear(models, losses, [x, x], [y, y], iterations=10, **options)

@@ -15,7 +15,7 @@ from wassloss.cli._terminal import option, say
 from wassloss.data import clipart, csv, read_word_vectors
 from wassloss.data._arrow import named_errors
 from wassloss.data.labels import shown
-from wassloss.ground import Cost, GroundMetric, Matrix, Tree, load
+from wassloss.ground import Cost, GroundMetric, Matrix, Tree
 from wassloss.ground.storage import is_metric
 
 app = typer.Typer(
@@ -92,7 +92,7 @@ def show(
     neighbours: Annotated[int, option("How many neighbours.", "-k", min=1)] = 5,
 ) -> None:
     """Show neighbours, distances, and the axioms of a metric."""
-    made = clipart().metric if metric == "clipart" else load(metric)
+    made = clipart().metric if metric == "clipart" else GroundMetric.load(metric)
     if made is None or made.size < 2:
         raise ValueError(f"{metric} must be a ground metric of at least two labels, got {made!r}")
     say(f"{made!r}\n\nNearest labels")

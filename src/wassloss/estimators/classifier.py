@@ -236,7 +236,7 @@ class WassersteinClassifier(ClassifierMixin, TransportEstimator):  # type: ignor
     def _build(self) -> nn.Module:
         features, labels = self.n_features_in_, self.metric_.size
         if self._linear():
-            return models.LinearSoftmax(features, labels)
+            return models.Linear(features, labels)
         return models.MLP(features, self.hidden_layer_sizes, labels)
 
     def _loss(self, **keywords: Any) -> WassersteinLoss:

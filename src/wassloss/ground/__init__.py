@@ -12,7 +12,6 @@ from wassloss.ground.graph import Graph, taxonomy
 from wassloss.ground.grid import Grid
 from wassloss.ground.matrix import Cost, Matrix
 from wassloss.ground.ordinal import Ordinal
-from wassloss.ground.storage import load
 from wassloss.ground.subset import Subset
 from wassloss.ground.tree import Tree
 
@@ -27,7 +26,6 @@ __all__ = [
     "Ordinal",
     "Subset",
     "Tree",
-    "load",
     "taxonomy",
 ]
 

@@ -337,8 +337,31 @@ class GroundMetric(ABC):
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the metric to an .npz file, atomically; ``wassloss.ground.load`` reads it."""
+        """Write the metric to an .npz file, atomically; :meth:`load` reads it."""
         write_npz(path, storage.to_arrays(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a metric of this class, or of any for `GroundMetric`, that :meth:`save` wrote.
+
+        Raises:
+            ValueError: the file is damaged, holds something else, or would need pickle; the
+                message says which file and what is wrong with it.
+
+        >>> import tempfile
+        >>> from wassloss.ground import GroundMetric, Ordinal
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Ordinal(5, power=2, labels=list("abcde")).save(f"{folder}/grades.npz")
+        ...     GroundMetric.load(f"{folder}/grades.npz")
+        Ordinal(5, power=2)
+        """
+        found = storage.load(path)
+        if not isinstance(found, cls):
+            raise ValueError(
+                f"{os.fspath(path)} is not a saved {cls.__name__}: it holds a "
+                f"{type(found).__name__}; GroundMetric.load reads any metric"
+            )
+        return found
 
     def __repr__(self) -> str:
         power = f", power={self._power:g}" if self._power != 1 else ""

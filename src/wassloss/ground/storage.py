@@ -56,19 +56,7 @@ def _to_numpy(field: Any) -> NDArray[Any]:
 
 
 def load(path: str | os.PathLike[str]) -> GroundMetric:
-    """Read a ground metric that :meth:`GroundMetric.save` wrote.
-
-    Raises:
-        ValueError: the file is damaged, holds something else, or would need pickle; the message
-            says which file and what is wrong with it.
-
-    >>> import tempfile
-    >>> from wassloss.ground import Ordinal
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Ordinal(5, power=2, labels=list("abcde")).save(f"{folder}/grades.npz")
-    ...     load(f"{folder}/grades.npz")
-    Ordinal(5, power=2)
-    """
+    """Read a ground metric; :meth:`GroundMetric.load` says more."""
     try:
         return from_arrays(read_npz(path))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError) as error:

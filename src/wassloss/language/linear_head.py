@@ -31,8 +31,8 @@ class LinearWassersteinLoss(TransportLoss):
         metric: the ground metric of the words, or a matrix of distances. Costs come on demand from
             :class:`~wassloss.ground.Ordinal`, :class:`~wassloss.ground.Embedding` and
             :class:`~wassloss.ground.Subset`; those of other metrics are computed for a chunk.
-        epsilon, kl_weight, transport_weight, regularizer, weight, ignore_index, own_units: as in
-            :class:`~wassloss.WassersteinLoss`.
+        epsilon, kl_weight, transport_weight, regularizer, weight, ignore_index: as in
+            :class:`~wassloss.WassersteinLoss`, and so is `normalize_cost`.
         softcap: if given, logits are replaced by `softcap · tanh(logits / softcap)`.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``. With ``"none"`` the backward
             pass computes the logits again, because the forward pass does not know the weights.
@@ -76,7 +76,7 @@ class LinearWassersteinLoss(TransportLoss):
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
-        own_units: bool = False,
+        normalize_cost: bool = True,
         chunk_bytes: int | None = None,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
@@ -86,7 +86,7 @@ class LinearWassersteinLoss(TransportLoss):
         if chunk_bytes is not None:
             chunk_bytes = check_count("chunk_bytes", chunk_bytes)
         spec = LossSpec.checked(
-            metric_of_loss(metric, own_units),
+            metric_of_loss(metric, normalize_cost),
             epsilon=epsilon,
             kl_weight=kl_weight,
             transport_weight=transport_weight,

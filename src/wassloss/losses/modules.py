@@ -132,10 +132,12 @@ class TransportLoss(MetricModule):
         return share
 
 
-def metric_of_loss(metric: GroundMetric | Tensor | NDArray[Any], own_units: bool) -> GroundMetric:
-    """A metric in the units of losses, medians unless `own_units`, with a table if it is small."""
+def metric_of_loss(
+    metric: GroundMetric | Tensor | NDArray[Any], normalize_cost: bool
+) -> GroundMetric:
+    """The metric that a loss computes with: in medians if asked, with a table if it is small."""
     metric = as_ground_metric(metric)
-    if not check_flag("own_units", own_units):
+    if check_flag("normalize_cost", normalize_cost):
         metric = metric.in_medians()
     small = metric.size <= LARGEST_TABLE and not metric.requires_grad
     return metric.tabulated() if small else metric
@@ -149,7 +151,8 @@ class WassersteinLoss(TransportLoss):
 
     Args:
         metric: the ground metric of the labels, or a matrix of distances; for other costs,
-            :class:`~wassloss.ground.Cost`. Its power counts, and its scale only in `own_units`.
+            :class:`~wassloss.ground.Cost`. Its scale counts only with
+            `normalize_cost=False`.
         epsilon: entropic strength, `1/λ` in the paper; 0 is the exact Wasserstein loss.
         kl_weight: the paper's α in `W + α KL`; 0 is the Wasserstein loss alone.
         softening: if positive, KL compares with softened labels: each label κ becomes
@@ -162,7 +165,7 @@ class WassersteinLoss(TransportLoss):
         weight: a weight for each class, `(labels,)`; an example counts as much as its classes.
         ignore_index: the class id of examples that do not count.
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
-        own_units: measure costs as the metric does instead.
+        normalize_cost: measure costs in units of their median; False keeps the metric's own.
         tol, max_iterations, scaling_iterations, solver: how hard to solve; see
             :mod:`wassloss.losses`.
 
@@ -196,14 +199,14 @@ class WassersteinLoss(TransportLoss):
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
-        own_units: bool = False,
+        normalize_cost: bool = True,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         spec = LossSpec.checked(
-            metric_of_loss(metric, own_units),
+            metric_of_loss(metric, normalize_cost),
             epsilon=epsilon,
             kl_weight=kl_weight,
             softening=softening,
@@ -243,7 +246,7 @@ class WassersteinLoss(TransportLoss):
             epsilon=epsilon,
             kl_weight=kl_weight,
             scaling_iterations=scaling_iterations,
-            own_units=True,
+            normalize_cost=False,
             **keywords,
         )
 
@@ -271,7 +274,7 @@ class NearestWassersteinLoss(TransportLoss):
             a label near many of them counts for no more than one that is near a single one.
         regularizer: ``"product"``, or ``"plan"``, which adds `ε Σ h log h` and counts all true
             labels alike.
-        transport_weight, weight, ignore_index, reduction, own_units: as in
+        transport_weight, weight, ignore_index, reduction, normalize_cost: as in
             :class:`WassersteinLoss`.
 
     Shapes:
@@ -296,10 +299,10 @@ class NearestWassersteinLoss(TransportLoss):
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
-        own_units: bool = False,
+        normalize_cost: bool = True,
     ) -> None:
         spec = LossSpec.checked(
-            metric_of_loss(metric, own_units),
+            metric_of_loss(metric, normalize_cost),
             epsilon=epsilon,
             gamma=(math.inf, 0.0),
             kl_weight=kl_weight,
@@ -324,7 +327,8 @@ class RelaxedWassersteinLoss(TransportLoss):
             `γ_a + γ_b` is destroyed and created instead. An infinite side is a constraint, and
             a target's of 0 is free: see :class:`NearestWassersteinLoss`.
         kl_weight: weight of `KL~(target ‖ prediction)`; 0 is relaxed transport alone.
-        regularizer, weight, ignore_index, reduction, own_units: as in :class:`WassersteinLoss`.
+        regularizer, weight, ignore_index, reduction, normalize_cost: as in
+            :class:`WassersteinLoss`.
         tol, max_iterations, scaling_iterations, solver: likewise.
 
     Shapes:
@@ -349,14 +353,14 @@ class RelaxedWassersteinLoss(TransportLoss):
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
-        own_units: bool = False,
+        normalize_cost: bool = True,
         tol: float | None = None,
         max_iterations: int | None = None,
         scaling_iterations: int | None = None,
         solver: Solver | None = None,
     ) -> None:
         spec = LossSpec.checked(
-            metric_of_loss(metric, own_units),
+            metric_of_loss(metric, normalize_cost),
             epsilon=epsilon,
             gamma=gamma,
             kl_weight=kl_weight,

@@ -22,7 +22,7 @@ from wassloss.data.labels import numbers
 from wassloss.data.raw_table import RawTable
 from wassloss.data.table import Wanted
 from wassloss.estimators.splitting import check_apart, check_known, held_out
-from wassloss.ground import Discrete, GroundMetric, load
+from wassloss.ground import Discrete, GroundMetric
 from wassloss.ground.storage import to_arrays
 from wassloss.targets import is_class_ids
 
@@ -65,7 +65,7 @@ class Task:
         """Data with a part to train on, if not all; metric and classes as estimators take them."""
         ground = None
         if self.metric is not None and self.metric not in _MADE:
-            ground = load(self.metric)
+            ground = GroundMetric.load(self.metric)
         names = self.order if ground is None or ground.labels is None else ground.labels
         asked = self.label_column, self.features, self.drop, self.group, self.missing
         data = read_wanted(self.data, Wanted(names, *asked, divide=self.divided))

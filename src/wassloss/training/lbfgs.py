@@ -70,7 +70,7 @@ def train_full_batch(
 
     >>> import wassloss as wl
     >>> x = torch.randn(50, 2)
-    >>> model = wl.models.LinearSoftmax(features=2, labels=2)
+    >>> model = wl.models.Linear(features=2, labels=2)
     >>> report = train_full_batch(model, nn.CrossEntropyLoss(), (x, (x[:, 0] > 0).long()))
     >>> report.converged
     True

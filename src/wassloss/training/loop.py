@@ -72,7 +72,7 @@ def train(
     >>> import wassloss as wl
     >>> x = torch.randn(200, 4)
     >>> y = (x @ torch.randn(4, 3)).argmax(1)
-    >>> model = wl.models.LinearSoftmax(features=4, labels=3)
+    >>> model = wl.models.Linear(features=4, labels=3)
     >>> loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(3), kl_weight=0.1)
     >>> log = train(model, loss_fn, (x, y), TrainingPlan(steps=200))
     >>> log[-1].loss < log[0].loss

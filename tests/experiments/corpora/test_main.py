@@ -11,7 +11,7 @@ from experiments.corpora.tagging import TagSample
 from scripts.make_yfcc_metadata import write_metadata
 from tests.data.places import needs
 from wassloss import data
-from wassloss.ground import load
+from wassloss.ground import GroundMetric
 
 WORDS = ("dog", "cat", "beach", "paris")
 INDEX = "".join(f"{word} n 1 1 @ 1 1 0000000{i}\n" for i, word in enumerate(WORDS))
@@ -80,7 +80,7 @@ def test_tags(run: Any, tmp_path: Path) -> None:
     made = data.read(out / "data.parquet", label_names=sample.label_names)
     np.testing.assert_allclose(made.features.numpy(), features[::-1], rtol=1e-6)
     assert made.label_names == sample.label_names
-    assert load(out / "metric.npz").labels == sample.label_names
+    assert GroundMetric.load(out / "metric.npz").labels == sample.label_names
 
     (tmp_path / "stop.txt").write_text("dog\n")
     other = [*given[:-8], "--tags", 2, "--train", 40, "--test", 20, "--workers", 1]

@@ -60,11 +60,14 @@ def mixture() -> list[tuple[Any, OneLabelLoss]]:
     line, vectors = wl.ground.Ordinal(LABELS, power=2), torch.randn(LABELS, 2)
     directed = wl.ground.Cost(torch.rand(LABELS, LABELS))
     losses = [
-        (wl.WassersteinLoss(line, epsilon=0.7, kl_weight=0.2, own_units=True), (0.7, 0.2)),
-        (wl.WassersteinLoss(directed, epsilon=0.0, kl_weight=1.0, own_units=True), (0.0, 1.0)),
+        (wl.WassersteinLoss(line, epsilon=0.7, kl_weight=0.2, normalize_cost=False), (0.7, 0.2)),
+        (
+            wl.WassersteinLoss(directed, epsilon=0.0, kl_weight=1.0, normalize_cost=False),
+            (0.0, 1.0),
+        ),
         (
             wl.WassersteinLoss(
-                wl.ground.Embedding(vectors), epsilon=1.0, kl_weight=0.0, own_units=True
+                wl.ground.Embedding(vectors), epsilon=1.0, kl_weight=0.0, normalize_cost=False
             ),
             (1.0, 0.0),
         ),

@@ -105,7 +105,7 @@ class SoftLabelLoss(WassersteinLoss):
             softening=1 / beta,
             transport_weight=0.0,
             normalize_target=True,
-            own_units=True,
+            normalize_cost=False,
             reduction=reduction,
         )
 

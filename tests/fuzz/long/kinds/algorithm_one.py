@@ -64,7 +64,7 @@ def fixed_iterations(rng: Generator) -> Tally:
         made: Any = wl.WassersteinLoss
         if relaxed:
             keywords["gamma"], made = gamma, wl.RelaxedWassersteinLoss
-        loss_fn = made(metric, reduction="none", kl_weight=0.0, own_units=True, **keywords)
+        loss_fn = made(metric, reduction="none", kl_weight=0.0, normalize_cost=False, **keywords)
         values: Tensor = loss_fn(x, targets.target)
         return values
 

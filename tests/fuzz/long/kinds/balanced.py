@@ -60,7 +60,7 @@ def _check(rng: Generator, *, exact: bool) -> Tally:
     def loss(x: Tensor) -> Tensor:
         if not by_module:
             return per_example.wasserstein_loss(x, targets.target, metric, **keywords)
-        loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords, own_units=True)
+        loss_fn = wl.WassersteinLoss(metric, reduction="none", **keywords, normalize_cost=False)
         values: Tensor = loss_fn(x, targets.target)
         return values
 

@@ -57,7 +57,7 @@ def debiased(rng: Generator) -> Tally:
         if not by_module:
             return per_example.wasserstein_loss(x, targets.target, metric, **keywords)
         loss_fn = wl.WassersteinLoss(
-            metric, reduction="none", **{"kl_weight": 0.0, **keywords}, own_units=True
+            metric, reduction="none", **{"kl_weight": 0.0, **keywords}, normalize_cost=False
         )
         values: Tensor = loss_fn(x, targets.target)
         return values

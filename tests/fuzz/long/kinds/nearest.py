@@ -51,7 +51,9 @@ def nearest(rng: Generator) -> Tally:
     note(metric=metric, dtype=x.dtype, target=targets.form, **keywords)
 
     def loss(x: Tensor) -> Tensor:
-        loss_fn = wl.NearestWassersteinLoss(metric, reduction="none", **keywords, own_units=True)
+        loss_fn = wl.NearestWassersteinLoss(
+            metric, reduction="none", **keywords, normalize_cost=False
+        )
         values: Tensor = loss_fn(x, targets.target)
         return values
 

@@ -76,7 +76,7 @@ def reductions(rng: Generator) -> Tally:
         "epsilon": epsilon,
         "regularizer": pick(rng, ["plan", "product"]),
         "kl_weight": 0.0,
-        "own_units": True,
+        "normalize_cost": False,
     }
     loss_fn = made(metric, reduction=reduction, weight=weight, ignore_index=IGNORE, **keywords)
     in_place = chance(rng, 0.3)

@@ -70,7 +70,9 @@ def _check(rng: Generator, draw_gamma: Any) -> Tally:
     def loss(x: Tensor) -> Tensor:
         if not by_module:
             return per_example.relaxed_wasserstein_loss(x, targets.target, metric, **keywords)
-        loss_fn = wl.RelaxedWassersteinLoss(metric, reduction="none", **keywords, own_units=True)
+        loss_fn = wl.RelaxedWassersteinLoss(
+            metric, reduction="none", **keywords, normalize_cost=False
+        )
         values: Tensor = loss_fn(x, targets.target)
         return values
 

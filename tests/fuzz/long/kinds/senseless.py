@@ -72,9 +72,9 @@ def _one(rng: Generator) -> Tally:
 
     def loss() -> Tensor:
         fixed = {name: value for name, value in keywords.items() if name != "gamma"}
-        values: Tensor = wl.WassersteinLoss(metric, **{"kl_weight": 0.0, **fixed}, own_units=True)(
-            h, y
-        )
+        values: Tensor = wl.WassersteinLoss(
+            metric, **{"kl_weight": 0.0, **fixed}, normalize_cost=False
+        )(h, y)
         return values
 
     found = run(loss)
