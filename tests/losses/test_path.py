@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from types import FrameType
-from typing import Any
-
 import pytest
 import torch
 
 import wassloss as wl
+from tests.paths import visited
 from tests.evaluators import needs_native
 
-HOME = Path(wl.__file__).parent
 K, BATCH = 10, 32
 TARGETS = {
     "class ids": torch.arange(BATCH) % K,
@@ -23,26 +18,6 @@ TARGETS = {
     ),
     "dense": torch.full((BATCH, K), 1 / K),
 }
-
-
-def visited(call: Any) -> list[str]:
-    """The files of ours that a call passes, in order, each time it enters another one."""
-    path: list[str] = []
-
-    def note(frame: FrameType, event: str, arg: Any) -> None:
-        file = Path(frame.f_code.co_filename)
-        if event == "call" and HOME in file.parents:
-            name = str(file.relative_to(HOME))
-            if not path or path[-1] != name:
-                path.append(name)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return path
 
 
 @needs_native
