@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import wassloss as wl
-from tests.paths import visited
 from tests.evaluators import needs_native
+from tests.paths import visited
 
 K, BATCH = 10, 32
 TARGETS = {
