@@ -153,6 +153,15 @@ def test_a_little_softening_is_none(softening: float) -> None:
     torch.testing.assert_close(loss_fn(logits, ids), functional.cross_entropy(logits, ids))
 
 
+def test_large_logits_do_not_cancel() -> None:
+    logits, ids = torch.tensor([[1e4, -0.5], [0.25, 1e4]]), torch.tensor([0, 1])
+    metric = wl.ground.Ordinal(2)
+    keywords = {"kl_weight": 1.0, "softening": 0.1, "transport_weight": 0.0, "reduction": "none"}
+    found = wl.WassersteinLoss(metric, **keywords)(logits, ids)
+    exact = wl.WassersteinLoss(metric, **keywords)(logits.double(), ids)
+    torch.testing.assert_close(found, exact.float())
+
+
 def test_without_transport_or_softening_it_is_cross_entropy() -> None:
     logits, ids = some_logits(), TARGETS["ids"]
     loss_fn = wl.WassersteinLoss(METRIC, kl_weight=1, transport_weight=0)

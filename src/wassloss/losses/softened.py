@@ -10,8 +10,7 @@ from torch import Tensor
 from wassloss.ground import GroundMetric
 from wassloss.targets import SparseTarget
 
-# Smaller values have no further effect, and single precision cannot divide by much less.
-LEAST_SOFTENING = 1e-30
+LEAST_SOFTENING = 1e-37  # single precision cannot divide by much less
 
 
 def softened(target: SparseTarget, metric: GroundMetric, strength: float, nearest: bool) -> Tensor:

@@ -47,13 +47,12 @@ int class_id_row(const wassloss_settings& settings, const wassloss_batch& batch,
   double loss = cost_of_one(labels, scratch.log_h, scratch.h, found.total, cost,
                             settings.transport_weight, epsilon, gradient);
   through_softmax(labels, scratch.h, kl - loss, gradient, gradient);
-  const double log_total = found.largest + ::log(found.total);
   if (kl > 0 && settings.per_softening > 0) {
-    loss += kl * softened_kl(labels, cost, settings.per_softening, x, log_total, kl, scratch.log_h,
+    loss += kl * softened_kl(labels, cost, settings.per_softening, x, found, kl, scratch.log_h,
                              scratch.h, gradient);
   } else if (kl > 0) {
     gradient[label] -= T(kl);
-    loss -= kl * (double(x[label]) - log_total);
+    loss -= kl * (double(x[label]) - found.largest - ::log(found.total));
   }
   const T value = row<T>(batch.value, b, 1)[0] = T(loss);
   return size_of(value) < Precision<T>::inf ? WASSLOSS_FINE : WASSLOSS_INVALID;  // infinite cost

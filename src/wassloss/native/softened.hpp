@@ -15,20 +15,21 @@ WASSLOSS_INLINE double soften(int64_t labels, const T* cost, double per_softenin
   return exponentials<T>(labels, T(per_softening), argument, logs, powers).total;
 }
 
-// `Σ s log(s / softmax(x))` for `s` the softened label with these costs; takes `weight s` from the
-// gradient. `logs` and `powers` are scratch (padded labels).
+// `Σ s log(s / softmax(x))` for `s` the softened label with these costs, and `found` of `x`; takes
+// `weight s` from the gradient. `logs` and `powers` are scratch (padded labels).
 template <class T>
 double softened_kl(int64_t labels, const T* cost, double per_softening, const T* x,
-                   double log_total, double weight, T* __restrict logs, T* __restrict powers,
-                   T* __restrict gradient) {
+                   const Exponents& found, double weight, T* __restrict logs,
+                   T* __restrict powers, T* __restrict gradient) {
   const double total = soften(labels, cost, per_softening, logs, powers);
   const T low = T(Precision<T>::lowest_log_mass), share = T(weight / total);
+  const T largest = T(found.largest);  // subtracted first: large logits would cancel in the sum
   const double divergence = sum<T>(labels, [=](int64_t i) WASSLOSS_INLINED {
     const T v = logs[i], e = powers[i];
     gradient[i] -= share * e;
-    return e * ((v < low ? low : v) - x[i]);
+    return e * ((v < low ? low : v) - (x[i] - largest));
   });
-  return divergence / total - ::log(total) + log_total;
+  return divergence / total - ::log(total) + ::log(found.total);
 }
 
 // Add `weight softmax(−per_softening cost)` to `soft`.

@@ -78,12 +78,19 @@ def _one(rng: Generator) -> Tally:
         return values
 
     found = run(loss)
-    nothing = isinstance(h, Tensor) and not h.numel()  # whose mean is NaN, as cross-entropy's
-    if found.answer is not None and not found.doubtful and not nothing:
+    if found.answer is not None and not found.doubtful and not _is_nan_as_cross_entropy(h):
         values = found.answer if isinstance(found.answer, Tensor) else torch.tensor(math.nan)
         if values.isnan().any():
             raise WrongAnswerError(f"WassersteinLoss answered {found.answer}")
     return Tally(2, refused=refused + bool(found.refusal))
+
+
+def _is_nan_as_cross_entropy(h: Any) -> bool:
+    """Whether the mean is of nothing, or logits in half precision have overflowed."""
+    if not isinstance(h, Tensor):
+        return False
+    half = h.dtype in (torch.float16, torch.bfloat16)
+    return not h.numel() or (half and not bool(h.isfinite().all()))
 
 
 def _spoilt(rng: Generator, x: Any) -> Any:
