@@ -19,8 +19,8 @@ WASSLOSS_INLINE double soften(int64_t labels, const T* cost, double per_softenin
 // `weight s` from the gradient. `logs` and `powers` are scratch (padded labels).
 template <class T>
 double softened_kl(int64_t labels, const T* cost, double per_softening, const T* x,
-                   const Exponents& found, double weight, T* __restrict logs,
-                   T* __restrict powers, T* __restrict gradient) {
+                   const Exponents& found, double weight, T* __restrict logs, T* __restrict powers,
+                   T* __restrict gradient) {
   const double total = soften(labels, cost, per_softening, logs, powers);
   const T low = T(Precision<T>::lowest_log_mass), share = T(weight / total);
   const T largest = T(found.largest);  // subtracted first: large logits would cancel in the sum
