@@ -203,7 +203,9 @@ def laid_out(rng: Generator, x: Tensor) -> Tensor:
         part = wide[(slice(1, None, 3),) * x.dim()]
         return part.copy_(x)
     if layout == "offset":
-        return torch.cat([x.new_full((3,), 7), x.flatten()])[3:].view(x.shape)
+        longer = x.new_full((3 + x.numel(),), 7)  # torch.cat fails under autocast in float16
+        longer[3:] = x.flatten()
+        return longer[3:].view(x.shape)
     if layout == "channels last" and x.dim() == 2:  # as pixels of channels-last images
         return x[:, None, :, None].to(memory_format=torch.channels_last)[:, 0, :, 0]
     return x
