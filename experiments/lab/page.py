@@ -1,4 +1,4 @@
-"""Results as one HTML page that needs no other file."""
+"""Write results as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_page(
 
 
 def render_page(results: Mapping[str, Result], experiments: Mapping[str, Experiment]) -> str:
-    """The page as text."""
+    """Return the page as text."""
     rows = "".join(
         f'<tr><td><a href="#{name}">{name}</a></td><td>{escape(v.claim)}</td>{_outcome(v)}'
         f"<td>{escape(v.effect)}</td><td>{result['mode']}</td></tr>"
