@@ -238,7 +238,7 @@ def _predictions(model: Decoders, data: Glosses, texts: Tensor) -> tuple[Tensor,
 
 @torch.no_grad()
 def _best_temperature(model: Decoders, data: Glosses, texts: Tensor) -> float:
-    """The temperature of least perplexity: only cross-entropy is calibrated by training."""
+    """The temperature of least perplexity: only cross-entropy aims at calibrated predictions."""
     logits, truth = _predictions(model, data, texts)
     candidates = [round(0.3 + 0.05 * step, 2) for step in range(23)]
     return min(candidates, key=lambda t: float(functional.cross_entropy(logits / t, truth)))

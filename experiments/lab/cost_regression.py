@@ -12,8 +12,8 @@ from wassloss.ground import GroundMetric
 class NearestCostRegression:
     r"""Ridge regression of every label's cost to its nearest true label, in closed form.
 
-    That cost is what proposing the label adds to the top-k cost, so :meth:`costs` is the best
-    ranking for it among linear models. Subtracted from the log-probabilities of any trained model,
+    That cost is what proposing the label adds to the top-k cost, so :meth:`costs` ranks labels by a
+    linear prediction of it. Subtracted from the log-probabilities of any trained model,
     :math:`\log h - \beta\, \hat c(x)` trades ranking for cost; :math:`\beta` is chosen on
     validation data.
 
