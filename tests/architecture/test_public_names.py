@@ -1,4 +1,4 @@
-"""Every public name, listed: one that is added, renamed or lost is seen here."""
+"""The list of all public names, to notice any that is added, renamed or removed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_rooms_that_the_package_offers_are_listed() -> None:
 
 
 def test_there_are_no_more_than_someone_can_survey() -> None:
-    """Of names that a room and the package both offer, one counts; modules do not."""
+    """Names that a package and wassloss both export count once; modules do not count."""
     modules = {name.rsplit(".", maxsplit=1)[-1] for name in NAMES}
     names = {name: None for listed in NAMES.values() for name in listed.split()}
     assert len(names.keys() - modules) <= 100

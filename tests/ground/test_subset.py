@@ -1,4 +1,4 @@
-"""A metric on some labels, all others equally far; the laws are in test_laws.py."""
+"""A metric on a subset of labels, with all others equally far; for laws, see test_laws.py."""
 
 import pytest
 import torch

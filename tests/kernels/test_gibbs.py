@@ -1,4 +1,4 @@
-"""The kernel of a table of costs; on a GPU if there is one, else interpreted."""
+"""The kernel exp(−M/ε) of a table of costs; on a GPU if there is one, else interpreted."""
 
 import pytest
 import torch

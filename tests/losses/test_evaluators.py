@@ -1,4 +1,4 @@
-"""Evaluators are chosen once, asked in turn, and one more is a class in a list."""
+"""Evaluators are chosen once, tried in order, and extended by a class in a list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEW = wl.SparseTarget(torch.tensor([[0, 1]] * BATCH), torch.full((BATCH, 2), 0.5
 
 
 class Toy(Evaluator):
-    """A loss of 7 for every example, in slope 1."""
+    """A loss of 7 with slope 1 for every example."""
 
     made = 0
     status = FINE
@@ -73,7 +73,7 @@ def test_it_is_chosen_once_per_device_dtype_and_kind(toy: type[Toy]) -> None:
     assert toy.made == 1
     loss_fn(some_logits().double(), IDS)
     assert toy.made == 2
-    loss_fn(some_logits(), FEW)  # which it does not serve
+    loss_fn(some_logits(), FEW)  # which it does not support
     assert toy.made == 2
     loss_fn.kl_weight = 1.0  # another loss
     loss_fn(some_logits(), IDS)

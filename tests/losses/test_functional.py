@@ -1,4 +1,4 @@
-"""Laws of the distances and losses as users see them."""
+"""Laws of the public distances and losses."""
 
 import math
 from typing import Any
@@ -44,7 +44,7 @@ regularizers = pytest.mark.parametrize("regularizer", ["plan", "product"])
 EMBEDDING = METRICS["embedding"]
 
 
-# A distance
+# Distances
 
 
 @metrics
@@ -132,7 +132,7 @@ def test_moving_everything_costs_its_way(power: float) -> None:
         value = wl.wasserstein(shape, shape.roll(steps), Ordinal(labels, power=power))
         if power >= 1:
             assert value == pytest.approx(steps**power, rel=1e-12)
-        else:  # a concave cost leaves what both have in common where it is
+        else:  # a concave cost does not move common mass
             assert value <= steps**power + 1e-12
 
 
@@ -211,7 +211,7 @@ def test_large_penalties_are_constraints(regularizer: str) -> None:
 
 @regularizers
 def test_small_penalties_let_mass_go(regularizer: str) -> None:
-    # Mass too far to be worth its way is destroyed and made anew, at γ a unit.
+    # Mass that is too far away is destroyed and created, at a price of γ per unit.
     h = torch.tensor([[2.0, 0, 0, 0, 0, 0]], dtype=F64)
     value = wl.wasserstein(
         h, torch.tensor([5]), METRICS["line"], epsilon=1e-5, gamma=0.01, regularizer=regularizer
@@ -357,7 +357,7 @@ def test_masses_of_any_precision(dtype: torch.dtype) -> None:
     )
 
 
-# Learning: gradient descent finds the minimum that can be written down
+# Learning: gradient descent finds a minimum that is known in closed form
 
 
 def descend(loss: Any, labels: int) -> Tensor:
@@ -389,7 +389,7 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
     target = wl.SparseTarget(
         torch.tensor([[4, 1, 2]])[:, : len(weights)], torch.tensor([weights], dtype=F64)
     )
-    kernel = (-metric.cost().to(F64) / epsilon).softmax(0)  # column j: where mass for j is cheapest
+    kernel = (-metric.cost().to(F64) / epsilon).softmax(0)  # column j: costs of moving to j
     blurred = (kernel[:, target.indices[0]] * target.weights).sum(1, keepdim=True).T
 
     balanced = wl.WassersteinLoss(
@@ -398,7 +398,7 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
     logits = descend(lambda x: balanced(x, target), K)
     torch.testing.assert_close(logits.softmax(1), blurred, rtol=0, atol=1e-6)
 
-    # So does an unnormalised head whose target must be met and whose own mass may differ.
+    # So does an unnormalised head with a hard constraint on the target only.
     relaxed = wl.RelaxedWassersteinLoss(
         metric, epsilon=epsilon, gamma=(0.5, math.inf), kl_weight=0, tol=1e-11, normalize_cost=False
     )
@@ -417,7 +417,7 @@ def test_with_the_divergence_a_classifier_learns_the_target_itself(name: str) ->
 
 
 def test_mistakes_get_milder() -> None:
-    # Label 0 is taken for its neighbour 1 as surely as for the far 5: the loss tells them apart.
+    # Label 0 is mistaken for its neighbour 1 as often as for the far 5; the loss differs.
     near, far = torch.zeros(1, K), torch.zeros(1, K)
     near[0, 1] = far[0, 5] = 3.0
     loss_fn = wl.WassersteinLoss(Ordinal(K), epsilon=0.1, kl_weight=0.0, normalize_cost=False)
@@ -457,7 +457,7 @@ def test_settings_may_be_numbers_of_any_library(number: Any) -> None:
 def test_the_value_is_the_expected_cost_where_the_product_outweighs_costs(
     solver: Any, dtype: torch.dtype, epsilon: float
 ) -> None:
-    # Up to cost² / ε. Potentials found to the tolerance in units of ε would be off by thousands.
+    # Up to cost² / ε. Potentials within the tolerance times ε would be off by thousands.
     logits = torch.randn(8, K, dtype=dtype, requires_grad=True)
     y, metric = simplex(8, K).to(dtype), Ordinal(K, power=2)
     loss = wl.WassersteinLoss(

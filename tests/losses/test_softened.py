@@ -1,4 +1,4 @@
-"""KL on softened labels, alone and beside the transport."""
+"""KL on softened labels, alone and with transport."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_ignored_examples_do_not_count() -> None:
 def test_without_kl_it_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate_with(monkeypatch)
     logits, ids = some_logits(), TARGETS["ids"]
-    logits[:, 4] = -torch.inf  # at which a softened label is infinitely far, in KL
+    logits[:, 4] = -torch.inf  # which gives an infinite KL to softened labels
     found = [wl.WassersteinLoss(METRIC, kl_weight=0, softening=s)(logits, ids) for s in (0.5, 0.0)]
     torch.testing.assert_close(*found)
 

@@ -1,4 +1,4 @@
-"""Skips that nobody expects fail a run, in one process and in several."""
+"""Unexpected skips fail a run, in one process and in several."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from wassloss.scores import ranking_auc
 
 
 def naive(x: Array, y: Array) -> float:
-    """The share of pairs won, a pair at a time."""
+    """The share of pairs won, pair by pair."""
     won, pairs = 0.0, 0
     for p in np.flatnonzero(y):
         for n in np.flatnonzero(y == 0):
@@ -39,7 +39,7 @@ def test_equal_to_scikit_learn(weighted: bool) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 8, size=(60, 20)).astype(float)  # many ties
     y = (rng.random((60, 20)) < 0.3).astype(int)
-    y[:, 0], y[:, 1] = 0, 1  # every example and label has both sides
+    y[:, 0], y[:, 1] = 0, 1  # every example and label has both values
     y[0, :2] = 1, 0
     weight = rng.random(60) if weighted else None
     expected = roc_auc_score(y, x, average="samples", sample_weight=weight)
@@ -72,7 +72,7 @@ def test_no_mean_of_nothing() -> None:
 def test_laws(x: Array, data: st.DataObject) -> None:
     y = data.draw(tags(len(x), empty=True))
     values = ranking_auc(x, y, reduction="none")
-    # Only the order counts; turned round, a ranking wins what it lost; so do true and false.
+    # Only the order matters; reversing it, or exchanging true and false, gives 1 − AUC.
     np.testing.assert_allclose(ranking_auc(np.exp(3 * x), y, reduction="none"), values)
     np.testing.assert_allclose(ranking_auc(-x, y, reduction="none"), 1 - values)
     np.testing.assert_allclose(ranking_auc(x, 1 - y, reduction="none"), 1 - values)

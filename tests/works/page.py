@@ -1,4 +1,4 @@
-"""`python -m tests.works.page` writes docs/what-works-where.md from the table."""
+"""Write docs/what-works-where.md from the table: `python -m tests.works.page`."""
 
 from __future__ import annotations
 
