@@ -69,7 +69,7 @@ def room_of_file(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def test_every_room_is_in_the_list() -> None:
+def test_every_package_is_in_the_list() -> None:
     assert {room_of_file(path) for path in python_files()} == set(ROOMS)
 
 

@@ -110,7 +110,7 @@ def test_a_demonstration(tmp_path: Path) -> None:
     assert (found[0], found[2]) == (130, "Interrupted.\n")
 
 
-def test_when_all_is_done() -> None:
+def test_at_exit() -> None:
     code, out, said = interrupted("exit", "--version")
     assert (code, said) == (130, "Interrupted.\n")
     assert out.startswith("wassloss ")

@@ -60,7 +60,7 @@ def test_columns_are_found_by_name() -> None:
     np.testing.assert_array_equal(found, raw.features(given))
 
 
-def test_what_says_nothing_is_left_out() -> None:
+def test_uninformative_columns_are_left_out() -> None:
     raw = RawTable.of(table(none=[None] * 3, word=["x", "x", "x"], a=[1.5, 2.0, 4.0]))
     assert raw.feature_names == ("a",)
     with pytest.raises(ValueError, match="column that says something"):

@@ -273,7 +273,7 @@ def test_bad_weights(weight: Any, message: str) -> None:
         wl.WassersteinClassifier().fit(X, Y, sample_weight=weight)
 
 
-def test_a_fit_that_failed_is_no_fit() -> None:
+def test_a_failed_fit_leaves_the_estimator_unfitted() -> None:
     estimator = wl.WassersteinClassifier().fit(X, Y)
     with pytest.raises(ValueError, match="epsilon"):
         estimator.set_params(epsilon=-1).fit(X, Y)
@@ -282,7 +282,9 @@ def test_a_fit_that_failed_is_no_fit() -> None:
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adam"])
-def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_fit_leaves_the_estimator_unfitted(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -295,7 +297,7 @@ def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.M
         estimator.predict(X)
 
 
-def test_the_score_of_no_fit() -> None:
+def test_score_before_fit() -> None:
     for y in (Y, np.eye(3)[[0, 1, 2]]):
         with pytest.raises(NotFittedError):
             wl.WassersteinClassifier().score(X[: len(y)], y)

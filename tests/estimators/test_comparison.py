@@ -191,7 +191,7 @@ def test_a_hidden_layer(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"random_state": -1}, "random_state must be"),
     ],
 )
-def test_what_makes_no_sense(keywords: dict[str, Any], said: str) -> None:
+def test_bad_input(keywords: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         wl.compare(X, Y, "ordinal", **keywords)
     with pytest.raises(ValueError, match="y must hold class ids"):
@@ -323,7 +323,7 @@ def test_too_few_rows(rows: int) -> None:
 
 
 @pytest.mark.usefixtures("few_settings")
-def test_one_row_held_out_says_nothing_sure() -> None:
+def test_one_held_out_row_gives_no_conclusion() -> None:
     found = wl.compare(X[:60], Y[:60], "ordinal", test=[3])
     assert found.answer.startswith("No clear gain")
     assert "[no interval]" in str(found) or "–" in str(found)

@@ -97,7 +97,7 @@ def test_weights_and_tags() -> None:
     assert -1.5 < fitted.best_score_ < 0
 
 
-def test_nothing_to_try() -> None:
+def test_empty_grids() -> None:
     with pytest.raises(ValueError, match="alphas must hold a number"):
         wl.WassersteinClassifierCV(alphas=()).fit(X, Y)
 

@@ -135,7 +135,7 @@ def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monk
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
-def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_saved_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         wl.WassersteinClassifier().save(tmp_path / "model")
     random = wl.WassersteinClassifier(random_state=np.random.RandomState(0)).fit(X, Y)

@@ -120,6 +120,6 @@ def test_several_parents_by_hand() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense(call, error: type, message: str) -> None:
+def test_bad_input(call, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call()

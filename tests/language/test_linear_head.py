@@ -197,7 +197,7 @@ def test_shapes_without_bias_and_without_gradient():
     torch.testing.assert_close(alone, torch.autograd.grad(expected.sum(), weight)[0])
 
 
-def test_nothing_that_counts():
+def test_all_tokens_ignored_or_none():
     hidden, weight, bias, target = problem()
     loss = direct(metrics()["line"], hidden, weight, bias, target.fill_(-100))
     assert loss.isnan()

@@ -387,7 +387,7 @@ def test_a_compiled_loss_goes_on_after_a_refusal() -> None:
     torch.testing.assert_close(step(compiled, LOGITS, DENSE), step(loss_fn, LOGITS, DENSE))
 
 
-def test_where_nobody_can_look_senseless_examples_are_marked(
+def test_invalid_examples_are_marked_if_values_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # As during the capture of a CUDA graph: a loss of NaN for exactly those examples.
@@ -428,7 +428,7 @@ def test_one_graph_of_generated_code(make: Callable[[], torch.nn.Module], kind: 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("name", ["ids", "dense"])
-def test_what_records_one_example_is_refused(name: str) -> None:
+def test_torch_jit_trace_is_refused(name: str) -> None:
     """A trace would fix one batch's solver and iterations, and be wrong for the next."""
     ids = torch.tensor([0, 2, 5])
     target = ids if name == "ids" else torch.eye(K)[ids]

@@ -384,7 +384,7 @@ def test_many_examples_are_scored_by_a_table() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rivals(kind: str) -> None:
+def test_baselines(kind: str) -> None:
     logits = torch.randn(BATCH, K, dtype=F64)
     target, y = target_of(kind)
     h, C = logits.softmax(1).numpy(), costs()

@@ -58,7 +58,7 @@ def some_logits() -> torch.Tensor:
     return torch.randn(BATCH, K, requires_grad=True)
 
 
-def test_one_more_is_a_class_in_a_list(toy: type[Toy]) -> None:
+def test_a_new_evaluator_is_a_class_in_a_list(toy: type[Toy]) -> None:
     logits = some_logits()
     loss = wl.WassersteinLoss(wl.ground.Ordinal(K), reduction="sum")(logits, IDS)
     assert loss == 7 * BATCH
@@ -81,7 +81,7 @@ def test_it_is_chosen_once_per_device_dtype_and_kind(toy: type[Toy]) -> None:
 
 
 @pytest.mark.parametrize("doubt", [{"status": UNCONVERGED}, {"takes": False}])
-def test_where_it_has_doubts_the_next_one_is_asked(toy: type[Toy], doubt: Any) -> None:
+def test_a_doubtful_result_is_left_to_the_next_evaluator(toy: type[Toy], doubt: Any) -> None:
     for name, value in doubt.items():
         setattr(toy, name, value)
     logits, loss_fn = some_logits(), wl.WassersteinLoss(wl.ground.Ordinal(K))

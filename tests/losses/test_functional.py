@@ -51,7 +51,9 @@ EMBEDDING = METRICS["embedding"]
 @pytest.mark.parametrize(
     "mode", [{}, {"epsilon": 0.1, "debiased": True, "tol": 1e-11}], ids=["exact", "debiased"]
 )
-def test_nothing_is_as_near_as_oneself(metric: GroundMetric, mode: dict[str, Any]) -> None:
+def test_no_measure_is_nearer_than_the_target_itself(
+    metric: GroundMetric, mode: dict[str, Any]
+) -> None:
     h, y = simplex(4, K), simplex(4, K)
     h[0, 2:4] = 0
     h[0] /= h[0].sum()
@@ -71,7 +73,7 @@ def test_nothing_is_as_near_as_oneself(metric: GroundMetric, mode: dict[str, Any
     ],
     ids=["exact", "plan", "product", "debiased"],
 )
-def test_there_is_as_far_as_back(metric: GroundMetric, mode: dict[str, Any]) -> None:
+def test_distances_are_symmetric(metric: GroundMetric, mode: dict[str, Any]) -> None:
     h, y = simplex(3, K), simplex(3, K)
     torch.testing.assert_close(
         wl.wasserstein(h, y, metric, **mode), wl.wasserstein(y, h, metric, **mode)
@@ -79,7 +81,7 @@ def test_there_is_as_far_as_back(metric: GroundMetric, mode: dict[str, Any]) -> 
 
 
 @regularizers
-def test_back_is_as_far_with_the_penalties_exchanged(regularizer: str) -> None:
+def test_symmetric_if_the_penalties_are_exchanged_too(regularizer: str) -> None:
     h, y = 2 * simplex(3, K), simplex(3, K)
     keywords: dict[str, Any] = {"epsilon": 0.1, "tol": 1e-11, "regularizer": regularizer}
     torch.testing.assert_close(
@@ -88,7 +90,7 @@ def test_back_is_as_far_with_the_penalties_exchanged(regularizer: str) -> None:
     )
 
 
-def test_no_detour_is_shorter() -> None:
+def test_triangle_inequality() -> None:
     h, via, y = simplex(50, K), simplex(50, K), simplex(50, K)
     direct = wl.wasserstein(h, y, EMBEDDING)
     detour = wl.wasserstein(h, via, EMBEDDING) + wl.wasserstein(via, y, EMBEDDING)
@@ -96,7 +98,7 @@ def test_no_detour_is_shorter() -> None:
 
 
 @metrics
-def test_mass_is_a_factor(metric: GroundMetric) -> None:
+def test_values_scale_with_mass(metric: GroundMetric) -> None:
     h, y = simplex(3, K), simplex(3, K)
     expected = wl.wasserstein(h, y, metric)
     for mass in (1e-6, 1e6):
@@ -124,7 +126,7 @@ def test_the_order_of_labels_does_not_matter(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 0.5])
-def test_moving_everything_costs_its_way(power: float) -> None:
+def test_translation_costs_its_length(power: float) -> None:
     labels = 20
     shape = torch.zeros(labels, dtype=F64)
     shape[:4] = torch.tensor([0.1, 0.4, 0.3, 0.2], dtype=F64)
@@ -210,7 +212,7 @@ def test_large_penalties_are_constraints(regularizer: str) -> None:
 
 
 @regularizers
-def test_small_penalties_let_mass_go(regularizer: str) -> None:
+def test_small_penalties_create_and_destroy_mass(regularizer: str) -> None:
     # Mass that is too far away is destroyed and created, at a price of γ per unit.
     h = torch.tensor([[2.0, 0, 0, 0, 0, 0]], dtype=F64)
     value = wl.wasserstein(
@@ -327,14 +329,14 @@ def test_a_solve_that_gives_up_says_so_and_what_to_do() -> None:
         wl.wasserstein(h, y, EMBEDDING, epsilon=1e-6, tol=1e-14)
 
 
-def test_a_fixed_number_of_iterations_is_no_failure() -> None:
+def test_a_fixed_number_of_iterations_does_not_warn() -> None:
     h, y = simplex(3, K), simplex(3, K)
     solution = wl.solve(h, y, EMBEDDING, epsilon=0.01, scaling_iterations=2)
     assert solution.status.name == "FIXED_ITERATIONS"
     assert (solution.error > 1e-3).all()
 
 
-def test_a_solver_of_ones_own() -> None:
+def test_custom_solver() -> None:
     h, y = simplex(3, K), simplex(3, K)
     sinkhorn = wl.transport.Sinkhorn(tol=1e-10)
     solution = wl.solve(h, y, EMBEDDING, epsilon=0.1, solver=sinkhorn)

@@ -147,7 +147,7 @@ def test_costs_on_demand() -> None:
 
 
 @pytest.mark.parametrize("softening", [1e-3, 1e-300])
-def test_a_little_softening_is_none(softening: float) -> None:
+def test_tiny_softening_has_no_effect(softening: float) -> None:
     logits, ids = some_logits(), TARGETS["ids"]
     loss_fn = wl.WassersteinLoss(METRIC, kl_weight=1, softening=softening, transport_weight=0)
     torch.testing.assert_close(loss_fn(logits, ids), functional.cross_entropy(logits, ids))

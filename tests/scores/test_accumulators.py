@@ -125,7 +125,7 @@ def test_arguments_are_those_of_the_function() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*compute.*called before.*update:UserWarning")
 @pytest.mark.parametrize("name", ["top_k_cost, several", "quadratic_weighted_kappa"])
-def test_nothing_has_no_score(name: str) -> None:
+def test_score_of_no_batches_is_nan(name: str) -> None:
     assert pairs()[name][0]().compute().isnan().all()
 
 
@@ -225,7 +225,7 @@ def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_mistakes(make: Callable[[], object], error: type, message: str) -> None:
+def test_bad_input(make: Callable[[], object], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         make()
 

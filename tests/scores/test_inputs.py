@@ -129,7 +129,7 @@ def test_no_examples(score: Callable[..., Any]) -> None:
         (X, TAGS, {"sample_weight": [0, 0, 0, 0]}, ValueError, "positive weight"),
     ],
 )
-def test_mistakes(
+def test_bad_input(
     score: Callable[..., Any], x: Any, y: Any, keywords: Any, error: type, message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -203,7 +203,7 @@ K_SCORES: dict[str, Callable[[Any], object]] = {
         (None, TypeError, "k must be an integer, got None"),
     ],
 )
-def test_mistaken_k(score: Callable[[Any], object], k: Any, error: type, message: str) -> None:
+def test_bad_k(score: Callable[[Any], object], k: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         score(k)
 
@@ -259,7 +259,7 @@ def test_k_of_any_integer_kind() -> None:
         ),
     ],
 )
-def test_other_mistakes(call: Callable[[], object], error: type, message: str) -> None:
+def test_other_bad_input(call: Callable[[], object], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 

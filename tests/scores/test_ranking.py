@@ -48,7 +48,7 @@ def test_equal_to_scikit_learn(weighted: bool) -> None:
 
 
 @given(scores(ties=False), st.data())
-def test_what_is_not_won_is_the_ranking_loss(x: Array, data: st.DataObject) -> None:
+def test_ranking_loss_is_one_minus_auc(x: Array, data: st.DataObject) -> None:
     y = data.draw(tags(len(x), empty=True))
     kept = defined(y)
     if kept.any():
@@ -63,7 +63,7 @@ def test_what_has_no_auc_is_left_out_and_can_be_counted() -> None:
     torch.testing.assert_close(ranking_auc(x, y), values[[0, 3]].mean())
 
 
-def test_no_mean_of_nothing() -> None:
+def test_no_example_with_an_auc_is_an_error() -> None:
     with pytest.raises(ValueError, match="with a score to take a mean, got 2 examples"):
         ranking_auc(np.zeros((2, 3)), np.zeros((2, 3)))
 

@@ -78,7 +78,7 @@ def test_the_score_sees_no_dropout_and_leaves_the_training_alone() -> None:
     assert same(model, straight)
 
 
-def test_a_score_that_cannot_be_had_leaves_the_model_in_training() -> None:
+def test_an_interrupted_score_leaves_the_model_in_training_mode() -> None:
     def interrupted(model: nn.Module) -> float:
         raise KeyboardInterrupt
 

@@ -209,7 +209,7 @@ def test_an_easy_example_leaves_early_with_the_answer_it_has_alone(
 
 @pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES[2:], ids=OBJECTIVE_NAMES[2:])
 @pytest.mark.parametrize("mass", [0.2, 5.0])
-def test_one_label_only_has_its_mass_to_settle(
+def test_one_label_has_a_closed_form(
     gamma: tuple[float, float], regularizer: str, mass: float
 ) -> None:
     h = torch.tensor([[1.0]], dtype=F64)
@@ -263,7 +263,7 @@ def test_labels_at_distance_zero_share_a_potential_and_their_mass(
             torch.testing.assert_close(solution.f[:, :4], joined.f)
 
 
-def test_two_labels_have_one_number_to_find() -> None:
+def test_two_labels_have_a_closed_form() -> None:
     # T = [[t, h0 − t], [y0 − t, h1 − y0 + t]] with t (h1 − y0 + t) = κ (h0 − t) (y0 − t).
     h0, y0, d, epsilon = 0.7, 0.4, 1.3, 0.5
     kappa = math.exp(2 * d / epsilon)

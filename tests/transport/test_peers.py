@@ -135,7 +135,7 @@ def test_the_gradient_is_centred_by_the_mean_of_log_u(masses: Masses) -> None:
     assert np.abs(wrong - gradient).max() > 1e-2
 
 
-def test_value_and_gradient_are_of_one_and_the_same_quantity(masses: Masses) -> None:
+def test_the_gradient_is_that_of_the_value(masses: Masses) -> None:
     # The authors' layer returns <T, M> with the gradient of <T, M> − ε H(T).
     h, y, M = masses
     solution = ours(h, y, M, epsilon=0.3)

@@ -19,7 +19,7 @@ VALUE = {
 }
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json(path, VALUE, digits=None)
     assert json.loads(path.read_text(encoding="utf-8")) == VALUE

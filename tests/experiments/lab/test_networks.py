@@ -97,7 +97,7 @@ def test_every_family_has_the_same_rates_and_penalties() -> None:
     assert {key for key, _ in drawn["w"][0].strengths} == {"epsilon", "alpha"}
 
 
-def test_distance_is_not_bought_with_accuracy() -> None:
+def test_choices_may_not_lose_accuracy() -> None:
     def found(right: float, distance: float) -> Run:
         return Run({"right": np.array([right]), "distance": np.array([distance])}, 1.0)
 
