@@ -75,7 +75,7 @@ class Worker:
         code = self._process.wait()  # type: ignore[union-attr]
         self._log.seek(0)  # type: ignore[union-attr]
         lines = [line.strip() for line in self._log or () if line.strip()]
-        return f"exit status {code}: {lines[-1][:200] if lines else 'nothing was said'}"
+        return f"exit status {code}: {lines[-1][:200] if lines else 'no output'}"
 
     def stop(self) -> None:
         if self._process is None:

@@ -338,7 +338,7 @@ def _against_kl(result: Result, loss: str) -> Verdict:
         "exact": f"On its own training objective it ends at {own:.3f}, where the KL model has "
         f"{of_kl:.3f}: with one label an example the exact loss is linear in the prediction, and "
         "gradient descent from random weights ends far from its optimum (in local minima or on "
-        "plateaus, which were not told apart).",
+        "plateaus; which of them was not tested).",
         "exact_from_kl": f"Started from the KL model it lowers its objective from {of_kl:.3f} to "
         f"{own:.3f}.",
     }[loss]

@@ -216,7 +216,7 @@ def _cheaper(name: str, found: Mapping[str, Any], family: str, result: Result) -
             f"{_mean(at_rate, 'kl', 'cost'):.4f}"
             for rate, gap, at_rate in zip(rates, gaps, found["rates"], strict=True)
         ),
-        "AUC less KL's: "
+        "AUC minus KL's: "
         + ", ".join(_interval(gap["auc"]) for gap in gaps)
         + (f". Worse than KL, outside the interval, at {', '.join(worse)}." if worse else "."),
     )
@@ -225,7 +225,7 @@ def _cheaper(name: str, found: Mapping[str, Any], family: str, result: Result) -
 def _graceful(name: str, found: Mapping[str, Any], family: str, result: Result) -> Verdict:
     rates, gap = result["settings"]["rates"], found["lost"][family][-1]
     lost = _mean(found["rates"][-1], "kl", "cost") - _mean(found["rates"][0], "kl", "cost")
-    words = "The two are not told apart" if gap["low"] <= 0 <= gap["high"] else "KL loses less"
+    words = "No clear difference" if gap["low"] <= 0 <= gap["high"] else "KL loses less"
     if gap["high"] < 0:
         words = "KL loses more"
     others = [f for f in found["lost"] if f != family]

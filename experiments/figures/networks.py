@@ -504,7 +504,7 @@ def _verdict_of_tuned(found: Mapping[str, Any], decision: str) -> Verdict:
         if 2 * held >= count
         else Outcome.FAILED,
         f"none ahead outside the interval on {level} of {count} sets{also}",
-        f"Against cross-entropy: {', '.join(lines)}. Not so: {'; '.join(misses) or 'none'}.",
+        f"Against cross-entropy: {', '.join(lines)}. Exceptions: {'; '.join(misses) or 'none'}.",
     )
 
 

@@ -264,7 +264,7 @@ def _verdict(found: Mapping[str, Any], family: str, score: str) -> Verdict:
 EXPERIMENT = Experiment(
     name="numbers",
     title="Numbers in language models",
-    claim="a loss that knows which tokens are numbers says numbers that are less far off",
+    claim="a loss that knows which tokens are numbers gives more accurate numbers",
     figure="beyond the paper",
     quick=Settings(
         (("sum", 1), ("regression", 1)),

@@ -260,7 +260,7 @@ def _nearer(
     words = ""
     if name == "s-jaffe":
         plain = float(np.mean(own["KL, tuned"]["divergences"]))
-        words = f" KL alone, tuned alike, has {plain:.4f}."
+        words = f" KL alone, with the same tuning, has {plain:.4f}."
     return Verdict(
         f"{OURS[name]}, is nearer than {RIVAL[name]} on {name}",
         outcome,

@@ -383,7 +383,7 @@ def _cheaper(result: Result, other: str, words: str) -> Verdict:
     found = result["found"]
     gap = found["differences"]["relaxed"][other]
     theirs = _mean(found, other, "cost")
-    told = "The two are not told apart"
+    told = "No clear difference"
     if gap["cost"]["low"] > 0:
         told = "The baseline is better"
     if gap["cost"]["high"] < 0:
@@ -421,8 +421,8 @@ def _totals(result: Result) -> Verdict:
         + ", ".join(f"{names[other]} {_interval(gap)}" for other, gap in gaps.items()),
         (f"Ahead of it: {' and '.join(ahead)}. " if ahead else "")
         + f"The training mean is off by {found['mean_measure']['test']['error']:.3f}, the ridge "
-        f"regression by {_mean(found, 'balanced', 'error'):.3f}: little of the total can be told "
-        "from these features.",
+        f"regression by {_mean(found, 'balanced', 'error'):.3f}: these features predict little "
+        "of the total.",
     )
 
 

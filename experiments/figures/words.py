@@ -407,7 +407,7 @@ def _against_others(found: Mapping[str, Any]) -> Verdict:
     behind = [family for family, gap in rivals.items() if gap["high"] < 0]
     gaps = (f"{f}: {g['mean']:+.4f} [{g['low']:+.4f}, {g['high']:+.4f}]" for f, g in rivals.items())
     return Verdict(
-        f"no other loss predicts nearer words than {W}, all tuned alike",
+        f"no other loss predicts nearer words than {W}, with the same tuning",
         Outcome.FAILED if ahead else Outcome.HELD,
         f"distance of {W} minus theirs, {'; '.join(gaps)}",
         f"Ahead of it outside the interval: {', '.join(ahead) or 'none'}; behind: "
@@ -422,8 +422,8 @@ def _against_decision(found: Mapping[str, Any]) -> Verdict:
         for family, score in ((W, "distance"), (CE, BY_MEAN))
     )
     return Verdict(
-        f"{W} predicts nearer words than cross-entropy that answers with the word nearest to its "
-        "mean vector",
+        f"{W} predicts nearer words than cross-entropy with the decision for the word nearest to "
+        "the mean vector",
         Outcome.HELD if gap["high"] < 0 else Outcome.FAILED,
         f"{own:.4f} and {theirs:.4f}: {gap['mean']:+.4f} [{gap['low']:+.4f}, {gap['high']:+.4f}]",
         "That decision needs no other loss.",

@@ -47,7 +47,7 @@ def render_page(results: Mapping[str, Result], experiments: Mapping[str, Experim
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>wassloss: results</title><style>{_STYLE}</style></head><body>"
-        "<h1>Learning with a Wasserstein Loss, computed again</h1>"
+        "<h1>Learning with a Wasserstein Loss, reproduced</h1>"
         "<table><thead><tr><th>experiment</th><th>claim</th><th>outcome</th><th>effect</th>"
         f"<th>sizes</th></tr></thead><tbody>{rows}</tbody></table>{sections}</body></html>\n"
     )

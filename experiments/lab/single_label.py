@@ -191,7 +191,7 @@ def _nearer(found: Mapping[str, Any], best: str, gap: Mapping[str, float], step:
     elif gap["low"] > 0:
         words = "KL is nearer. "
     else:
-        words = "The two are not told apart. "
+        words = "No clear difference. "
     return Verdict(
         "the first guess of a Wasserstein loss is nearer to the truth than KL's",
         Outcome.HELD if gap["high"] < 0 else Outcome.FAILED,
@@ -204,7 +204,7 @@ def _nearer(found: Mapping[str, Any], best: str, gap: Mapping[str, float], step:
             for f in others
         )
         + f". Chosen on validation data: {_described(found['chosen'][best])}. "
-        "Intervals are over test examples and seeds; the luck of that choice is not in them.",
+        "Intervals are over test examples and seeds, not over that choice.",
     )
 
 

@@ -57,7 +57,7 @@ def test_a_nearer_rival_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "words"), [([3, 1, 2], "KL is nearer"), ([0, 3, 2], "not told apart")]
+    ("plan", "words"), [([3, 1, 2], "KL is nearer"), ([0, 3, 2], "No clear difference")]
 )
 def test_what_is_not_nearer_does_not_hold(plan, words) -> None:
     found = verdicts(_comparison(kl=[3, 0, 2], plan=plan), "grade")
