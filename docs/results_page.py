@@ -96,7 +96,7 @@ OVERVIEW = {
     "numbers": (
         "Numbers in language models",
         "Are the numbers in a language model's answers more accurate?",
-        "**Yes, by a large margin**, if tokens have several digits; none clear for single digits",
+        "**Yes, by a large margin** for tokens of several digits; not clearly for single digits",
     ),
     "words": (
         "Words in language models",
