@@ -1,8 +1,9 @@
 """Build the package and, with a C++ compiler, its compiled core; the rest is in pyproject.toml.
 
-The core is a plain shared library that `wassloss.native` loads with ctypes. It uses no ABI of
-Python's, so one wheel per platform serves every Python. Without a compiler the installation
-succeeds without the core, and `wl.show_config()` says so. Two environment variables are read:
+The core is a plain shared library that `wassloss.native` loads with ctypes. It does not use
+Python's ABI, so one wheel per platform serves every Python. Without a compiler the installation
+succeeds without the core, and `wl.show_config()` reports it as missing. Two environment variables
+are read:
 
 `WASSLOSS_BUILD`
     "required" makes a missing core an error, "strict" also every warning of the compiler;

@@ -1,4 +1,4 @@
-"""What a contender is, and how the error of its answer is computed, in the same way for all."""
+"""Contenders, and the error of their solutions, computed in the same way for all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 OURS = "wassloss"
 GRAPH = "CUDA graph"
 MOST_ITERATIONS = 100_000
-COLUMNS_AT_ONCE = 1000  # of a plan whose error is computed
+COLUMNS_AT_ONCE = 1000  # of a plan, when its error is computed
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,18 @@ class Contender:
     Attributes:
         name: its name in the table.
         prepare: makes an attempt from the problem and a limit on iterations.
-        one_by_one: whether it solves examples one at a time, so that some predict the rest.
+        one_by_one: whether it solves examples one at a time, so that timing a few predicts the
+            rest.
         gigabytes: the size of its largest arrays.
-        most_iterations: where to stop if it does not reach the tolerance.
-        iterations_at_once: the smallest number that it can run.
+        most_iterations: the limit on iterations if it does not reach the tolerance.
+        iterations_at_once: the smallest number of iterations that it can run.
         suits: whether it applies to a case.
         device: the only kind of device it runs on, or None for any.
         searched: whether it has no tolerance, so that the fewest iterations that reach ours are
             searched for, outside the timing.
-        trials: whether growing numbers of iterations tell how many fit in the time limit.
-        compiles: whether its first call of a case compiles kernels, which are kept on disk.
+        trials: whether runs with growing numbers of iterations predict how many fit in the
+            limit.
+        compiles: whether its first call on a case compiles kernels, which are cached on disk.
     """
 
     name: str
@@ -58,7 +60,7 @@ class Contender:
 
     @property
     def library(self) -> str:
-        """Contenders of one library are measured in one process, ours in graphs in another."""
+        """The process that measures it: one per library, and a separate one for ours in graphs."""
         word = self.name.split(",")[0].split()[0]
         ours = word in (OURS, "CrossEntropyLoss", "WassersteinLoss", "GEMM")
         return (f"{OURS}, graphs" if GRAPH in self.name else OURS) if ours else word

@@ -1,8 +1,8 @@
 """Entropic transport: how each library is called, as its documentation recommends.
 
 All get the same cost in the same dtype, and the tolerance as their stopping threshold in their own
-norm (POT uses ℓ2, which is easier). "Support only" is a user who drops, by hand and outside the
-timing, the columns of the cost without target mass.
+norm (POT uses ℓ2, which is easier). "Support only" stands for a user who, outside the timing, drops
+the columns of the cost without target mass by hand.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import wassloss as wl
 from wassloss import native
 
 CHECK_EVERY = 10  # iterations between checks of the error, the default of POT and OTT
-# GeomLoss has no tolerance. It lowers ε over the iterations it is given, so more iterations always
-# help, by a factor that shrinks like 1/n. Few users would go beyond this number.
+# GeomLoss has no tolerance. It lowers ε over a given number of iterations, so more iterations
+# always help, by a factor that shrinks like 1/n. Few users would use more than this number.
 GEOMLOSS_ITERATIONS = 1000
 
 
 def wassloss(work: Work, iterations: int, *, compiled: bool = True) -> Attempt:
-    """`wl.solve`; with `compiled` false as where the core is not compiled."""
+    """`wl.solve`; with `compiled=False`, as if the core were not compiled."""
     target = work.dense_target if work.case.dense else work.target
 
     def run() -> wl.Solution:
@@ -53,7 +53,7 @@ def wassloss(work: Work, iterations: int, *, compiled: bool = True) -> Attempt:
 
 
 def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attempt:
-    """The loss and its gradient in the logits, forward and backward, as in training."""
+    """The loss and its gradient with respect to the logits, as in training."""
     case = work.case
     loss_fn = wl.WassersteinLoss(
         work.metric,
@@ -73,7 +73,8 @@ def wassloss_loss(work: Work, iterations: int, *, graph: bool = False) -> Attemp
         return logits.grad
 
     def error(_: object) -> float:
-        # The gradient in the logits is h (f − Σ h f), and the optimal g follows from f.
+        # The gradient with respect to the logits is h (f − Σ h f), and the optimal g follows from
+        # f.
         f = logits.grad.double() / work.h.double()
         g = []
         for example, potential in enumerate(f):
@@ -122,7 +123,7 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     examples = [(array(a), array(b), M) for a, b, M in zip(h, y, costs, strict=True)]
 
     def solve_one(a: Any, b: Any, M: Any) -> tuple[Any, Any, int]:
-        # Drop the plan: a batch of plans would need the memory of `solve_batch`.
+        # Drop the plan: keeping those of the batch would take the memory of `solve_batch`.
         _, log = ot.sinkhorn(
             a,
             b,
@@ -140,7 +141,7 @@ def pot_loop(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 
     def run() -> list[tuple[Any, Any, int]]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the error is computed afterwards, for all
+            warnings.simplefilter("ignore")  # the error is computed afterwards
             return [solve_one(*example) for example in examples]
 
     def error(answers: list[tuple[Any, Any, int]]) -> float:
@@ -266,7 +267,7 @@ def _peer(
     takes_zeros: bool = True,
     **keywords: Any,
 ) -> tuple[Contender, Contender]:
-    """A library as it is, where it takes the target, and restricted by hand to its support."""
+    """A library on the full problem, if it applies, and restricted to the support by hand."""
     helped_gigabytes = partial(_support_blocks, 4)
     return (
         Contender(
@@ -298,12 +299,12 @@ def _dense(name: str, prepare: Callable[..., Attempt], matrices: int, **keywords
 
 
 def _of_points(case: Case) -> bool:
-    """Whether a solver of point clouds applies: one that computes squared distances itself."""
+    """Whether solvers of point clouds, which compute squared distances themselves, apply."""
     return case.dense and case.power == 2
 
 
 def _dense_gigabytes(case: Case) -> float:
-    """Of our dense solver: costs, and on a CPU the exponents of its kernel in double."""
+    """Size of our dense solver's costs and, on a CPU, of its kernel's exponents in double."""
     return case.labels**2 * (case.torch_dtype.itemsize + 2 * 8 + 1) / 1e9 if case.dense else 0.0
 
 

@@ -1,4 +1,4 @@
-"""How measured figures are written, and whether a row reached its tolerance."""
+"""Format measured figures, and mark rows that missed their tolerance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def mark(row: dict[str, Any], case: dict[str, Any]) -> str:
-    """Empty if the tolerance was reached; NaN counts as not reached."""
+    """Return the mark of a row, empty if it reached the tolerance; NaN counts as not reached."""
     error, tol = row["error"], case["tol"]
     if error is None or error <= tol:
         return ""
@@ -35,5 +35,5 @@ def median(row: dict[str, Any]) -> float:
 
 
 def number(x: float) -> str:
-    """Two significant digits, because these are timings."""
+    """Format with two significant digits, the precision of timings."""
     return f"{float(f'{x:.2g}'):,.0f}" if x >= 10 else f"{x:.2g}"

@@ -1,7 +1,7 @@
-"""Figures that were set as goals, and what was measured: rows of work, before, goal and result.
+"""Performance goals of the project: rows of work, figure before, goal and measured figure.
 
-Problems here are harder than the benchmark's own, with distances that are not squared, except for
-pairs of point clouds, which other libraries only have with squared ones.
+The problems here are harder than the benchmark's own, because their distances are not squared.
+Pairs of point clouds are the exception, because other libraries support only squared distances.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Results = dict[str, Any]
 
 
 def cases() -> Iterator[Case_]:
-    """Kinds, cases and contenders, the quickest first."""
+    """Yield kinds, cases and contenders, the fastest first."""
     named = {c.name: c for c in entropic.CONTENDERS}
     ours = tuple(named[name] for name in (OURS, LOSS, IN_GRAPH))
     for support in (5, 20):
@@ -71,13 +71,13 @@ def on_gpu(contenders: tuple[Contender, ...]) -> tuple[Contender, ...]:
 
 @dataclass(frozen=True)
 class Goal:
-    """One row of the table; `measured` writes its figures, or None if there are none."""
+    """One row of the table; `measured` formats its figures, or returns None if there are none."""
 
     work: str
     before: str
     goal: str
     measured: Callable[[Results], str | None]
-    device: str | None = "cuda"  # None: each
+    device: str | None = "cuda"  # None: any
 
 
 def seconds(results: Results, kind: str, case: Case, contender: str) -> float | None:
@@ -101,7 +101,7 @@ def milliseconds(results: Results, *asked: tuple[str, Case, str], passes: int = 
 
 
 def ratio(results: Results, kind: str, case: Case, over: str, under: str) -> str | None:
-    """How many times as long one contender takes as another."""
+    """The time of one contender relative to another."""
     above, below = (seconds(results, kind, case, name) for name in (over, under))
     if above is None or below is None:
         return None
@@ -228,7 +228,7 @@ GOALS = (
 
 
 def rows(results: Results) -> list[tuple[str, str, str, str]]:
-    """Work, before, goal and what was measured, for the device of the results."""
+    """Work, figure before, goal and measured figure, for the device of the results."""
     return [
         (goal.work, goal.before, goal.goal, goal.measured(results) or "not measured")
         for goal in GOALS

@@ -1,7 +1,7 @@
 """Time the fused kernel alone and a whole `wl.solve` on an NVIDIA GPU.
 
-The kernel is replayed from a CUDA graph, so the time is the GPU's and not Python's. Every answer is
-first compared with that of the torch solver.
+The kernel is replayed from a CUDA graph, so its time excludes Python. Every answer is first
+compared with that of the torch solver.
 
     python benchmarks/gpu_kernel.py docs/benchmarks/h200-kernel.json
 """

@@ -1,10 +1,11 @@
 """Time and memory of the loss of a language model's head, forward and backward, on a GPU.
 
-    python benchmarks/heads.py docs/benchmarks/heads.json          # measures; needs a GPU
-    python benchmarks/heads.py --draw docs/benchmarks/heads.json   # heads.png beside it
+    python benchmarks/heads.py docs/benchmarks/heads.json          # measure; needs a GPU
+    python benchmarks/heads.py --draw docs/benchmarks/heads.json   # draw heads.png next to it
 
-Memory is the peak beyond what was allocated before and the gradients of hidden states and weight.
-The error is that of these gradients against the same loss in float32, relative and in the l2 norm.
+Memory is the peak minus what was allocated before and the gradients of hidden states and
+weight. The error is that of these gradients relative to the same loss in float32, in the l2
+norm.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import wassloss as wl
 FEATURES = 4096
 WORDS = (32_000, 128_256)
 TOKENS = (1024, 2048, 4096, 8192, 16_384)
-CHECKED = (1024, 4096, 16_384)  # tokens of the runs that errors are taken from
+CHECKED = (1024, 4096, 16_384)  # numbers of tokens at which errors are computed
 REPEATS = 9
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -132,7 +133,7 @@ def row(name: str, tokens: int, words: int) -> dict[str, Any]:
         if tokens in CHECKED:
             reference = REFERENCES.get(name, lambda words: cross_entropy)(words)
             found |= gradient_error(loss, reference, given)
-    except Exception as failure:  # of another library, which is a result too
+    except Exception as failure:  # a failure of another library is a result
         if name.startswith("wassloss"):
             raise
         found["not_run"] = f"{type(failure).__name__}: {failure}".splitlines()[0][:200]
@@ -158,7 +159,7 @@ def run(path: Path) -> None:
 
 
 def draw(results: dict[str, Any]) -> bytes:
-    """Time and memory against tokens, a column for each number of words."""
+    """Draw time and memory against the number of tokens, one column per vocabulary size."""
     import matplotlib.pyplot as plt
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -210,7 +211,7 @@ def draw(results: dict[str, Any]) -> bytes:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="the JSON file to write, or to draw")
-    parser.add_argument("--draw", action="store_true", help="draw from the JSON alone")
+    parser.add_argument("--draw", action="store_true", help="draw an existing JSON file")
     arguments = parser.parse_args()
     if arguments.draw:
         picture = draw(json.loads(arguments.results.read_text()))

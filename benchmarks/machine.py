@@ -1,4 +1,4 @@
-"""The machine and the versions that were measured."""
+"""Describe the machine and the versions that were measured."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ import torch
 from contenders import Contender
 from problems import Work
 
-ENOUGH_RUNS, MOST_RUNS = 5, 50  # repeats, besides those that fill the time
-ASKED = (1, 5, 25)  # parts of the tolerance to ask for, where a norm of its own stops it too early
+ENOUGH_RUNS, MOST_RUNS = 5, 50  # repeats, whatever their time
+ASKED = (1, 5, 25)  # divisors of the tolerance, tried while a contender's own norm stops it early
 PATIENCE = 20.0  # seconds after which no more repeats are needed
 TRIAL_SHARE, TRIAL_GROWTH = 0.1, 8  # share of the limit; growth of iterations between trials
-SINGLE_TRIAL = 5  # checks of the error in the one trial of a contender that compiles each number
-FIRST_SEARCHED, SEARCH_PRECISION = 8, 0.1  # iterations to begin a search with; when it ends
-SMALL = 0.1  # an error that the first iterations leave behind
+SINGLE_TRIAL = 5  # checks of the error in the one trial, if every number is compiled
+FIRST_SEARCHED, SEARCH_PRECISION = 8, 0.1  # first number of iterations; relative precision
+SMALL = 0.1  # an error that a few iterations reach
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Limits:
 
     seconds: float
     gigabytes: float
-    enough: float = 1.0  # seconds of repeats that are enough
+    enough: float = 1.0  # seconds of repeats
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Measurement:
         seconds: the time of each repeat, for the whole batch.
         error: the largest ℓ1 marginal error (for exact transport, that of the value), if any.
         examples: how many were solved; the time is scaled up to the whole batch.
-        stopped_after: the iteration at which the time limit ended it.
+        stopped_after: the iteration at which it reached the time limit.
         not_run: why there is no time.
-        iterations: how many it took, of the example that took most, in its own count.
-        gigabytes: the peak of the GPU's memory beyond what was allocated before, if torch knows.
-        asked: the tolerance that it was given, if not ours: its own norm stopped it too early.
+        iterations: its own count, for the example that took most.
+        gigabytes: the peak GPU memory minus what was allocated before, if torch reports it.
+        asked: the tolerance it was given, if lower than ours because its own norm is easier.
     """
 
     contender: str
@@ -71,15 +71,15 @@ def measure(contender: Contender, work: Work, limits: Limits) -> Measurement:
         return _to_the_same_error(contender, work, limits)
     except ImportError as missing:
         return Measurement(contender.name, not_run=f"missing: {missing}")
-    except Exception as failure:  # ours too: one failure must not end a run of many
+    except Exception as failure:  # including ours: one failure must not end the run
         lines = f"{type(failure).__name__}: {failure}".splitlines()
         return Measurement(contender.name, not_run=f"failed: {lines[0][:200]}")
 
 
 def _to_the_same_error(contender: Contender, work: Work, limits: Limits) -> Measurement:
-    """Ask for a smaller error in a contender's own norm, until ours is within the tolerance.
+    """Lower the tolerance in a contender's own norm until the error is within ours.
 
-    The first result stays if none of them gets there.
+    Keep the first result if no tolerance achieves this.
     """
     first: Measurement | None = None
     for part in ASKED:
@@ -122,7 +122,7 @@ def _measure_allowed(contender: Contender, work: Work, limits: Limits, allowed: 
 
 
 def _memory(work: Work) -> int | None:
-    """The GPU memory in use, from which on the peak is watched."""
+    """The GPU memory in use, after resetting the peak."""
     if work.h.device.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats()
@@ -130,7 +130,7 @@ def _memory(work: Work) -> int | None:
 
 
 def _allowed(contender: Contender, work: Work, limits: Limits) -> int:
-    """The number of iterations that fit in the limit, or that suffice."""
+    """The number of iterations that fit in the limit, or that are enough."""
     if contender.searched:
         return _fewest(contender, work, limits.seconds)
     unit, most = contender.iterations_at_once, contender.most_iterations
@@ -141,7 +141,7 @@ def _allowed(contender: Contender, work: Work, limits: Limits) -> int:
 
 
 def _allowed_after_one_trial(contender: Contender, work: Work, limits: Limits) -> int:
-    """As `_allowed`, for a contender that compiles each number; it may have converged already."""
+    """As `_allowed`, for a contender that compiles each number of iterations."""
     unit, most = contender.iterations_at_once, contender.most_iterations
     count = min(SINGLE_TRIAL * unit, most)
     trial = contender.prepare(work, count)
@@ -154,10 +154,10 @@ def _allowed_after_one_trial(contender: Contender, work: Work, limits: Limits) -
 
 
 def _fewest(contender: Contender, work: Work, limit: float) -> int:
-    """The fewest iterations, up to a tenth, that reach the tolerance; else what fits the limit.
+    """The fewest iterations, up to 10 %, that reach the tolerance; else those that fit the limit.
 
-    Doubles them until the error is small enough, then bisects. Gives up when a small error has not
-    gone down for two doublings, which is as far as the precision goes.
+    Double the number until the error is small enough, then bisect. Give up when a small error has
+    not decreased for two doublings, because it is then limited by precision.
     """
     low, high, spent, errors = 0, FIRST_SEARCHED, 0.0, [math.inf] * 2
     while True:
@@ -188,9 +188,9 @@ def _tried(contender: Contender, work: Work, iterations: int) -> tuple[float, fl
 
 
 def _iteration_seconds(contender: Contender, work: Work, limit: float) -> float:
-    """Predicted from growing numbers of iterations until start-up is negligible; also a warm-up.
+    """Estimate from growing numbers of iterations until start-up is negligible; also a warm-up.
 
-    After a contender has reached its tolerance, further iterations cost next to nothing.
+    Once a contender has reached its tolerance, further iterations take almost no time.
     """
     count = contender.iterations_at_once
     while True:

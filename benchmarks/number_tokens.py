@@ -1,11 +1,11 @@
-"""Time of a step of `NumberTokenLoss` over that of cross-entropy, on one CPU core or a GPU.
+"""Time of a step of `NumberTokenLoss` relative to cross-entropy, on one CPU core or a GPU.
 
     python benchmarks/number_tokens.py docs/benchmarks/number-tokens.json
     python benchmarks/number_tokens.py docs/benchmarks/number-tokens-cuda.json --device cuda
 
-A step is the loss and the gradient in the logits; on a GPU, also with the head and its gradients,
-which is what a training step has around it. Times are the least of several; the two losses take
-turns. On a CPU they are those of the process, on a GPU those of the clock.
+A step computes the loss and its gradient with respect to the logits; on a GPU, a second figure
+includes the head and its gradients, as in a training step. Times are the minimum of several runs,
+in which the two losses alternate: processor time on a CPU, wall time on a GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import wassloss as wl
 
 TOKENS, WORDS, REPEATS = 2048, 32_000, 9
 TOKENS_ON_GPU, FEATURES, REPEATS_ON_GPU = 8192, 2048, 50
-CASES = [(10, 0.2), (1110, 0.2), (1110, 1.0)]  # numbers among the words, and among the labels
+CASES = [(10, 0.2), (1110, 0.2), (1110, 1.0)]  # numbers in the vocabulary, share of labels
 
 
 def problem(numbers: int, share: float, tokens: int = TOKENS) -> tuple[Tensor, Tensor, Tensor]:
@@ -41,7 +41,7 @@ def problem(numbers: int, share: float, tokens: int = TOKENS) -> tuple[Tensor, T
 def seconds(
     loss: Callable[[Tensor, Tensor], Tensor], inputs: list[Tensor], target: Tensor
 ) -> float:
-    """Of one step; `inputs` are the logits, or hidden states and the head's weight."""
+    """Seconds per step; `inputs` are the logits, or hidden states and the head's weight."""
     for x in inputs:
         x.grad = None
     on_gpu = target.is_cuda

@@ -1,8 +1,8 @@
-"""Figures quoted outside the tables, on a GPU: `python benchmarks/on_gpu.py [what …]`.
+"""Measure on a GPU the figures quoted outside the tables: `python benchmarks/on_gpu.py [name …]`.
 
 memory          memory of the loss beyond its inputs
 dense           `wl.solve` for targets with mass on every label
-million         a million labels: time of loss and gradient, and memory beyond inputs
+million         a million labels: time of loss and gradient, and memory
 paper_setting   100 000 training steps at the paper's sizes, KL alone and W + KL
 """
 
@@ -100,7 +100,7 @@ def million(labels: int = 1_000_000, batch: int = 32) -> None:
 def _loss_and_gradient(
     loss_fn: wl.WassersteinLoss, logits: torch.Tensor, target: torch.Tensor | wl.SparseTarget
 ) -> tuple[float, float]:
-    """Milliseconds, and megabytes beyond inputs and the gradient."""
+    """Return milliseconds, and megabytes minus inputs and the gradient."""
 
     def run() -> None:
         logits.grad = None

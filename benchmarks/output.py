@@ -1,4 +1,4 @@
-"""What benchmarks write, the way experiments do: all or nothing, and small."""
+"""Write files of benchmarks like those of experiments: atomically, with few digits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.lab.style import png
 
 __all__ = ["png", "write", "write_record"]
 
-DIGITS = 6  # of times, errors and memory; tables show three
+DIGITS = 6  # significant; tables show three
 
 
 def write(path: Path, content: bytes) -> None:
@@ -24,6 +24,6 @@ def write(path: Path, content: bytes) -> None:
 
 
 def write_record(path: Path, record: Any) -> None:
-    """As JSON; an error that is NaN counts as a tolerance that was not reached."""
+    """Write JSON; an error of NaN is recorded as a missed tolerance."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, record, digits=DIGITS, allow_nan=True)

@@ -1,7 +1,7 @@
 """Plot time against each quantity: `python benchmarks/plots.py docs/benchmarks/cpu.json`.
 
-Draws `cpu-labels.png` and so on next to the JSON, from the JSON alone; of the suites `points` and
-`support`, `cpu-points-3d-0.1.png` and so on, and `cpu-support-growth.png`.
+Draws `cpu-labels.png` and so on next to the JSON; for the suites `points` and `support`,
+`cpu-points-3d-0.1.png` and so on, and `cpu-support-growth.png`.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ LEGEND = (
     "filled: tolerance reached   hollow: not reached   ▲ stopped at the time limit   "
     "× extrapolated   dashed: support picked by hand"
 )
-NARROWEST = 1.25  # ratio of two numbers whose labels on the axis stay apart
-LABEL_GAP = 0.042  # share of the axis height between the labels at the ends of lines
+NARROWEST = 1.25  # smallest ratio of two labelled ticks
+LABEL_GAP = 0.042  # between labels at the ends of lines, as a share of the axis
 
 
 @dataclass(frozen=True)
 class Point:
-    """One time and whether it was reached."""
+    """One time, and whether the tolerance was reached."""
 
     x: float
     seconds: float
@@ -72,7 +72,7 @@ class Point:
 
 
 def _other_colour(name: str) -> str:
-    """One of eight, always the same for a name."""
+    """Return one of eight colours, always the same for a name."""
     return to_hex(plt.get_cmap("Dark2")(zlib.crc32(name.encode()) % 8))
 
 
@@ -94,7 +94,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture: which quantity grows, what is fixed, and what a line is called."""
+    """One picture: the quantity that varies, the fixed ones, and the names of lines."""
 
     name: str
     quantity: str
@@ -108,7 +108,7 @@ class Picture:
 
 
 def pictures(results: dict[str, Any]) -> list[Picture]:
-    """What there is to draw of a suite."""
+    """The pictures of a suite."""
     if results["suite"] == "points":
         cases = [group["case"] for group in results["groups"]]
         kinds = dict.fromkeys((case["dimensions"], case["epsilon"]) for case in cases)
@@ -164,7 +164,7 @@ def _point(x: float, row: dict[str, Any], case: dict[str, Any]) -> Point:
 
 
 def draw(results: dict[str, Any], picture: Picture) -> bytes | None:
-    """A PNG, or None if there is nothing to compare."""
+    """Return a PNG, or None if there is nothing to compare."""
     drawn = lines(results, picture)
     xs = sorted({point.x for line in drawn for point in line.points})
     if len(xs) < 2:
@@ -192,7 +192,7 @@ def draw(results: dict[str, Any], picture: Picture) -> bytes | None:
 
 
 def _tick_labels(xs: list[float]) -> list[str]:
-    """Each number, without those that would run into the one before."""
+    """Format each number, dropping those that would overlap the one before."""
     labels: list[str] = []
     last = 0.0
     for x in xs:
@@ -219,7 +219,7 @@ def _draw_line(ax: Axes, line: Line) -> None:
 
 
 def _label_ends(ax: Axes, drawn: list[Line]) -> None:
-    """Names in the right margin, spread apart and connected to the ends of their lines."""
+    """Write names in the right margin, spread apart and connected to the ends of their lines."""
     low, high = (math.log10(y) for y in ax.get_ylim())
     ends = sorted(drawn, key=lambda line: line.points[-1].seconds)
     wanted = [(math.log10(line.points[-1].seconds) - low) / (high - low) for line in ends]
@@ -245,7 +245,7 @@ def _label_ends(ax: Axes, drawn: list[Line]) -> None:
 
 
 def _spread(heights: list[float]) -> list[float]:
-    """The nearest heights that are at least a gap apart and within the axis."""
+    """Return the nearest heights within the axis that are at least a gap apart."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + LABEL_GAP) if placed else height)

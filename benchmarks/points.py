@@ -1,7 +1,7 @@
 """Solvers of one dense problem, or of point clouds, called as in `entropic.py`.
 
-Each is given what makes it stop at the tolerance, and its error is computed from its potentials as
-for all. Some need a GPU.
+Each gets the settings that make it stop at the tolerance; its error is computed from its
+potentials, as for all contenders. Some need a GPU.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from torch import Tensor
 
 PROXIMAL = 1e-3  # the default of POT
 CHECK_EVERY = 10  # iterations between checks of the error, the default of POT and OTT
-# FlashSinkhorn tunes 44 shapes of its kernel for each size, which takes minutes to compile. These
-# are its rows, columns and warps without those that have a neighbour.
+# FlashSinkhorn tunes 44 tile shapes for each size, which takes minutes to compile. This is a subset
+# of its rows, columns and warps that has a neighbour of each shape left out.
 FLASH_BLOCKS = (
     (128, 128, 8), (128, 64, 8), (128, 64, 4), (64, 128, 8), (64, 128, 4), (64, 64, 4),
     (32, 128, 4), (32, 64, 4), (32, 32, 4),
 )  # fmt: skip
-OTT_BLOCK = 1024  # points at a time
+OTT_BLOCK = 1024  # points per block
 
 
 def pot_proximal(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     """POT's proximal point method.
 
-    Its fixed point is entropic transport of strength `reg + 2 inner_reg` in POT 0.9.7, whose step
-    has the last plan with the wrong sign; `reg` is chosen so that this is the strength asked for.
+    In POT 0.9.7 the last plan enters the step with the wrong sign, so the fixed point is entropic
+    transport of strength `reg + 2 inner_reg`; `reg` is chosen so that this is the case's strength.
     """
     from ot.batch import solve_batch
 
@@ -64,16 +64,16 @@ def pot_proximal(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 
 
 def _error_of_plan(work: Work, plan: Tensor, cost: Tensor, y: Tensor) -> float:
-    """The error of its potentials; or, where entries were rounded to 0, of its own marginals."""
+    """The error of the plan's potentials or, if entries were rounded to 0, of its own marginals."""
     if (plan > 0).all():
         return marginal_error(work, *_potentials(work, plan, cost, y))
     rows, columns = (plan.sum(dim, dtype=torch.float64) for dim in (2, 1))
     wrong = (rows - work.h.double()).abs().sum(1) + (columns - y.double()).abs().sum(1)
-    return float(wrong.max())  # NaN if any is: a failed solve must not look like a good one
+    return float(wrong.max())  # NaN if any is, so that a failed solve is visible
 
 
 def _potentials(work: Work, plan: Tensor, cost: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """The potentials of a plan `exp((f + g − M)/ε)`, from its row and column of most mass."""
+    """Recover the potentials of a plan `exp((f + g − M)/ε)` from its heaviest row and column."""
     both = work.case.epsilon * plan.double().log() + cost.double()  # f + g, (batch, labels, n)
     best = y.argmax(1)
     f = both[torch.arange(len(both)), :, best]
@@ -85,8 +85,8 @@ def _potentials(work: Work, plan: Tensor, cost: Tensor, y: Tensor) -> tuple[Tens
 def mdot(work: Work, iterations: int, *, restricted: bool) -> Attempt:
     """The truncated Newton method of mdot-tnt, on costs in [0, 1] as it recommends.
 
-    Its error goes down as `H / γ^p` with the temperature: `p` is the one that ends at the
-    tolerance, where its public call ends at `p = 1.5` and rounds the plan.
+    Its error decreases as `H / γ^p` with the temperature. `p` is chosen so that the schedule ends
+    at the tolerance; the public call ends at `p = 1.5` and rounds the plan.
     """
     from mdot_tnt.batched import _batched_mdot
 
@@ -98,7 +98,7 @@ def mdot(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 
     def run() -> tuple[Tensor, Tensor, int]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the error is computed afterwards, for all
+            warnings.simplefilter("ignore")  # the error is computed afterwards
             u, v, _, passes, _ = _batched_mdot(h, y, cost, gamma, p=p)
         return u, v, passes
 
@@ -112,8 +112,8 @@ def mdot(work: Work, iterations: int, *, restricted: bool) -> Attempt:
 def flash(work: Work, iterations: int, *, allow_tf32: bool = False) -> Attempt:
     """FlashSinkhorn, whose kernels compute costs from the points.
 
-    Its threshold is on the change of the potentials. It is given the number of iterations instead,
-    which spares it checks: `Contender.searched`.
+    Its threshold is on the change of the potentials, so it gets a number of iterations instead
+    (`Contender.searched`), which also saves it the checks.
     """
     from flash_sinkhorn.kernels import sinkhorn_flashstyle_alternating
 
@@ -154,7 +154,7 @@ def _tune_fewer_shapes(dimensions: int) -> None:
         for m, n, warps in FLASH_BLOCKS
         for k in ((16,) if dimensions <= 16 else (16, 32))
     ]
-    # Milliseconds; where Triton has the function as a property, it is kept under another name.
+    # Milliseconds. In versions of Triton where this function is a property, it has another name.
     tuned._do_bench = partial(triton.testing.do_bench, warmup=5, rep=20)
     with suppress(AttributeError):
         tuned.do_bench = tuned._do_bench
@@ -162,12 +162,12 @@ def _tune_fewer_shapes(dimensions: int) -> None:
 
 def jax_on(device: str) -> Any:
     """JAX with double precision, on the GPU if the problem is there."""
-    # By default JAX reserves most of the GPU's memory, which the others need.
+    # By default JAX reserves most of the GPU's memory, which other contenders need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    # Each number of iterations is compiled, and most of them twice: for a trial and for the timing.
+    # Each number of iterations is compiled, most of them twice: for a trial and for the timing.
     jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir()) / "jax-cache"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if device == "cuda" and jax.default_backend() != "gpu":
@@ -176,14 +176,15 @@ def jax_on(device: str) -> Any:
 
 
 def ott_points(work: Work, iterations: int) -> Attempt:
-    """OTT on a point cloud, whose costs it computes a block of points at a time."""
+    """OTT on a point cloud, with costs computed one block of points at a time."""
     jax = jax_on(work.h.device.type)
     from jax.interpreters import batching
     from ott.geometry import pointcloud
     from ott.solvers import linear
 
     if not hasattr(batching, "is_vmappable"):
-        # OTT 0.6.0 asks for it, and newer JAX hides it: it is true of registered types alone.
+        # OTT 0.6.0 calls this function, which newer JAX hides; it is true only for registered
+        # types.
         batching.is_vmappable = lambda x: False
 
     def solve(x: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
@@ -216,7 +217,7 @@ def curegot(work: Work, iterations: int, *, method: str) -> Attempt:
     import curegot
 
     if not hasattr(curegot, "torch"):
-        raise ImportError("curegot without its interface to this version of torch")
+        raise ImportError("curegot has no interface to this version of torch")
     solve: Any = getattr(curegot.torch, method)
     cost = work.cost
     examples = list(zip(work.h, work.dense_target, strict=True))

@@ -11,10 +11,10 @@ from torch import Tensor
 import wassloss as wl
 
 # Dimensions of the unit vectors of the labels. On a circle distances vary most, and Sinkhorn takes
-# a thousand iterations at ε = 0.02. With word vectors it takes some hundreds, and with random
-# vectors of many dimensions, which are all about equally far apart, fewer than a hundred.
+# a thousand iterations at ε = 0.02. It takes a few hundred with word vectors, and fewer than a
+# hundred with random vectors of many dimensions, which are all about equally far apart.
 CIRCLE, MANY_DIMENSIONS, WORD_VECTORS = 2, 50, 300
-LARGEST_TABLE = 2048  # as WassersteinLoss, keep all costs up to this number of labels
+LARGEST_TABLE = 2048  # labels up to which all costs are stored, as in WassersteinLoss
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Case:
     epsilon: float = 0.02  # in units of the median cost; 0 is exact
     batch: int = 100
     dtype: str = "float64"
-    tol: float = 1e-6  # ℓ1 marginal error to reach
+    tol: float = 1e-6  # on the ℓ1 marginal error
     dimensions: int = CIRCLE
     power: int = 2  # of the distance
 
@@ -69,14 +69,14 @@ class Work:
         return cls(case, metric, logits.softmax(1).to(device), target)
 
     def first(self, examples: int) -> Work:
-        """The same problem with fewer examples."""
+        """The same problem with only the first examples."""
         rows = slice(examples)
         target = wl.SparseTarget(self.target.indices[rows], self.target.weights[rows])
         part = replace(self.case, batch=min(examples, self.case.batch))
         return Work(part, self.metric, self.h[rows], target)
 
     def asking(self, tol: float) -> Work:
-        """The same problem, to another tolerance."""
+        """The same problem with another tolerance."""
         return self if tol == self.case.tol else replace(self, case=replace(self.case, tol=tol))
 
     @cached_property
@@ -84,7 +84,7 @@ class Work:
         return torch.zeros_like(self.h).scatter(1, self.target.indices, self.target.weights)
 
     def peer_arrays(self, restricted: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Prediction, target and costs for other libraries; `restricted` to the target's labels."""
+        """Prediction, target and costs for other libraries, `restricted` to the support."""
         if restricted:
             return self.h, self.target.weights, self.support_cost
         return self.h, self.dense_target, self.cost
@@ -107,7 +107,7 @@ def _all_costs(metric: wl.ground.GroundMetric) -> Tensor:
 
 
 def forget_costs() -> None:
-    """Free the costs that are kept."""
+    """Free the cached costs."""
     _all_costs.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""Workers, one process for each library, with a time limit for each answer."""
+"""Worker processes, one per library, with a time limit for each job."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import IO, Any
 
 WORKER = Path(__file__).parent / "worker.py"
-STARTING = 60.0  # seconds for imports, beyond the time for the answer
-# A device that is in a state like this makes everything after it fail.
+STARTING = 60.0  # additional seconds for imports
+# After one of these errors the device is unusable, and everything after it fails.
 BROKEN = ("CUDA error", "AcceleratorError", "JaxRuntimeError", "XlaRuntimeError", "capture")
 
 
 class Worker:
-    """A process that is started when it is first asked, and again after it broke."""
+    """A process that is started at the first job, and again after it broke."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -40,7 +40,7 @@ class Worker:
             text=True,
             env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ},
         )
-        # The queue is an argument: a late answer of an earlier process must not get into this one.
+        # Passed as an argument, so that a late answer of an earlier process cannot get into it.
         arguments = self._process.stdout, self._answers
         self._reader = threading.Thread(target=_read, args=arguments, daemon=True)
         self._reader.start()
@@ -48,7 +48,7 @@ class Worker:
     def ask(
         self, job: dict[str, Any], patience: float, starting: float = STARTING
     ) -> dict[str, Any]:
-        """The answer to a job; or why there is none, in `not_run`."""
+        """Return the answer to a job, or the reason why there is none as `not_run`."""
         if self._process is None:
             self.start()
         patience += starting if self._fresh else 0.0
@@ -75,7 +75,7 @@ class Worker:
         code = self._process.wait()  # type: ignore[union-attr]
         self._log.seek(0)  # type: ignore[union-attr]
         lines = [line.strip() for line in self._log or () if line.strip()]
-        return f"exit status {code}: {lines[-1][:200] if lines else 'nothing was said'}"
+        return f"exit status {code}: {lines[-1][:200] if lines else 'no output'}"
 
     def stop(self) -> None:
         if self._process is None:
@@ -84,7 +84,7 @@ class Worker:
         self._process.wait()
         self._reader.join()  # type: ignore[union-attr]
         self._log.close()  # type: ignore[union-attr]
-        with suppress(BrokenPipeError):  # a job that was not read
+        with suppress(BrokenPipeError):  # the process ended before it read the job
             self._process.stdin.close()  # type: ignore[union-attr]
         self._process = None
 

@@ -1,20 +1,20 @@
 """Compare wassloss with other libraries on the same problems, in one run.
 
-    python benchmarks/run.py --suite quick            # some minutes on two cores
+    python benchmarks/run.py --suite quick            # a few minutes on two cores
     python benchmarks/run.py --suite full --device cuda
     python benchmarks/run.py --suite goals points support growth --device cuda --budget 300
-    python benchmarks/run.py --check                  # do all solve the same problem?
+    python benchmarks/run.py --check                  # check that all solve the same problem
     python benchmarks/plots.py docs/benchmarks/cpu.json
 
-points    one pair of 1000 to 50 000 points, where solvers of point clouds are strong
-support   ours alone, from one target label to all
-goals     the figures that were set as goals, next to what is measured
-growth    what the pictures over K, B, s and 1/ε need; `full` has more
+points    one pair of 1000 to 50 000 points, the case that point-cloud solvers are made for
+support   wassloss alone, from one target label to all
+goals     the project's performance goals, next to what is measured
+growth    the part of `full` that the pictures over K, B, s and 1/ε need
 
 Writes `cpu.json` and `cpu.md` (`cuda.…` on a GPU) after each row; `points`, `support` and `goals`
-have files of their own, `cpu-points.json` and so on. Each library has a process of its own, and a
-row that takes too long or crashes is the end of that row alone. Libraries that are not installed
-are reported as missing: `pip install '.[bench]'` installs them.
+have separate files, `cpu-points.json` and so on. Each library runs in its own process, and a row
+that takes too long or crashes ends only that row. Libraries that are not installed are reported as
+missing: `pip install '.[bench]'` installs them.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from processes import Worker
 from suites import HEADLINE, OF_THEIR_OWN, SECONDS, SUITES, Group, tiny
 
 MEMORY_SHARE = 0.5  # share of the machine's memory for the largest arrays of one contender
-PATIENCE = 4, 20.0  # times the limit, and seconds, after which a row is ended
+PATIENCE = 4, 20.0  # a row is ended after so many times the limit plus so many seconds
 ENOUGH = {"cpu": 1.0, "cuda": 0.25}  # seconds of repeats; a GPU's times vary less
-WEIGHTS = {"goals": 2, "points": 4, "support": 2}  # shares of the budget; 3 for the others
-FIRST = (OURS, f"{OURS}, graphs", "FlashSinkhorn", "OTT")  # libraries, where time is short
-WARMING = 45.0  # seconds for compiling kernels ahead, in parallel
-FAILURES = 2  # of a contender in a graph, after which larger targets are not tried
+WEIGHTS = {"goals": 2, "points": 4, "support": 2}  # in the budget; 3 for the others
+FIRST = (OURS, f"{OURS}, graphs", "FlashSinkhorn", "OTT")  # libraries to measure first
+WARMING = 45.0  # seconds for compiling kernels in advance, in parallel
+FAILURES = 2  # of a contender in a graph before larger targets are skipped
 
 
 @dataclass
 class Budget:
-    """The time until which a run may go on, and shares of it."""
+    """The time until which a run may continue, and shares of it."""
 
     end: float
 
@@ -72,7 +72,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Row:
-    """One contender on one group's case."""
+    """One contender on the case of one group."""
 
     suite: str
     index: int
@@ -82,7 +82,7 @@ class Row:
     def job(
         self, device: str, limits: Limits, *, once: bool = False, last: bool = False
     ) -> dict[str, Any]:
-        """What a worker is asked: to call it `once` only; to free the problem after the `last`."""
+        """The message to a worker: only call it `once`; free the problem after the `last` row."""
         return {
             "suite": self.suite,
             "group": self.index,
@@ -96,7 +96,7 @@ class Row:
 
 
 class Run:
-    """Measures suites with one worker for each library, and writes what it has after each row."""
+    """Measure suites with one worker per library, and write the results after each row."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.device, self.out = arguments.device, arguments.out
@@ -132,7 +132,7 @@ class Run:
         rows = [row for row in every if row.contender.compiles(row.group.case)]
         seen: dict[tuple[str, Case], Row] = {}
         for row in rows:
-            # The strength and the error are arguments, not code.
+            # The strength and the tolerance are arguments, not code.
             case = replace(row.group.case, epsilon=0.1, tol=1e-4)
             seen.setdefault((row.contender.name, case), row)
         _say(f"compiling for {len(seen)} cases in {processes} processes")
@@ -141,7 +141,7 @@ class Run:
             waiting.put(row)
         budget = Budget.of(WARMING)
         for library in {row.contender.library for row in every}:
-            self.worker(library).start()  # imports take seconds, too
+            self.worker(library).start()  # imports take seconds
 
         def go_on(_: int) -> None:
             worker = Worker()
@@ -214,7 +214,7 @@ class Run:
 
 
 def _groups(rows: list[Row], found: dict[tuple[int, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """The groups of which something was measured, contenders in their own order."""
+    """The groups with at least one measurement, contenders in their own order."""
     made: dict[int, dict[str, Any]] = {}
     for row in rows:
         measured = found.get((row.index, row.contender.name))
@@ -241,8 +241,8 @@ def check(device: str) -> bool:
         work = Work.of(group.case, device)
         for contender in group.on(device):
             result = measure(contender, work, Limits(30.0, 4.0, 0.0))
-            # The error of GeomLoss falls like one over its number of iterations; FlashSinkhorn has
-            # single precision.
+            # The error of GeomLoss decreases like 1/iterations, and FlashSinkhorn has single
+            # precision.
             rough = {"GeomLoss": 1e-2, "FlashSinkhorn": 1e-4}
             wanted = rough.get(contender.name.split(",")[0].split()[0], 0.0)
             wanted = max(wanted, 10 * group.case.tol)
@@ -282,7 +282,7 @@ def main() -> int:
     parser.add_argument(
         "--warm", type=int, default=0, metavar="N", help="first compile kernels in N processes"
     )
-    parser.add_argument("--tiny", action="store_true", help="small sizes, to try a run")
+    parser.add_argument("--tiny", action="store_true", help="use small sizes, for a test run")
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
     parser.add_argument("--check", action="store_true", help="compare the answers, not the times")
     arguments = parser.parse_args()

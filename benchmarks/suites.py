@@ -1,4 +1,4 @@
-"""Which cases and contenders each suite has."""
+"""The cases and contenders of each suite."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def quick() -> Iterator[Group]:
 
 
 def reference() -> Iterator[Group]:
-    """The quoted cases, the sparse ones in both precisions and two batch sizes."""
+    """The cases quoted in the documentation, the sparse ones in two precisions and batch sizes."""
     yield _entropic(SINGLE)
     yield _entropic(replace(SINGLE, batch=1024))
     yield _many_labels()
@@ -67,7 +67,7 @@ def full() -> Iterator[Group]:
 
 
 def growth() -> Iterator[Group]:
-    """What the pictures over K, B, s and 1/ε need."""
+    """The cases of the pictures over K, B, s and 1/ε."""
     yield _entropic(HEADLINE)
     for labels in (100, 10_000, 100_000):
         yield _entropic(replace(HEADLINE, labels=labels))
@@ -80,8 +80,8 @@ def growth() -> Iterator[Group]:
 
 
 def points() -> Iterator[Group]:
-    """One pair of dense measures on many points, where solvers of point clouds are strong."""
-    # What single precision can reach in all sizes at both strengths.
+    """One pair of dense measures on many points, the case that point-cloud solvers are made for."""
+    # An error that single precision reaches for all sizes and both strengths.
     one = replace(HEADLINE, batch=1, dtype="float32", tol=1e-4)
     for epsilon in (0.1, 0.01):
         for labels in POINTS:
@@ -92,7 +92,7 @@ def points() -> Iterator[Group]:
 
 
 def _of_points(labels: int) -> Iterator[Contender]:
-    """Batch calls on few points, tables of costs on some, and solvers of point clouds on all."""
+    """Batched calls for few points, dense costs for more, and point-cloud solvers for all."""
     for contender in entropic.CONTENDERS:
         name = contender.name
         few = "solve_batch" in name or "vmap" in name
@@ -102,7 +102,7 @@ def _of_points(labels: int) -> Iterator[Contender]:
 
 
 def support() -> Iterator[Group]:
-    """Ours alone over the number of target labels: its time should grow without a step."""
+    """Ours alone over the number of target labels; its time should grow without a jump."""
     ours = tuple(c for c in entropic.CONTENDERS if c.name.startswith(f"{OURS}, loss"))
     for case in (SINGLE, HEADLINE):
         for batch in (100, 1024):
@@ -111,7 +111,7 @@ def support() -> Iterator[Group]:
 
 
 def goal_groups() -> Iterator[Group]:
-    """The cases whose figures were set as goals."""
+    """The cases of the performance goals."""
     for kind, case, contenders in goals.cases():
         yield Group(kind, case, contenders)
 
@@ -125,7 +125,7 @@ SUITES: dict[str, Callable[[], Iterator[Group]]] = {
     "support": support,
     "goals": goal_groups,
 }
-OF_THEIR_OWN = {"points", "support", "goals"}  # whose results would replace those of the rest
+OF_THEIR_OWN = {"points", "support", "goals"}  # suites with files of their own
 SECONDS = {  # per contender, by default
     "quick": 10.0,
     "reference": 60.0,
@@ -138,7 +138,7 @@ SECONDS = {  # per contender, by default
 
 
 def tiny(group: Group) -> Group:
-    """The same group at a size that takes no time, to try a run."""
+    """The same group at a small size, for a test run."""
     case = group.case
     labels = 16 if case.labels <= 1000 else 24
     support = labels if case.dense else min(case.support, 6)

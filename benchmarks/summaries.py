@@ -1,4 +1,4 @@
-"""Short tables of whole suites, from their JSON: what pages show, and where wassloss loses."""
+"""Short tables of whole suites, made from their JSON: results, and where wassloss is slower."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from figures import duration, mark, median, number
 
 Results = dict[str, Any]
 LIBRARIES = ("POT", "OTT", "GeomLoss", "mdot-tnt", "FlashSinkhorn", "cuRegOT", "GEMM")
-LARGEST_STEP = 2.0  # between neighbouring numbers of target labels
+LARGEST_STEP = 2.0  # of the time, between neighbouring numbers of target labels
 
 
 def of(results: Results) -> list[str]:
-    """What stands above the rows of a suite's own page."""
+    """The tables above the rows of a suite's own page."""
     made = {"goals": [goals_table], "support": [support_table], "points": [points_table]}
     tables = ["\n".join(table(results)) for table in made.get(results["suite"], [])]
     lost = losses(results)
@@ -25,13 +25,13 @@ def of(results: Results) -> list[str]:
 
 
 def goals_table(results: Results) -> list[str]:
-    """What was to be reached, and what was."""
+    """The performance goals and the measured figures."""
     head = ["| work | before | goal | measured |", "| --- | --- | --- | --- |"]
     return head + [f"| {' | '.join(row)} |" for row in goals.rows(results)]
 
 
 def support_table(results: Results) -> list[str]:
-    """Times over the number of target labels, and the largest step from one to the next."""
+    """Times by number of target labels, and the largest step from one row to the next."""
     columns: dict[tuple[str, int, str], dict[int, dict[str, Any]]] = {}
     for group in results["groups"]:
         case = group["case"]
@@ -56,7 +56,7 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def _largest_step(rows: dict[int, dict[str, Any]]) -> str:
-    """The largest ratio of times between neighbours, and where it is; bold if it is too large."""
+    """The largest ratio of neighbouring times, and where it is; bold if it is too large."""
     times = [(support, median(row)) for support, row in sorted(rows.items()) if row["seconds"]]
     steps = [
         (after / before, f"{low} to {high}") for (low, before), (high, after) in pairwise(times)
@@ -69,7 +69,7 @@ def _largest_step(rows: dict[int, dict[str, Any]]) -> str:
 
 
 def points_table(results: Results) -> list[str]:
-    """Times for one pair of point clouds, libraries by size."""
+    """Times for one pair of point clouds, one row per library and one column per size."""
     lines: list[str] = []
     cases = [group["case"] for group in results["groups"]]
     for epsilon in sorted({case["epsilon"] for case in cases}, reverse=True):
@@ -114,13 +114,13 @@ def _time_and_iterations(row: dict[str, Any], case: dict[str, Any]) -> str:
 
 
 def losses(results: Results) -> list[str]:
-    """The cases in which another contender that reached the tolerance took less time than ours."""
+    """The cases in which another contender reached the tolerance in less time than wassloss."""
     lines = []
     for group in results["groups"]:
         if group["kind"] != "entropic":
             continue
         rows = [row for row in group["measurements"] if row["seconds"] and row["error"] is not None]
-        # A gradient is more than was asked for, and a graph is only there for some.
+        # Leave out gradients, which do more work, and graphs, which only some contenders have.
         own = [row for row in rows if row["contender"] == OURS]
         tol = group["case"]["tol"]
         peers = [
@@ -145,7 +145,7 @@ def losses(results: Results) -> list[str]:
 
 
 def headlines(results: Results) -> list[str]:
-    """Each entropic case of a suite: our time, and the fastest call of each library over it."""
+    """For each entropic case, our time and each library's fastest call relative to it."""
     names = {row["contender"] for group in results["groups"] for row in group["measurements"]}
     libraries = [one for one in LIBRARIES if any(name.startswith(one) for name in names)]
     lines = [
@@ -166,7 +166,7 @@ def headlines(results: Results) -> list[str]:
 def _fastest(
     rows: dict[str, dict[str, Any]], library: str, case: dict[str, Any], own: float
 ) -> str:
-    """The time of a library's fastest call over ours, among those nearest to the tolerance."""
+    """The time of a library's fastest call relative to ours, among those nearest the tolerance."""
     found = [(name, row) for name, row in rows.items() if name.startswith(library)]
     timed = [(name, row) for name, row in found if row["seconds"]]
     if not timed:
@@ -187,7 +187,7 @@ def _fastest(
 
 
 def training(results: Results) -> list[str]:
-    """The loss over cross-entropy: of each call, and in a training step."""
+    """Times of the loss relative to cross-entropy: of each call, and in a training step."""
     lines = [
         "| work | cross-entropy | Wasserstein | W + 0.1 KL |",
         "| --- | ---: | ---: | ---: |",

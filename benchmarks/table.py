@@ -11,7 +11,7 @@ import output
 import summaries
 from figures import duration, mark, median, ratio
 
-EXTRA = {"iterations": "iterations", "gigabytes": "memory"}  # columns, where there is something
+EXTRA = {"iterations": "iterations", "gigabytes": "memory"}  # optional columns
 LEGEND = """\
 Times are medians of repeats after a warm-up, all in one run of `benchmarks/run.py`. "×" is
 relative to the first row. *Error* is the largest ℓ1 error of both marginals in the batch, computed
@@ -31,7 +31,7 @@ def page(results: dict[str, Any]) -> str:
     facts = ", ".join(f"{key} {value}" for key, value in results["machine"].items())
     versions = ", ".join(f"{key} {value}" for key, value in results["versions"].items())
     processor = results["machine"].get("gpu", results["machine"]["cpu"])
-    dimensions = results["headline"].get("dimensions", 50)  # older results all have 50
+    dimensions = results["headline"].get("dimensions", 50)  # older results have no such key
     limits = results["limits"]
     parts = [
         f"# Benchmarks on {processor}: {_title(results['suite'], dimensions)}",

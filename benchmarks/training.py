@@ -13,8 +13,8 @@ from torch import Tensor
 import wassloss as wl
 
 FEATURES = 1280
-BATCHES = 8  # different batches in turn, so that training does not converge on one
-PASSES = 10  # per timed run: a training loop does not wait for the device after each step
+BATCHES = 8  # used in turn, so that training does not converge on one of them
+PASSES = 10  # per timed run, because a training loop does not wait for the device at each step
 BASELINE = "CrossEntropyLoss"
 
 Loss = Callable[[Tensor, object], Tensor]
@@ -67,7 +67,7 @@ def step(
 def replayed(run: Callable[[], object]) -> Callable[[], None]:
     """The same work replayed from a CUDA graph, as `wl.train` does for small models.
 
-    This excludes the cost of Python for both sides.
+    This excludes Python's overhead for both losses.
     """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -76,7 +76,7 @@ def replayed(run: Callable[[], object]) -> Callable[[], None]:
             run()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    # JAX has its own threads in this process, and their allocations would end the capture.
+    # JAX's threads in this process allocate memory, which would end the capture.
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         run()
     return graph.replay
@@ -111,7 +111,7 @@ def _cross_entropy(work: Work) -> Loss:
 
 
 def _cross_entropy_and_product(work: Work) -> Loss:
-    """Cross-entropy, and the matrix product that computing a target's cost columns requires."""
+    """Cross-entropy plus the matrix product that a target's cost columns take."""
     vectors = torch.randn(work.case.labels, work.case.dimensions).to(work.h)
     chosen, loss_fn = vectors[work.target.indices.reshape(-1)], torch.nn.CrossEntropyLoss()
 

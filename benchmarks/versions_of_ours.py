@@ -1,12 +1,12 @@
-"""Two versions of wassloss on the same work: is anything slower than it was?
+"""Compare the speed of two versions of wassloss on the same work.
 
     git worktree add build/before v0.1.0
     python benchmarks/versions_of_ours.py build/before/src src [--device cuda]
 
-Each version runs in processes of its own, in turns, so that a machine that slows down slows both.
-Figures are microseconds, the median over all processes (for first calls the least); the last column
-is the second version's time divided by the first's. First calls are those of a new process with
-empty caches, after torch and the loss have been imported. `--out FILE` writes the figures as JSON.
+The versions alternate, each in its own processes, so that a machine that slows down slows both.
+Figures are microseconds, the median over all processes (the minimum for first calls); the last
+column is the second version's time divided by the first's. First calls are those of a new process
+with empty caches, after importing torch and the loss. `--out FILE` writes the figures as JSON.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from statistics import median
 
 import output
 
-ROUNDS = 5  # processes of each version
-BUDGET = 0.4  # seconds for one case in one process
+ROUNDS = 5  # processes per version
+BUDGET = 0.4  # seconds per case and process
 KINDS = ("class ids", "sparse", "dense")  # of targets, for first calls
 
 
 def cases(device: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Names and steps: each computes a loss and its gradient, launched from Python or replayed."""
+    """Yield names and steps: each computes a loss and its gradient, launched or replayed."""
     import torch
 
     import wassloss as wl
@@ -93,7 +93,7 @@ def cases(device: str) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def replayed(step: Callable[[], object]) -> Callable[[], object]:
-    """The step as a CUDA graph."""
+    """Return the step as a CUDA graph."""
     import torch
 
     graph = torch.cuda.CUDAGraph()
@@ -160,7 +160,7 @@ def first_call(kind: str, device: str) -> float:
 
 
 def run(source: str, *arguments: str) -> object:
-    """What this program prints with one version of the package, with caches that are empty."""
+    """Return what this program prints with one version of the package and empty caches."""
     with tempfile.TemporaryDirectory() as empty:
         caches = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR")
         path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])

@@ -1,7 +1,7 @@
-"""A process that measures contenders on request: one line of JSON in, one out.
+"""A process that measures contenders on request, with one line of JSON per job and answer.
 
-`run.py` starts one for each library. A crash, a hang or a broken device is then the end of one
-row, and libraries do not share allocators, threads or captured graphs.
+`run.py` starts one for each library. A crash, a hang or a broken device then ends only one row,
+and libraries do not share allocators, threads or captured graphs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def contender_of(job: dict[str, Any]) -> Contender:
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Measure a contender, or only call it once so that what it compiles is on disk."""
+    """Measure a contender, or only call it once so that its compiled kernels are on disk."""
     contender, work = contender_of(job), work_of(Case(**job["case"]), job["device"])
     if job["once"]:
         contender.prepare(work, contender.iterations_at_once).run()
@@ -47,20 +47,20 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         work_of.cache_clear()
         forget_costs()
         del work
-    gc.collect()  # the attempt, before the next contender needs its memory
+    gc.collect()  # free the attempt before the next contender needs its memory
     if job["device"] == "cuda":
         torch.cuda.empty_cache()
     return found
 
 
 def main() -> None:
-    # Libraries print to stdout; the answers go where it led before.
+    # Libraries print to stdout, so the answers get a copy of the original.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         try:
             found = answer(json.loads(line))
-        except Exception as failure:  # of the problem itself, such as no memory for it
+        except Exception as failure:  # in creating the problem, such as running out of memory
             found = {"not_run": f"failed: {type(failure).__name__}: {failure}"[:200]}
         answers.write(json.dumps(found) + "\n")
         answers.flush()

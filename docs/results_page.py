@@ -35,7 +35,7 @@ PAGES = (
     FOLDER.parent / "published.md",
     FOLDER.parent / "guides" / "language-models.md",
 )
-# Of each experiment: its heading, what it asks, and the answer in words. Those of the paper first.
+# For each experiment, its heading, question and answer; those of the paper first.
 OVERVIEW = {
     "tags": (
         "Proposing tags",
@@ -75,7 +75,7 @@ OVERVIEW = {
     ),
     "frontier": (
         "Other losses and decisions",
-        "Is any other loss better, tuned alike?",
+        "Is any other loss better, with the same tuning?",
         "No on Flickr8k and Delicious; on clip art and the lattice, KL on softened labels is",
     ),
     "limits": (
@@ -95,8 +95,8 @@ OVERVIEW = {
     ),
     "numbers": (
         "Numbers in language models",
-        "Are the numbers that a language model says less far off?",
-        "**Yes, by much**, where tokens have several digits; nothing clear where each is a digit",
+        "Are the numbers in a language model's answers more accurate?",
+        "**Yes, by a large margin** for tokens of several digits; not clearly for single digits",
     ),
     "words": (
         "Words in language models",
@@ -108,7 +108,7 @@ OVERVIEW = {
     "missing": (
         "Missing tags",
         "Does it help if tags are missing?",
-        "Yes on Flickr8k, the more the more are missing; no on clip art",
+        "Yes on Flickr8k, and more so if more are missing; no on clip art",
     ),
     "relaxed-tags": (
         "Counts as masses",
@@ -211,13 +211,13 @@ def summary(results: Mapping[str, Result]) -> str:
         f"Of all {len(found)} data sets, linear models and tags included, it is better on "
         f"{better} and worse on {worse}, outside the 95 % interval.",
         f"Proposing tags, the best Wasserstein loss has {-max(tagged):.0f} to {-min(tagged):.0f} % "
-        "less cost than a KL that is tuned as carefully, and gains most where examples name few of "
-        "their tags.",
+        "less cost than an equally tuned KL, and gains most if examples have only few of their "
+        "tags.",
         "Of the paper's other claims, the trade-off in the weight of KL held on all "
         f"{len(alphas)} training sets, and robustness to label noise did not: the loss is "
         f"{lattice[0].effect.partition(';')[0]}.",
         "Decisions matter as much as losses: on patients' grades the loss gains "
-        f"{grades[0].effect.rpartition('(')[2].strip('-%)')} %, and a KL model that answers with "
+        f"{grades[0].effect.rpartition('(')[2].strip('-%)')} %, and a KL model that predicts "
         "the label of least expected cost gains more.",
     )
     return "".join(f"- {sentence}\n" for sentence in sentences)

@@ -2,13 +2,13 @@
 Boosted trees: nearer and more often right
 ==========================================
 
-**Claim: on made diamonds of eight clarity grades, LightGBM with a Wasserstein objective is nearer
-to the true grade, more often right and has a better likelihood than with cross-entropy.**
+**Claim: on simulated diamonds of eight clarity grades, LightGBM with a Wasserstein objective is
+nearer to the true grade, more often right and has a better likelihood than with cross-entropy.**
 
-The diamonds are made up: carat, proportions and colour are drawn, and the price follows from them,
-from the grade and from chance. The task is to tell the grade from the rest. Both models have the
-same number and size of trees; only the objective differs, and its strengths are defaults. What
-remains of the gain if both are tuned is among the results of the experiments (``boosting``).
+Carat, proportions and colour are drawn at random; the price follows from them, the grade and noise.
+The task is to predict the grade from the other features. Both models have the same number and size
+of trees; only the objective differs, with its default strengths. The experiment ``boosting``
+reports how much of the gain remains if both are tuned.
 """
 
 import lightgbm
@@ -44,7 +44,7 @@ for seed in range(SEEDS):
 
 # %%
 # How far off are they on unseen diamonds? The right half of the table is for the label of least
-# expected cost, which cross-entropy gains from, too.
+# expected cost, which improves cross-entropy as well.
 
 shares = {}
 for name, predicted in probabilities.items():

@@ -35,7 +35,7 @@ many = target.expand_as(late)
 
 
 def relaxed(h: torch.Tensor, y: torch.Tensor, gamma: float) -> torch.Tensor:
-    """The cost of a prediction minus that of the target itself, which is not 0 with entropy."""
+    """Cost of a prediction minus that of the target itself, which is positive with entropy."""
     cost, itself = (wl.wasserstein(z, y, metric, epsilon=0.05, gamma=gamma) for z in (h, y))
     return cost - itself
 

@@ -47,5 +47,5 @@ for name, values in losses.items():
 
 # %%
 # Cross-entropy depends only on the mass on grade 2, which is the same for all nine mistakes.
-# ``power`` says how much worse a far mistake is: with ``power=2`` the loss grows with the square of
+# ``power`` sets how much worse a far mistake is: with ``power=2`` the loss grows with the square of
 # the distance.

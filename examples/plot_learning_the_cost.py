@@ -41,7 +41,7 @@ for _ in range(160):
 
 
 def aligned(points: torch.Tensor) -> torch.Tensor:
-    """Rotated, reflected and shifted onto the hidden positions; distances do not fix these."""
+    """Rotate, reflect and shift onto the hidden positions; distances do not determine these."""
     centre, middle = points.mean(0), hidden.mean(0)
     u, _, v = torch.linalg.svd((points - centre).T @ (hidden - middle))
     return (points - centre) @ u @ v + middle

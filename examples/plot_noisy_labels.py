@@ -23,7 +23,7 @@ EACH, STEPS, BATCH, RATE = 100, 5000, 100, 0.5  # examples per class; steps of S
 
 
 def lattice(side: int, noise: float, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Training points, noisy training labels and test points; the labels are true in order."""
+    """Return training points, noisy training labels and test points, whose labels are in order."""
     generator = torch.Generator().manual_seed(seed)
     axis = torch.arange(float(side))
     truth = torch.arange(side**2).repeat_interleave(EACH)
@@ -36,7 +36,7 @@ def lattice(side: int, noise: float, seed: int) -> tuple[torch.Tensor, torch.Ten
 
 
 def trained(x: torch.Tensor, y: torch.Tensor, labels: int, loss_fn: nn.Module) -> torch.Tensor:
-    """Weights of one linear model per data set, `(sets, 3, labels)`, all trained together."""
+    """Train one linear model per data set, all together; return weights `(sets, 3, labels)`."""
     generator = torch.Generator().manual_seed(0)
     theta = torch.zeros(len(x), 3, labels, requires_grad=True)
     optimizer = torch.optim.SGD([theta], lr=RATE, momentum=0.7)
@@ -51,7 +51,7 @@ def trained(x: torch.Tensor, y: torch.Tensor, labels: int, loss_fn: nn.Module) -
 
 
 def distances(side: int) -> dict[str, np.ndarray]:
-    """The mean distance from the truth on the test part, `(levels, seeds)` for each loss."""
+    """Mean distance from the truth on the test part, `(levels, seeds)` for each loss."""
     metric = wl.ground.Grid((side, side))
     losses = {
         "cross-entropy": nn.CrossEntropyLoss(),

@@ -24,7 +24,7 @@ print(metric.nearest("dog", 3), metric.nearest("tree", 3))
 
 
 def kl(logits, target):
-    """KL alone, up to a constant: cross-entropy against the tags' weights."""
+    """KL alone, up to a constant: cross-entropy with the tags' weights as target."""
     log_h = logits.log_softmax(1)
     return -(target.weights * log_h.gather(1, target.indices.clamp(min=0))).sum(1).mean()
 

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the experiments named on the command line, or all of them."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments",
-        description="Compute the paper's results again, draw them, and say which claims held.",
+        description="Reproduce the paper's results, draw them, and report which claims held.",
         epilog="Data sets: python -m experiments.corpora --help",
     )
     parser.add_argument(

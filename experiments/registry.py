@@ -1,4 +1,4 @@
-"""All experiments, in the order they are run in."""
+"""All experiments, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find_experiment(name: str) -> Experiment:
-    """The experiment of that name."""
+    """Find an experiment by name."""
     if name not in EXPERIMENTS:
         raise ValueError(f"name must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
     return EXPERIMENTS[name]

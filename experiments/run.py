@@ -1,4 +1,4 @@
-"""From a name to JSON, figures and a verdict."""
+"""Run experiments by name: compute JSON, draw figures, report verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from experiments.lab.provenance import machine, versions
 from experiments.lab.style import png
 from experiments.registry import EXPERIMENTS, find_experiment
 
-FORMAT = 1  # of the JSON
+FORMAT = 1  # version of the JSON format
 PARTS = ".parts"  # folder of finished parts while an experiment is incomplete
 
 
@@ -34,12 +34,12 @@ def reproduce(
     """Run experiments; write `NAME.json`, their figures as PNG, and one page `index.html`.
 
     An interrupted run continues with its unfinished parts. With ``"all"``, an experiment whose data
-    are missing is skipped, and `say` is told; if named, missing data are an error.
+    are missing is skipped and reported to `say`; for a named one, missing data are an error.
 
     Args:
-        names: of experiments, or ``"all"``.
+        names: names of experiments, or ``"all"``.
         out: the folder to write to.
-        full: the paper's own sizes, instead of minutes on two cores.
+        full: use the paper's own sizes, instead of minutes on two cores.
         say: called with lines about progress.
 
     Returns:
@@ -61,7 +61,7 @@ def _if_data_there(
     try:
         return run_experiment(experiment, folder, full=full, say=say)
     except FileNotFoundError as error:
-        say(f"{experiment.name}: left out, for its data are not there: {error}")
+        say(f"{experiment.name}: skipped, because its data are missing: {error}")
         return None
 
 
@@ -73,7 +73,7 @@ def run_experiment(
     settings: Any = None,
     say: Callable[[str], None] | None = None,
 ) -> Result:
-    """Compute, write JSON, draw; `settings` in place of the experiment's own."""
+    """Compute, write JSON and draw; `settings` replaces the experiment's own."""
     tell = say or (lambda _: None)
     mode = "own" if settings is not None else "full" if full else "quick"
     if settings is None:
@@ -117,7 +117,7 @@ def _command(name: str, mode: str, settings: Any) -> str:
 
 
 def draw_figures(experiment: Experiment, result: Result, folder: Path) -> list[Path]:
-    """Draw what a result shows, as PNG next to its JSON."""
+    """Draw the figures of a result as PNG next to its JSON."""
     paths = []
     for name, figure in experiment.draw(result).items():
         path = folder / f"{experiment.name}-{name}.png"
@@ -128,7 +128,7 @@ def draw_figures(experiment: Experiment, result: Result, folder: Path) -> list[P
 
 
 def load_result(path: str | os.PathLike[str]) -> Result:
-    """A result from its JSON."""
+    """Load a result from its JSON."""
     read = json.loads(Path(path).read_text(encoding="utf-8"))
     if not isinstance(read, dict) or read.get("format") != FORMAT:
         raise ValueError(f"{path} must be a result of `python -m experiments`, format {FORMAT}")
@@ -136,6 +136,6 @@ def load_result(path: str | os.PathLike[str]) -> Result:
 
 
 def load_results(folder: str | os.PathLike[str]) -> dict[str, Result]:
-    """The results in a folder, in the order of the experiments."""
+    """Load the results in a folder, in the order of the experiments."""
     paths = {name: Path(folder) / f"{name}.json" for name in EXPERIMENTS}
     return {name: load_result(path) for name, path in paths.items() if path.is_file()}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from experiments.lab.checks import check_count, check_seed, check_strength
 
-_AT_ONCE = 2**22  # signs drawn at a time
+_AT_ONCE = 2**22  # number of signs drawn at a time
 
 
 class Estimate(NamedTuple):
@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
 
 
 def linear_complexity(features: Tensor, norm: float) -> float:
-    r"""Rademacher complexity of :math:`\{x \mapsto \theta^\top x : \|\theta\|_2 \le B\}`, bounded.
+    r"""Bound the Rademacher complexity of :math:`\{x \mapsto \theta^\top x : \|\theta\|_2 \le B\}`.
 
     .. math:: \hat{\mathfrak R}_S = \frac BN \mathbb E_\sigma \Big\|\sum_i \sigma_i x_i\Big\|_2
         \le \frac BN \sqrt{\sum_i \|x_i\|_2^2}
@@ -35,7 +35,7 @@ def linear_complexity(features: Tensor, norm: float) -> float:
     by Jensen's inequality; never more than :math:`\sqrt 2` too large (Khintchine).
 
     Args:
-        features: the sample, `(examples, features)`; with a column of ones where there is a bias.
+        features: the sample, `(examples, features)`, with a column of ones if there is a bias.
         norm: `B`, the largest norm of a label's weights.
 
     >>> linear_complexity(torch.eye(4), norm=2.0)
@@ -53,7 +53,7 @@ def linear_complexity_estimate(
     Args:
         features: the sample, `(examples, features)`.
         norm: `B`, the largest norm of a label's weights.
-        draws: how many vectors of signs.
+        draws: number of sign vectors.
         seed: of the draws.
 
     >>> linear_complexity_estimate(torch.eye(4), norm=2.0)
@@ -89,21 +89,21 @@ def expected_linear_complexity(second_moment: float, norm: float, n: int) -> flo
 def excess_risk_bound(
     complexity: float, n: int, labels: int, largest_cost: float, *, delta: float = 0.05
 ) -> float:
-    r"""Theorem 5.1: how much worse than the best the empirical risk minimiser may be.
+    r"""Theorem 5.1: a bound on the excess risk of the empirical risk minimiser.
 
     With probability at least :math:`1 - \delta`
 
     .. math:: \mathbb E[W_1^1(h_{\hat\theta}, y)] - \inf_\theta \mathbb E[W_1^1(h_\theta, y)]
         \le 32 K C_M \mathfrak R_N(\mathcal H^o) + 2 C_M \sqrt{\frac{\log(1/\delta)}{2N}}
 
-    No loss is above :math:`C_M`: where the bound is, it says nothing.
+    No loss exceeds :math:`C_M`, so a larger bound says nothing.
 
     Args:
         complexity: :math:`\mathfrak R_N(\mathcal H^o)`, of the functions of one label.
-        n: examples trained on.
+        n: number of training examples.
         labels: `K`.
         largest_cost: :math:`C_M`, the largest distance between labels.
-        delta: how often it may fail.
+        delta: probability with which the bound may fail.
 
     >>> round(excess_risk_bound(0.001, 10_000, labels=10, largest_cost=1.0), 3)
     0.344
@@ -126,20 +126,20 @@ def multiclass_bound(
     *,
     delta: float = 0.05,
 ) -> float:
-    r"""Proposition 5.2: how far the most probable class may be from the true one, expected.
+    r"""Proposition 5.2: a bound on the expected distance of the most probable class from the truth.
 
     .. math:: \mathbb E[d(\kappa_{\hat\theta}(x), \kappa)] \le K \inf_\theta \mathbb E[W_1^1]
         + 32 K^2 C_M \mathfrak R_N(\mathcal H^o) + 2 C_M K \sqrt{\frac{\log(1/\delta)}{2N}}
 
-    that is `K` times the risk of Theorem 5.1, for the most probable class has at least `1/K`.
+    that is `K` times the risk of Theorem 5.1, because the most probable class has at least `1/K`.
 
     Args:
         best_risk: :math:`\inf_\theta \mathbb E[W_1^1(h_\theta, y)]`.
         complexity: :math:`\mathfrak R_N(\mathcal H^o)`, of the functions of one label.
-        n: examples trained on.
+        n: number of training examples.
         labels: `K`.
         largest_cost: :math:`C_M`, the largest distance between labels.
-        delta: how often it may fail.
+        delta: probability with which the bound may fail.
 
     >>> round(multiclass_bound(0.1, 0.001, 10_000, labels=10, largest_cost=1.0), 2)
     4.44

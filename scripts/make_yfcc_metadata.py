@@ -1,11 +1,11 @@
-"""Write made-up photo metadata in the published format of YFCC100M, to try the tag pipeline on.
+"""Write synthetic photo metadata in the published format of YFCC100M, to test the tag pipeline.
 
     python scripts/make_yfcc_metadata.py 2000000 metadata.tsv
 
-Tags are words of WordNet, as frequent as Zipf's law has it, in capitals now and then, plurals, and
-strings that nobody else uses. One line in a thousand is not as it should be, in turn: cut short,
-an identifier or a marker that is none, a tag that is not UTF-8. The same arguments give the same
-bytes.
+Tags are words of WordNet with frequencies by Zipf's law, some in capitals, plurals, and strings
+that occur only once. One line in a thousand is malformed: in turn truncated, with an invalid
+identifier, with an invalid marker, or with a tag that is not UTF-8. The same arguments give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPENERS = {".bz2": bz2.open, ".gz": gzip.open}
 
 
 def metadata_lines(n: int, words: Sequence[str], columns: int = 25, seed: int = 0) -> Iterator[str]:
-    """``n`` lines, without newlines, that may hold bytes as surrogates."""
+    """Yield ``n`` lines without newlines; surrogates stand for bytes that are not UTF-8."""
     draw = random.Random(seed)
     # Zipf's law by inversion: rank r has probability about 1/r.
     ranks = [int(len(words) ** (i / 4096)) - 1 for i in range(4096)]
@@ -79,7 +79,7 @@ def metadata_lines(n: int, words: Sequence[str], columns: int = 25, seed: int = 
 def write_metadata(
     path: Path, n: int, words: Sequence[str], columns: int = 25, seed: int = 0
 ) -> None:
-    """Write ``n`` lines, compressed if the suffix says so."""
+    """Write ``n`` lines, compressed according to the suffix."""
     opener = OPENERS.get(path.suffix, open)
     with opener(path, "wt", encoding="utf-8", newline="\n") as file:
         file.writelines(line + "\n" for line in metadata_lines(n, words, columns, seed))
@@ -88,7 +88,7 @@ def write_metadata(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("lines", type=int)
-    parser.add_argument("path", type=Path, help=".bz2 and .gz are compressed")
+    parser.add_argument("path", type=Path, help="file to write; .bz2 and .gz are compressed")
     parser.add_argument("--columns", type=int, choices=(23, 25), default=25)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -96,7 +96,7 @@ def main() -> None:
     from experiments.corpora.lookup import find
     from experiments.corpora.wordnet import read_wordnet
 
-    # The most frequent ones first, roughly: words that have a vector come in order of frequency.
+    # Words with a vector come in order of frequency, so the most frequent are roughly first.
     net = read_wordnet()
     listed = find("glove", "words.txt").read_text(encoding="utf-8").split("\n")
     words = [word for word in listed if word in net and len(word) > 2]

@@ -1,4 +1,4 @@
-"""The README as a package index shows it, with links that work there; setup.py runs this file."""
+"""Adapt the README's links to a package index; setup.py runs this file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SOURCE = re.compile(r'(src|srcset)="(?!https?:)([^"]+)"')
 
 
 def for_index(readme: str, address: str, version: str) -> str:
-    """The README with absolute links to that version's files, or with none if there is no address.
+    """Make links absolute, to that version's files, or remove them if there is no address.
 
     >>> for_index("see [the tour](docs/tour.md)", "https://example.org/wassloss", "1.0")
     'see [the tour](https://example.org/wassloss/blob/v1.0/docs/tour.md)'

@@ -1,7 +1,7 @@
-"""Build the wheel and the sdist, and check all that a release would show: `make release-check`.
+"""Build the wheel and the sdist, and check everything that a release contains.
 
-Tools are those of the extra `release`, in build/release. Each check prints a line; the first that
-fails ends the command.
+Run by `make release-check`. The tools of the extra `release` are installed in build/release. Each
+check prints a line; the first failure ends the command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "build" / "release"
 BIN = HOME / "venv" / ("Scripts" if os.name == "nt" else "bin")
-# Tests that are quick, and would fail first if the sdist lacked a file they need.
+# Fast tests that need files of the sdist.
 OF_SDIST = ("tests/packaging", "tests/architecture", "tests/test_targets.py", "tests/scores")
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s#]+)(?:#[^()\s]*)?\)|(?:src|srcset)=\"([^\"]+)\"")
 
@@ -50,7 +50,7 @@ def say(line: str) -> None:
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """What a program prints; its output and an end of this one if it fails."""
+    """Return what a program prints; if it fails, print its output and exit."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -78,7 +78,7 @@ def install_tools() -> None:
     require(bool(tools), "the extra `release` lists tools")
     shutil.rmtree(HOME, ignore_errors=True)
     run(sys.executable, "-m", "venv", HOME / "venv")
-    for tool in tools:  # one at a time: where one cannot be had, its check is skipped
+    for tool in tools:  # one at a time, to skip only the checks of tools that cannot be installed
         command = [BIN / "python", "-m", "pip", "install", "-qq", tool]
         done = subprocess.run([str(word) for word in command], check=False)
         if done.returncode:
@@ -92,12 +92,12 @@ def build() -> tuple[Path, Path]:
 
 
 def tracked(folder: str = "") -> set[str]:
-    """The files that git knows, of a folder."""
+    """The files in a folder that git tracks."""
     return set(run("git", "ls-files", "--", folder or ".").split("\n")) - {""}
 
 
 def check_wheel(wheel: Path) -> None:
-    """The package as git has it with the compiled core, and the licences of all that ships."""
+    """Check that the wheel has the tracked package, the compiled core and the licences."""
     require("-py3-none-any" not in wheel.name, "the wheel has the compiled core", [wheel.name])
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -119,7 +119,7 @@ def check_wheel(wheel: Path) -> None:
 
 
 def check_sdist(sdist: Path) -> None:
-    """Nothing that git does not know; all that a build and the tests need."""
+    """Check that the sdist has only tracked files, and all that a build and the tests need."""
     with tarfile.open(sdist) as archive:
         names = {each.name.partition("/")[2] for each in archive if each.isfile()}
     written = {"PKG-INFO", "setup.cfg", "build/wassloss.egg-info/SOURCES.txt"}  # by setuptools
@@ -136,7 +136,7 @@ def metadata_of(wheel: Path) -> email.message.Message:
 
 
 def check_readme(metadata: email.message.Message) -> None:
-    """On a package index, a link to a file would lead nowhere."""
+    """Check that the README on a package index has no relative links, which would be dead."""
     text = metadata.get_payload(decode=True)
     found = [a or b for a, b in _LINK.findall(text.decode())]  # type: ignore[union-attr]
     relative = [link for link in found if not link.startswith("http")]
@@ -144,7 +144,7 @@ def check_readme(metadata: email.message.Message) -> None:
 
 
 def check_versions(version: str) -> None:
-    """The package, the citation and the changelog speak of the same release."""
+    """Check that the package, the citation and the changelog have the same version."""
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     titles = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     found = {"citation": cited and cited[1], "changelog": titles[:1] and titles[0]}
@@ -152,7 +152,7 @@ def check_versions(version: str) -> None:
 
 
 def check_links() -> None:
-    """Relative links of every page lead to a file."""
+    """Check that the relative links of every page lead to a file."""
     dead = []
     for page in sorted(name for name in tracked() if name.endswith(".md")):
         text = re.sub(r"```.*?```|`[^`\n]+`", "", (ROOT / page).read_text(), flags=re.DOTALL)
@@ -173,7 +173,7 @@ def check_workflows() -> None:
 
 
 def test_sdist(sdist: Path) -> None:
-    """Collect all tests of the sdist, and run a few, with what this Python has installed."""
+    """Collect all tests of the sdist, and run a few, with the packages of this Python."""
     if any(
         importlib.util.find_spec(name) is None
         for name in ("pytest", "setuptools", "torch", "hypothesis")
@@ -185,7 +185,7 @@ def test_sdist(sdist: Path) -> None:
     place = HOME / sdist.name.removesuffix(".tar.gz")
     run(
         sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=place
-    )  # all sources are there
+    )  # all sources are present
     pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     run(*pytest, "--collect-only", "tests", cwd=place, PYTHONPATH="src")
     done = run(*pytest, *OF_SDIST, cwd=place, PYTHONPATH="src")

@@ -13,7 +13,7 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 if "OMP_NUM_THREADS" not in os.environ:
-    torch.set_num_threads(1)  # tiny problems: a second thread only waits
+    torch.set_num_threads(1)  # problems are tiny, so a second thread would only wait
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def seed() -> None:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """For tests that fork: a child has torch's memory of its threads but not the threads."""
+    """For tests that fork: a child inherits torch's state of its threads, but not the threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -40,9 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Choose an `n` without a factor of the numbers of values, so that all of these occur.
+    """Choose an `n` coprime to the numbers of parameter values, so that each value occurs.
 
-    With a GPU all run: it is on a CPU that kernels are interpreted, and slow.
+    With a GPU all cases run, because only on a CPU are kernels interpreted, which is slow.
     """
     sampled = item.get_closest_marker("one_in")
     if sampled is not None and not torch.cuda.is_available():

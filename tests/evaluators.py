@@ -1,4 +1,4 @@
-"""Which evaluators, and which translations of a solver, a test is about."""
+"""Choose the evaluators, and the implementations of a solver, that a test is about."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ needs_native = pytest.mark.skipif(not native.available(), reason="needs the comp
 
 
 class TritonAnywhere(TritonEvaluator):
-    """Triton's kernels, also where they are interpreted on the CPU."""
+    """Triton's kernels, also if they are interpreted on the CPU."""
 
     @classmethod
     def serves(cls, spec: LossSpec, device: torch.device, dtype: torch.dtype, kind: Kind) -> bool:
@@ -28,22 +28,22 @@ class TritonAnywhere(TritonEvaluator):
 
 
 def evaluate_with(patch: pytest.MonkeyPatch, *chosen: type[Evaluator]) -> None:
-    """Let these evaluators be asked first, then the composed one; none is the composed one alone.
+    """Try these evaluators first, then the composed one; without any, only the composed one.
 
-    For losses that have not been called before.
+    Applies to losses that have not been called before.
     """
     patch.setattr(evaluators, "EVALUATORS", [*chosen, ComposedEvaluator])
 
 
 def without_native(patch: pytest.MonkeyPatch) -> None:
-    """Do as if the core had not been compiled."""
+    """Behave as if the core had not been compiled."""
     patch.setattr(native, "available", lambda: False)
 
 
 def evaluation(
     evaluator: type[Evaluator], logits: torch.Tensor, target: Target, spec: LossSpec
 ) -> Evaluation | None:
-    """What one evaluator says of `(batch, labels)` logits; None if it does not take them."""
+    """Evaluate `(batch, labels)` logits; None if the evaluator does not support them."""
     from wassloss.losses.evaluators.base import Batch
 
     read = read_form(target, spec.metric.size, logits.shape[:-1], logits)

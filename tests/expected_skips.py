@@ -1,6 +1,6 @@
-"""Which tests may be skipped, why, and how many must run: anything else fails the run.
+"""The skips that are allowed, with reasons and counts; any other skip fails the run.
 
-The hooks that see to it are in `tests/skip_check.py`.
+The hooks that check this are in `tests/skip_check.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Packages without which tests may be skipped: those of the extras of pyproject.toml, as they are
-# imported. A mistyped import of anything else must not pass for an optional package.
+# Packages without which tests may be skipped: those of the extras in pyproject.toml, by import
+# name. A misspelt import must not pass for an optional package.
 OPTIONAL = {
     "accelerate", "cvxpy", "dask", "distributed", "gensim", "jinja2", "lightgbm", "lightning",
     "lightning_fabric", "matplotlib", "ntloss", "onnx", "onnxruntime", "onnxscript",
@@ -24,19 +24,19 @@ OPTIONAL = {
 # Packages that `make test` does not install.
 EXTRA = {"geomloss", "jax", "monai", "ott", "rattler_build", "sphinx_gallery"}
 
-# The fewest tests that a run of the whole suite may pass, with every optional package and without:
-# about a tenth below what it has.
+# The fewest tests that may pass in a run of the whole suite, with all optional packages and
+# without: about 10 % below the actual numbers.
 FLOORS = {"full": 6000, "core": 3600}
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A reason that tests may give, where it is true, and how many may give it."""
+    """A reason to skip, where it applies, and how many tests may have it."""
 
     name: str
     pattern: str  # the whole reason, or its beginning
-    true: Callable[[str], bool]  # of what the pattern's group matched; "" without one
-    most: int  # items in a run of the whole suite; a module that is skipped is one
+    true: Callable[[str], bool]  # takes the match of the pattern's group, "" without one
+    most: int  # items in the whole suite; a skipped module counts as one
 
     def allows(self, reason: str) -> bool:
         found = re.match(self.pattern, reason)
@@ -44,7 +44,7 @@ class Expected:
 
 
 def absent(names: str) -> bool:
-    """Whether one of the optional packages named is not installed."""
+    """Whether one of the named optional packages is not installed."""
     packages = {name.strip().split(".")[0] for name in names.split(",")}
     return packages <= OPTIONAL | EXTRA and any(not installed(name) for name in packages)
 
@@ -100,5 +100,5 @@ def expected(reason: str) -> Expected | None:
 
 
 def floor() -> int:
-    """The fewest tests that the whole suite may pass in this environment."""
+    """The fewest tests that may pass in a run of the whole suite in this environment."""
     return FLOORS["full" if all(installed(name) for name in OPTIONAL) else "core"]

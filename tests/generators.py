@@ -1,4 +1,4 @@
-"""Transport problems, drawn by Hypothesis, each with the answer it was built around."""
+"""Transport problems drawn by Hypothesis, each constructed with a known answer."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -26,20 +26,20 @@ OBJECTIVE_NAMES = [f"{name}, {regularizer}" for name in GAMMAS for regularizer i
 
 @dataclass(frozen=True)
 class Case:
-    """A batch of one problem and what is known of its optimum."""
+    """A batch of one problem, and what is known about its optimum."""
 
     h: Tensor  # (1, labels)
     y: Tensor  # (1, labels)
     metric: GroundMetric
     value: float
     plan: Array | None = None  # (labels, labels)
-    f: Array | None = None  # (sources,), of the labels that have mass
+    f: Array | None = None  # (sources,), for labels with mass
     g: Array | None = None  # (sinks,)
     keywords: dict[str, Any] | None = None  # epsilon, gamma, regularizer
 
 
 def bipartite(cost: Array) -> Matrix:
-    """A metric whose first labels are sources and last ones sinks, at any costs between them."""
+    """A metric whose first labels are sources and last ones sinks, with arbitrary costs between."""
     n, m = cost.shape
     full = np.zeros((n + m, n + m))
     full[:n, n:], full[n:, :n] = cost, cost.T
@@ -61,7 +61,7 @@ def reals(low: float, high: float, shape: Any) -> st.SearchStrategy[Array]:
 
 @st.composite
 def masses(draw: st.DrawFn, labels: int, batch: int = 1) -> Tensor:
-    """Points of the simplex, some of their entries zero, `(batch, labels)`."""
+    """Points of the simplex, `(batch, labels)`, with some zero entries."""
     entry = st.one_of(st.just(0.0), st.floats(0.01, 1.0))
     drawn = draw(hnp.arrays(np.float64, (batch, labels), elements=entry))
     drawn[drawn.sum(1) == 0] = 1.0
@@ -70,7 +70,7 @@ def masses(draw: st.DrawFn, labels: int, batch: int = 1) -> Tensor:
 
 @st.composite
 def entropic_cases(draw: st.DrawFn, gamma: tuple[float, float], regularizer: str) -> Case:
-    """A cost made for a plan and potentials chosen first, by the optimality conditions."""
+    """A cost for which a given plan and potentials satisfy the optimality conditions."""
     shape = draw(st.tuples(st.integers(1, 4), st.integers(2, 4)))
     T = draw(reals(0.01, 1.0, shape))
     f, g = draw(reals(-1.0, 1.0, shape[0])), draw(reals(-1.0, 1.0, shape[1]))
@@ -83,7 +83,7 @@ def entropic_cases(draw: st.DrawFn, gamma: tuple[float, float], regularizer: str
         return h, y, f[:, None] + g - epsilon * np.log(T / reference)
 
     low = masses_and_cost(f)[2].min()
-    # Costs are not negative: raise f, and with it a product reference, until they are so.
+    # Costs must not be negative: raise f, and with it a product reference, until they are not.
     stiffness = 1.0 if regularizer == "plan" else 1.0 + epsilon / gamma[0]
     f = f + max(0.0, -low) / stiffness
     h, y, M = masses_and_cost(f)
@@ -96,11 +96,11 @@ def entropic_cases(draw: st.DrawFn, gamma: tuple[float, float], regularizer: str
 
 @st.composite
 def exact_cases(draw: st.DrawFn) -> Case:
-    """A cost that potentials chosen first meet exactly where a plan chosen first has mass."""
+    """A cost that equals the sum of given potentials wherever a given plan has mass."""
     n, m = draw(st.tuples(st.integers(1, 5), st.integers(2, 5)))
     entry = st.one_of(st.just(0.0), st.floats(0.1, 1.0))
     T = draw(hnp.arrays(np.float64, (n, m), elements=entry))
-    T[np.arange(max(n, m)) % n, np.arange(max(n, m)) % m] += 0.5  # no label without mass
+    T[np.arange(max(n, m)) % n, np.arange(max(n, m)) % m] += 0.5  # every label has mass
     f, g = draw(reals(-1.0, 1.0, n)), draw(reals(-1.0, 1.0, m))
     slack = np.where(T > 0, 0.0, draw(reals(0.0, 1.0, (n, m))))
     M = f[:, None] + g + slack
@@ -111,7 +111,7 @@ def exact_cases(draw: st.DrawFn) -> Case:
 
 @st.composite
 def assignments(draw: st.DrawFn) -> Case:
-    """As many sinks as sources, each with unit mass, and one matching that costs nothing."""
+    """As many sinks as sources, each with unit mass, and one matching of cost zero."""
     n = draw(st.integers(2, 6))
     order = draw(st.permutations(range(n)))
     M = draw(reals(0.5, 2.0, (n, n)))
@@ -124,7 +124,7 @@ def assignments(draw: st.DrawFn) -> Case:
 
 @st.composite
 def translations(draw: st.DrawFn, power: float) -> Case:
-    """A measure on a line and itself, moved: a convex cost has nothing better than to follow."""
+    """A measure on a line and its translation, which is the optimal plan for a convex cost."""
     n = draw(st.integers(1, 6))
     places = draw(reals(-2.0, 2.0, n))
     by, scale = draw(st.floats(-3.0, 3.0)), draw(st.sampled_from([1.0, 2.5]))
@@ -137,7 +137,7 @@ def translations(draw: st.DrawFn, power: float) -> Case:
 
 @st.composite
 def lines(draw: st.DrawFn, power: float, labels: int | None = None) -> Ordinal:
-    """Labels on a line in any order, some at the same place."""
+    """Labels on a line in any order, some at the same position."""
     n = labels or draw(st.integers(1, 7))
     place = st.one_of(st.integers(-3, 3).map(float), st.floats(-3.0, 3.0))
     positions = draw(hnp.arrays(np.float64, n, elements=place))
@@ -147,7 +147,7 @@ def lines(draw: st.DrawFn, power: float, labels: int | None = None) -> Ordinal:
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    """Trees with edges of length 0 among others; labels are any nodes, perhaps one twice."""
+    """Trees that may have edges of length 0; labels are any nodes, possibly repeated."""
     n = draw(st.integers(2, 9))
     parents = [-1] + [draw(st.integers(0, i - 1)) for i in range(1, n)]
     edge = st.one_of(st.just(0.0), st.floats(0.1, 3.0))
@@ -157,7 +157,7 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 def random_masses(batch: int, labels: int, support: int | None = None, seed: int = 0) -> Tensor:
-    """Points of the simplex with `support` positive entries each (all, if not given)."""
+    """Points of the simplex with `support` positive entries each (default: all)."""
     rng = np.random.default_rng(seed)
     masses = np.zeros((batch, labels))
     for row in masses:
@@ -168,7 +168,7 @@ def random_masses(batch: int, labels: int, support: int | None = None, seed: int
 
 @cache
 def random_metric(labels: int, seed: int = 0, dimension: int = 3) -> Embedding:
-    """Points of a normal cloud, costs scaled to a median of 1."""
+    """Normally distributed points, with costs scaled to a median of 1."""
     points = np.random.default_rng(seed).normal(size=(labels, dimension))
     return Embedding(torch.from_numpy(points), normalize=False, scale="median")
 

@@ -1,4 +1,4 @@
-"""`Newton` as each of its translations: the solver itself takes whichever runs."""
+"""Each implementation of `Newton`; the solver itself chooses the one that applies."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from wassloss.transport.problem import Problem
 
 
 class LockstepNewton(Newton):
-    """In torch, all examples at once."""
+    """In torch, with all examples in lockstep."""
 
     def solve(self, problem: Problem) -> Solution:
         return lockstep.maximize(problem, self.tolerance(problem), self.max_iterations)
 
 
 class NativeNewton(Newton):
-    """By the compiled core."""
+    """In the compiled core."""
 
     def solve(self, problem: Problem) -> Solution:
         return native.maximize(problem, self.tolerance(problem), self.max_iterations)
 
 
 class TritonNewton(Newton):
-    """By the Triton kernel, also where it is interpreted on the CPU."""
+    """In Triton, also interpreted on the CPU."""
 
     def solve(self, problem: Problem) -> Solution:
         return gpu.maximize(problem, self.tolerance(problem), self.max_iterations)

@@ -1,4 +1,4 @@
-"""Independent answers: the paper's formulas in plain NumPy, a convex solver, a linear program."""
+"""Independent answers: the paper's formulas in NumPy, a convex solver, a linear program."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ INF = math.inf
 
 
 def divergence(w: Array, log_z: Array, total: float) -> float:
-    """The paper's `KL~(w‖z)`; `z` as log and sum, for it may be too small to write down."""
+    """The paper's `KL~(w‖z)`; `z` is given by its log and sum, because it may underflow."""
     log_z = np.where(w > 0, log_z, 0)
     return float(np.sum(xlogy(w, w) - w * log_z - w) + total)
 
@@ -28,8 +28,8 @@ def objective(
     gamma: tuple[float, float] = (INF, INF),
     regularizer: str = "plan",
 ) -> float:
-    """What the plan `T` costs, straight from the paper (constraints are not checked)."""
-    with np.errstate(divide="ignore"):  # a plan takes nothing from a label without mass
+    """The objective of the plan `T`, straight from the paper (constraints are not checked)."""
+    with np.errstate(divide="ignore"):  # plans have no mass at labels without mass
         log_h, log_y = np.log(h), np.log(y)
     value = float(np.sum(T * M))
     if regularizer == "plan":
@@ -52,7 +52,7 @@ def convex(
     regularizer: str = "plan",
 ) -> tuple[float, Array]:
     """Optimal value and plan of the same objective from an interior-point solver."""
-    import cvxpy as cp  # here, for the other oracles need none of it
+    import cvxpy as cp  # not needed by the other oracles
 
     T = cp.Variable(M.shape, nonneg=True)
     cost: Any = cp.sum(cp.multiply(T, M))
@@ -78,7 +78,7 @@ def linear_program(h: Array, y: Array, M: Array) -> float:
     K, S = M.shape
     rows = np.kron(np.eye(K), np.ones((1, S)))
     columns = np.kron(np.ones((1, K)), np.eye(S))
-    # One constraint follows from the others: leave it out, lest rounding make them contradict.
+    # One constraint is redundant: drop it, because rounding might make them inconsistent.
     A, b = np.vstack([rows, columns])[:-1], np.concatenate([h, y])[:-1]
     result = linprog(M.ravel(), A_eq=A, b_eq=b, method="highs")
     return float(result.fun)
@@ -92,7 +92,7 @@ def algorithm_one(
     iterations: int,
     gamma: tuple[float, float] | None = None,
 ) -> tuple[Array, Array, Array]:
-    """`u`, `v` and the gradient of the paper's Algorithm 1, letter by letter, in its own dtype."""
+    """`u`, `v` and the gradient of the paper's Algorithm 1, transcribed, in its own dtype."""
     K = np.exp(-lam * M - 1)
     u = np.ones_like(h)
     if gamma is None:
@@ -110,7 +110,7 @@ def algorithm_one(
 def derivative(
     function: Callable[[Array], float], x: Array, direction: Array, step: float
 ) -> float:
-    """Central difference along `direction`, with the error of order `step⁴`."""
+    """Central difference along `direction`, with an error of order `step⁴`."""
 
     def at(t: float) -> float:
         return function(x + t * step * direction)

@@ -1,4 +1,4 @@
-"""Long lists of cases: a few of them in every run, all of them in `make slow`."""
+"""Long lists of cases: a few in every run, all in `make slow`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def one_in(n: int, cases: Iterable[Any]) -> list[Any]:
-    """The cases for `parametrize`, all but every n-th behind the marker `slow`."""
+    """Cases for `parametrize`, with all but every n-th marked `slow`."""
     return [
         case if i % n == 0 else pytest.param(case, marks=pytest.mark.slow)
         for i, case in enumerate(cases)

@@ -1,7 +1,7 @@
-"""A pytest plugin: skips that nobody expects, and tests that are no longer there, fail the run.
+"""A pytest plugin: unexpected skips, and missing tests, fail the run.
 
-What is expected is in `tests/expected_skips.py`. Single tests fail where they run; the controller,
-which sees the reports of all processes, checks the counts.
+The expected ones are in `tests/expected_skips.py`. Single tests fail where they run; the
+controller, which receives the reports of all processes, checks the counts.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ ADVICE = "tests/expected_skips.py does not expect it here"
 
 @dataclass
 class Counts:
-    """What became of the tests of a run, by node: processes may collect the same module."""
+    """Outcomes of the tests of a run, by node: processes may collect the same module."""
 
     ran: set[str] = field(default_factory=set)
     skipped: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def complaints(self) -> Generator[str]:
-        """What is wrong with the counts of a run of the whole suite."""
+        """Yield what is wrong with the counts of a run of the whole suite."""
         most: Counter[str] = Counter()
         for entry in expected_skips.EXPECTED:
             most[entry.name] = max(most[entry.name], entry.most)
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Why a test was skipped; an expected failure counts as a skip without a reason of the list."""
+    """Why a test was skipped; an expected failure counts as an unlisted reason."""
     if hasattr(report, "wasxfail"):
         return f"xfail: {report.wasxfail}"
     longrepr: Any = report.longrepr
@@ -79,7 +79,7 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
     report = yield
     fail_if_unexpected(report)
-    # Not those of doctests, which are modules, too.
+    # Skip those of doctests, which are modules, too.
     is_test = type(collector) is pytest.Module and collector.path.name.startswith("test_")
     if is_test and report.passed and not report.result:
         report.outcome = "failed"
@@ -105,7 +105,7 @@ class _Counter:
 
 
 def whole_suite(config: pytest.Config) -> bool:
-    """Whether all tests were asked for, but the slow ones."""
+    """Whether all tests but the slow ones are selected."""
     option = config.option
     chosen = option.keyword or option.markexpr not in ("", "not slow") or option.collectonly
     chosen = chosen or getattr(option, "deselect", None) or getattr(option, "lf", False)

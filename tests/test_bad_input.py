@@ -1,4 +1,4 @@
-"""Every mistake a user can make names the argument, what was expected and what came."""
+"""Every invalid argument is named, with what was expected and what was passed."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The benchmarks give everyone the same problem, and take errors and times as they say."""
+"""All contenders get the same problem; errors and times are measured as documented."""
 
 import argparse
 import importlib
@@ -56,7 +56,7 @@ def test_marginal_error_is_that_of_the_plan(load, work):
 
 def test_a_failed_solve_does_not_pass_for_a_good_one(load, work):
     f = torch.full_like(work.h, math.nan)
-    f[0] = 0.0  # the first example is fine: the maximum must not hide the others
+    f[0] = 0.0  # the first example is right, but the maximum must not hide the others
     error = load("contenders").marginal_error(work, f, torch.zeros_like(work.target.weights))
     assert math.isnan(error)
 
@@ -105,7 +105,7 @@ def limits(load):
 
 
 def peer(load, error, **keywords):
-    """A contender whose error depends on the tolerance asked for and its iterations."""
+    """A contender whose error depends on the given tolerance and its iterations."""
     contenders = load("contenders")
 
     def prepare(work, iterations):
@@ -144,7 +144,7 @@ def test_a_search_gives_up_where_precision_ends(load, work, limits):
 
 @pytest.fixture
 def run_tiny(load, tmp_path, monkeypatch):
-    """Run a suite at tiny sizes, in this process."""
+    """Run a suite at small sizes, in this process."""
 
     def run(suite, **keywords):
         settings = {"device": "cpu", "out": tmp_path, "without": [], "only": [], "tiny": True}
@@ -201,7 +201,7 @@ def test_a_process_that_breaks_is_started_again(load):
 
 
 def group(title, case, **seconds):
-    """A group as in the JSON; contenders whose name ends in an underscore missed the tolerance."""
+    """A group as in the JSON; a trailing underscore marks contenders that missed the tolerance."""
     rows = [
         {
             "contender": name.rstrip("_"), "seconds": [time], "examples": case["batch"],
@@ -289,5 +289,5 @@ def test_committed_pictures_are_those_of_their_records(load):
     assert set(drawn) == {path.name for path in COMMITTED.glob("*.png")}
     for name, found in drawn.items():
         expected = read((COMMITTED / name).read_bytes())
-        # Fonts and palettes differ a little between versions; other times are a line elsewhere.
+        # Fonts and palettes differ slightly between versions; other times would move a line.
         assert float(np.abs(read(found) - expected).mean()) < 0.003, name

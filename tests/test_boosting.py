@@ -1,4 +1,4 @@
-"""The objective of boosted trees: its derivatives, and both libraries with it."""
+"""The objective for boosted trees: its derivatives, and its use in both libraries."""
 
 import pickle
 
@@ -36,7 +36,7 @@ def test_derivatives_are_those_of_finite_differences(name: str) -> None:
         high, middle, low = (loss(raw, **keywords) for raw in (up, RAW, down))
         np.testing.assert_allclose(gradient[:, j], (high - low) / (2 * step), atol=1e-6)
         second = (high - 2 * middle + low) / step**2
-        # Where the curvature of softmax is negative it is counted as positive.
+        # A negative curvature of the softmax is replaced by its absolute value.
         h = softmax(RAW, axis=1)[:, j]
         spread = 0.7 * h * (1 - h)
         expected = np.abs(second - spread) + spread

@@ -1,4 +1,4 @@
-"""`show_config` says what is there, and what it costs that something is not."""
+"""`show_config` lists what is installed, and the consequences of what is missing."""
 
 import importlib.metadata
 import importlib.util
@@ -13,7 +13,7 @@ from wassloss.native import library
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What is printed, by its first column."""
+    """The printed lines, by their first column."""
     wl.show_config()
     rows: dict[str, str] = {}
     name = ""

@@ -154,7 +154,7 @@ def test_scores_are_those_of_the_cpu(metric):
 
 @pytest.mark.parametrize("module", [wl.WassersteinLoss, wl.RelaxedWassersteinLoss])
 def test_a_graph_counts_the_examples_it_did_not_solve(module):
-    """Nothing can warn while a graph is replayed, so that the count must not miss any."""
+    """Nothing can warn while a graph is replayed, so the count must be complete."""
     metric = wl.ground.Embedding(torch.randn(LABELS, 8)).to("cuda")
     loss_fn = module(metric, epsilon=0.02, tol=1e-7, max_iterations=1, reduction="none").cuda()
     x = torch.randn(BATCH, LABELS, device="cuda", requires_grad=True)
@@ -179,12 +179,12 @@ def test_a_graph_counts_the_examples_it_did_not_solve(module):
     for replays in (1, 2):
         graph.replay()
         assert loss_fn.unsolved == replays * BATCH
-    assert loss.isfinite().all()  # the best that was found
+    assert loss.isfinite().all()  # the best value found
     assert gradient.isfinite().all()
 
 
 def senseless():
-    """Losses, and targets of which the second makes no sense, beside one that does."""
+    """Losses with a valid target and a target whose second example is invalid."""
     line = wl.ground.Ordinal(LABELS, scale="median").to("cuda")
     dense = torch.rand(BATCH, LABELS, device="cuda").softmax(1)
     ids = torch.arange(BATCH, device="cuda")
@@ -227,7 +227,7 @@ def test_a_graph_marks_just_the_examples_that_make_no_sense(name):
     loss_fn, good, bad = senseless()[name]
     loss_fn, target = loss_fn.cuda(), good.clone()
     logits = torch.randn(BATCH, LABELS, device="cuda")
-    expected = loss_fn(logits, good)  # also compiles what is compiled at first use
+    expected = loss_fn(logits, good)  # also compiles kernels at first use
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         found = loss_fn(logits, target)

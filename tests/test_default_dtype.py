@@ -1,6 +1,6 @@
-"""Under any default dtype of torch the same numbers come out.
+"""Results do not depend on torch's default dtype.
 
-A double default may make results double; a narrow one must not round what was given exactly.
+A default of double may make results double; a narrow one must not round exact inputs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def restored() -> Iterator[None]:
 
 
 def same(make: Callable[[], Any], default: torch.dtype) -> None:
-    """The same under a default as in single precision."""
+    """Assert that the result equals that in single precision."""
     expected = make()
     torch.set_default_dtype(default)
     found = make()
@@ -78,7 +78,7 @@ def test_distances(name: str, default: torch.dtype) -> None:
     same(lambda: METRICS[name]().cost_columns([0, 1]), default)
     torch.set_default_dtype(default)
     wide = torch.float64 if default == torch.float64 else torch.float32
-    assert METRICS[name]().dtype in (wide, torch.float64)  # some instances are of doubles
+    assert METRICS[name]().dtype in (wide, torch.float64)  # some instances have double inputs
 
 
 def test_a_tensor_keeps_its_dtype() -> None:

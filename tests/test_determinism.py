@@ -1,4 +1,4 @@
-"""Same seed, same machine, same bits: on the CPU, with one thread or two."""
+"""The same seed on the same machine gives the same bits, with one CPU thread or two."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Files that are written whole; modes, links and devices; archives that ask for too much."""
+"""Atomic writes; modes, links and devices; archives that claim too much."""
 
 import io
 import os
@@ -64,7 +64,7 @@ def test_a_symbolic_link_stays(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     target, link = tmp_path / "far" / "target", tmp_path / "link"
     link.symlink_to("far/target")
-    for content in (b"made", b"replaced"):  # also where it pointed to nothing
+    for content in (b"made", b"replaced"):  # also if it pointed to nothing
         write_file(link, content)
         assert link.is_symlink()
         assert target.read_bytes() == content
@@ -94,7 +94,7 @@ def test_a_device_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         device.write_bytes(b"")
     except PermissionError:
         device = Path(os.devnull)
-    monkeypatch.delattr("os.replace")  # a failure must not harm the machine
+    monkeypatch.delattr("os.replace")  # so that a failure cannot harm the machine
     write_file(device, b"gone")
     assert stat.S_ISCHR(device.stat().st_mode)
 
@@ -142,7 +142,7 @@ def test_a_small_archive_that_inflates_is_refused(tmp_path: Path) -> None:
     assert path.stat().st_size < 2**19
     with pytest.raises(ValueError, match=r"metric\.npz .* at most 268435456 bytes when they are"):
         wl.ground.GroundMetric.load(path)
-    write_npz(path, {"distances": np.zeros((6000, 6000))})  # as large as it looks
+    write_npz(path, {"distances": np.zeros((6000, 6000))})  # no larger than it claims
     with pytest.raises(ValueError, match="it lacks kind"):
         wl.ground.GroundMetric.load(path)
 

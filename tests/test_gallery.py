@@ -1,4 +1,4 @@
-"""The gallery's examples run, without a warning, and each ends with a picture."""
+"""The gallery's examples run without warnings, and each ends with a picture."""
 
 import os
 import runpy
@@ -20,7 +20,7 @@ def test_there_are_enough_to_look_at() -> None:
     assert len(EXAMPLES) >= 8
 
 
-# `make docs` runs them all. Here those that take long are behind the marker.
+# `make docs` runs them all. Here the slow ones are marked.
 LONG = {"plot_noisy_labels", "plot_segmentation", "plot_word_tags", "plot_ordered_labels"}
 
 
@@ -41,7 +41,7 @@ def test_example(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = torch.get_num_threads()
     try:
         names = runpy.run_path(str(example))
-        assert CLAIM in names["__doc__"]  # one page, one claim, said first
+        assert CLAIM in names["__doc__"]  # one claim per page, at the top
         assert len(plt.get_fignums()) == 1
         plt.gcf().canvas.draw()
     finally:
@@ -63,7 +63,7 @@ def test_the_drawing_shows_every_room() -> None:
 
 
 def test_drawings_are_those_of_their_sources(tmp_path: Path) -> None:
-    # Not byte by byte, which would test matplotlib: the words in them.
+    # Compare only the words, because the bytes depend on matplotlib.
     page = ROOT / "docs" / "figures"
     drawn = (page / "speed.svg").read_text()
     module = draw_module()

@@ -1,4 +1,4 @@
-"""What belongs to the whole process is left as it was found, by every room of the library."""
+"""No package of the library changes global state of the process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Y = np.digitize(X[:, 0], [-0.5, 0.5])
 
 
 def state() -> dict[str, Any]:
-    """Everything global that a library could change."""
+    """All global state that a library could change."""
     import matplotlib
 
     return {
@@ -110,7 +110,7 @@ def test_nothing_global_has_changed(name: str, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        losses()  # what is imported late has been by now: some of it sets variables
+        losses()  # triggers late imports, some of which set variables
         estimators()
         before = state()
         CALLS[name](tmp_path)
@@ -121,7 +121,7 @@ def test_nothing_global_has_changed(name: str, tmp_path: Path) -> None:
 
 
 def test_no_generator_of_a_gpu_is_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would not be restored: only the CPU's is."""
+    """It would not be restored: only the CPU's generator is."""
 
     def seeded(*_: object) -> None:
         raise AssertionError("the generators of all GPUs were seeded")

@@ -1,4 +1,4 @@
-"""The code blocks of the pages run as they stand."""
+"""The code blocks of the pages run as they are."""
 
 import functools
 import importlib.util
@@ -60,7 +60,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 
 def anchors(page: Path) -> set[str]:
-    """Of the headings, as a code host makes them."""
+    """The anchors of the headings, as a code host creates them."""
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
@@ -121,7 +121,7 @@ def test_the_readme_is_short() -> None:
     prose = re.sub(
         r"```.*?```|<!--.*?-->|<picture>.*?</picture>|\]\(.*?\)", "", before, flags=re.DOTALL
     )
-    assert len(re.findall(r"\S*[^\W\d_]\S*", prose)) <= 700  # numbers of tables are no words
+    assert len(re.findall(r"\S*[^\W\d_]\S*", prose)) <= 700  # numbers in tables are not words
 
 
 def test_ratios_are_those_of_medians_at_the_tolerance(readme_table: ModuleType) -> None:
@@ -135,8 +135,8 @@ def test_ratios_are_those_of_medians_at_the_tolerance(readme_table: ModuleType) 
 
     rows = [
         measured("wassloss", 0.01, 1e-7),
-        measured("POT loop", 4.0, 5e-6),  # within the tolerance of ℓ2
-        measured("POT batch", 1.0, 0.1),  # quicker, but not there
+        measured("POT loop", 4.0, 5e-6),  # within the tolerance in ℓ2
+        measured("POT batch", 1.0, 0.1),  # faster, but above the tolerance
         measured("POT loop, support only", 0.5, 1e-7),
         measured("OTT vmap", 2.0, 0.1, stopped=10),
         measured("GeomLoss", 1.0, 0.1),
@@ -168,7 +168,7 @@ def test_gains_are_medians_over_sets(readme_table: ModuleType) -> None:
     assert median("w", readme_table.relative("distance"), "{:+.1f} %") == "-10.0 %"
     assert median("least cost: w", readme_table.relative("distance"), "{:+.0f}") == "-50"
     assert median("w", readme_table.more_right, "{:+.1f}") == "+0.0"
-    assert median("w", readme_table.step, "{:.1f}") == "2.0"  # of those that were timed
+    assert median("w", readme_table.step, "{:.1f}") == "2.0"  # among those with times
     assert median("w", readme_table.relative("nll"), "{:+.1f}") == ""
     assert readme_table.over_sets(found, ("taxonomy",), "w", readme_table.more_right, "{}") == ""
 

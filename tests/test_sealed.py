@@ -1,4 +1,4 @@
-"""Files that carry their own sum: the same bytes for the same content, whatever it contains."""
+"""Files with a checksum: the same content gives the same bytes."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from wassloss._sealed import sealed, sealed_tensors, unsealed, unsealed_tensors
 pytest.importorskip("safetensors")
 
 TENSORS = {"b": torch.arange(3.0), "a": torch.eye(2, dtype=torch.float64)}
-# Values that look like the sum itself, as names of columns may.
+# Values that look like the checksum itself, as column names may.
 VALUES = {"names": ['"sha256": "' + "0" * 64 + '"}', json.dumps({"sha256": "f" * 64})], "steps": 3}
 
 
@@ -43,7 +43,7 @@ DEEP = "[" * 200_000 + "]" * 200_000
 
 @pytest.mark.parametrize("where", ["values", "metadata", "header"])
 def test_json_without_end_is_refused_by_name(where: str, tmp_path: Path) -> None:
-    """With a sum that fits: whoever makes such a file can compute it."""
+    """The checksum matches, because an attacker can compute it."""
     if where == "values":
         blank = f'{{"a": {DEEP},\n "sha256": "{"0" * 64}"\n}}\n'.encode()
         with pytest.raises(ValueError, match="nested too deep"):

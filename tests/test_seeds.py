@@ -19,7 +19,7 @@ def test_seeds() -> None:
 
 
 def test_a_plan_holds_a_plain_integer() -> None:
-    assert type(wl.TrainingPlan(seed=np.int64(7)).seed) is int  # as JSON wants it
+    assert type(wl.TrainingPlan(seed=np.int64(7)).seed) is int  # for JSON
 
 
 def test_runs_take_the_seeds_of_scikit_learn() -> None:

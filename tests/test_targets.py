@@ -1,4 +1,4 @@
-"""Whatever form a target comes in, the loss is the same."""
+"""The loss does not depend on the form of the target."""
 
 import warnings
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def value_and_gradient(
 def assert_same(
     loss: Callable[..., Tensor], x: Tensor, target: Any, other_x: Tensor, other_target: Any
 ) -> None:
-    """Equal, example for example, to the default tolerance of a solve in double precision."""
+    """Assert that examples are equal up to the default tolerance of a double-precision solve."""
     values, gradient = value_and_gradient(loss, x, target)
     expected, expected_gradient = value_and_gradient(loss, other_x, other_target)
     torch.testing.assert_close(values, expected.reshape(values.shape), rtol=1e-7, atol=1e-7)
@@ -98,7 +98,7 @@ def assert_same(
 
 
 def flat(x: Tensor) -> Tensor:
-    """`(examples, K)`, from labels in dimension 1 or from one example."""
+    """Reshape to `(examples, K)`, from labels in dimension 1 or from one example."""
     return x.reshape(-1, K) if x.dim() <= 2 else x.movedim(1, -1).reshape(-1, K)
 
 
@@ -179,7 +179,7 @@ def test_pixels_with_a_sparse_target(loss: Callable[..., Tensor]) -> None:
 def test_sequences(loss: Callable[..., Tensor]) -> None:
     logits, ids = torch.randn(2, K, K, dtype=F64), torch.randint(K, (2, K))
     assert_same(loss, logits, ids, logits.transpose(1, 2).reshape(-1, K), ids.reshape(-1))
-    # Labels are in dimension 1 of the weights too, even where every dimension has the same size.
+    # Labels are in dimension 1 of the weights too, even if all dimensions have the same size.
     weights = torch.rand(2, K, K, dtype=F64).softmax(1)
     assert_same(loss, logits, weights, flat(logits), flat(weights))
 
@@ -238,7 +238,7 @@ def test_ignored_examples_cost_nothing_and_do_not_learn(relaxed: bool, ignore_in
         return wasserstein_loss(x, ids, METRIC, epsilon=0.1, **keywords)
 
     x = torch.randn(4, K, dtype=F64)
-    x[1, 0] = -torch.inf  # not even where the label that stands in is ruled out
+    x[1, 0] = -torch.inf  # not even if the substituted label is impossible
     ids = torch.tensor([2, ignore_index, 5, ignore_index])
     values, gradient = value_and_gradient(loss, x, ids)
     kept, ignored = torch.tensor([0, 2]), torch.tensor([1, 3])

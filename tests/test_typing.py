@@ -1,4 +1,4 @@
-"""Type checkers accept the keywords that are documented."""
+"""Type checkers accept the documented keywords."""
 
 import importlib.util
 import inspect
@@ -23,7 +23,7 @@ if importlib.util.find_spec("torchmetrics") is not None:
 
 
 def public() -> dict[str, Callable[..., Any]]:
-    """Functions of ours and constructors, by name."""
+    """Public functions and constructors, by name."""
     return {
         f"{module.__name__}.{name}": value
         for module in MODULES
@@ -35,7 +35,7 @@ def public() -> dict[str, Callable[..., Any]]:
 
 
 def typed_keywords(function: Callable[..., Any]) -> set[str] | None:
-    """The names a type checker lets through; None where the rest is not typed by name."""
+    """The keywords that a type checker accepts; None if others are not typed by name."""
     parameters = inspect.signature(function).parameters.values()
     names = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
     rest = [p for p in parameters if p.kind is p.VAR_KEYWORD]
@@ -49,7 +49,7 @@ def typed_keywords(function: Callable[..., Any]) -> set[str] | None:
 
 
 def documented_keywords(function: Callable[..., Any]) -> set[str]:
-    """Those of the docstring's `**keywords` entry; all of the module's table where it says so."""
+    """Those of the docstring's `**keywords` entry; all of the module's table if it refers to it."""
     text = inspect.getdoc(function) or ""
     entry = re.search(r"\*\*keywords:(.*?)(\n\n|\n\S|\n    \S|$)", text, re.DOTALL)
     if entry is None:

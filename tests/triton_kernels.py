@@ -1,6 +1,6 @@
-"""Where the Triton kernels run in tests: on a GPU if there is one, else interpreted on the CPU.
+"""The device of Triton kernels in tests: a GPU if there is one, else the CPU's interpreter.
 
-`conftest.py` has Triton interpret them, before anything imports it.
+`conftest.py` enables the interpreter before Triton is imported.
 """
 
 import importlib.util
@@ -14,5 +14,5 @@ if importlib.util.find_spec("triton") is None:
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
 
-# The interpreter computes with NumPy, which has something to say about every infinity.
+# The interpreter computes with NumPy, which warns about every infinity.
 quiet = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -1,4 +1,4 @@
-"""The data of these examples: patients and ten grades of the progression of their diabetes."""
+"""Data of these examples: patients, and ten grades of the progression of their diabetes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GRADES = 10
 
 
 def graded_patients() -> tuple[Tensor, Tensor]:
-    """Features scaled to unit variance, `(442, 10)`, and grades 0 to 9 of equal size."""
+    """Return features scaled to unit variance, `(442, 10)`, and ten equally frequent grades."""
     features, progression = load_diabetes(return_X_y=True)
     limits = np.quantile(progression, np.arange(1, GRADES) / GRADES)
     grades = torch.from_numpy(np.searchsorted(limits, progression))

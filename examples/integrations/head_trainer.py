@@ -1,4 +1,4 @@
-"""A language model whose logits never exist at once, with Hugging Face's `Trainer`.
+"""Train a language model with Hugging Face's `Trainer` without storing all logits at once.
 
 `LinearWassersteinLoss` takes the hidden states and the weight of the head, so `compute_loss` calls
 the decoder without its head. The model is a small Llama, built from a configuration; nothing is
@@ -33,7 +33,7 @@ class HeadTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         labels = inputs.pop("labels")[:, 1:]
-        outputs = model.model(**inputs)  # the decoder alone
+        outputs = model.model(**inputs)  # without the head
         hidden = outputs.last_hidden_state[:, :-1]
         count = num_items_in_batch or (labels != -100).sum()
         loss = self.loss_fn(hidden, model.lm_head.weight, labels) / count
@@ -41,7 +41,7 @@ class HeadTrainer(Trainer):
 
 
 def main(folder: str, epochs: int = 60) -> tuple[float, float]:
-    """Train; return how far off the answers were before and after."""
+    """Train; return the mean error of the answers before and after."""
     model, data = small_llama(), Sums()
     digits = [VOCABULARY[digit] for digit in "0123456789"]
     metric = wl.ground.Subset(wl.ground.Ordinal(10), digits, len(VOCABULARY), far=10.0)

@@ -25,7 +25,7 @@ STARS, WORDS, LENGTH = 5, 40, 12
 
 
 class Reviews(Dataset[dict[str, Tensor]]):
-    """Twelve words each; more words from the second half of the vocabulary mean more stars."""
+    """Reviews of twelve words; more from the second half of the vocabulary mean more stars."""
 
     def __init__(self, count: int, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -42,7 +42,7 @@ class Reviews(Dataset[dict[str, Tensor]]):
 
 
 def main(folder: str, epochs: int = 3) -> tuple[float, float]:
-    """Train; return how far off the model was before and after, in stars."""
+    """Train; return the mean error before and after, in stars."""
     set_seed(0)
     metric = wl.ground.Ordinal(STARS)
     loss_fn = wl.WassersteinLoss(metric, reduction="sum")

@@ -1,4 +1,4 @@
-"""A Lightning module: the loss in `training_step`, a score of wassloss in the validation log."""
+"""A Lightning module with the loss in `training_step` and a score of wassloss in the log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GradePatients(lightning.LightningModule):
 
 
 def main(epochs: int = 10) -> tuple[float, float]:
-    """Train; return how far off the model was before and after, in grades."""
+    """Train; return the mean error before and after, in grades."""
     lightning.seed_everything(0, verbose=False)
     x, y = graded_patients()
     # Loading is trivial, so worker processes would not help.

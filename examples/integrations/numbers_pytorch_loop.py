@@ -9,12 +9,12 @@ import wassloss as wl
 
 
 def main(epochs: int = 150) -> tuple[float, float]:
-    """Train; return how far off the answers were before and after."""
+    """Train; return the mean error of the answers before and after."""
     torch.manual_seed(0)
     ids = all_sums()
     labels = labels_of(ids)
     model = Decoder()
-    # A tokenizer of Hugging Face will do as well; was: nn.CrossEntropyLoss()
+    # A Hugging Face tokenizer works as well. Before: nn.CrossEntropyLoss()
     loss_fn = wl.NumberTokenLoss(VOCABULARY)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     before = answers_off(model(ids), ids)

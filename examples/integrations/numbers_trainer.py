@@ -17,7 +17,7 @@ import wassloss as wl
 
 
 class Sums(Dataset[dict[str, Tensor]]):
-    """The hundred sums, as `Trainer` asks for them."""
+    """The hundred sums, in the format of `Trainer`."""
 
     def __init__(self) -> None:
         self.ids = all_sums()
@@ -31,7 +31,7 @@ class Sums(Dataset[dict[str, Tensor]]):
 
 
 def small_llama() -> LlamaForCausalLM:
-    """A decoder of one layer."""
+    """Return a decoder with one layer."""
     set_seed(0)
     return LlamaForCausalLM(
         LlamaConfig(
@@ -49,7 +49,7 @@ def small_llama() -> LlamaForCausalLM:
 
 
 def settings(epochs: int) -> dict[str, Any]:
-    """Of the training arguments, which TRL shares."""
+    """Training arguments, shared with the TRL example."""
     return {
         "num_train_epochs": epochs,
         "per_device_train_batch_size": 50,
@@ -64,15 +64,15 @@ def settings(epochs: int) -> dict[str, Any]:
 
 
 def main(folder: str, epochs: int = 60) -> tuple[float, float]:
-    """Train; return how far off the answers were before and after."""
+    """Train; return the mean error of the answers before and after."""
     model, data = small_llama(), Sums()
     loss_fn = wl.NumberTokenLoss(VOCABULARY, reduction="sum")
 
     def compute_loss(
         outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        # Labels are not shifted yet. The sum over the number of labels keeps accumulated batches
-        # correct.
+        # Labels are not shifted yet. Dividing the sum by the number of labels keeps accumulated
+        # batches correct.
         total = loss_fn(outputs.logits[:, :-1], labels[:, 1:])
         return total / (num_items_in_batch or (labels[:, 1:] != -100).sum())
 

@@ -1,6 +1,6 @@
 """Numbers in a language model with TRL's `SFTTrainer`: override `compute_loss`.
 
-Model and tokenizer are built on the spot; nothing is downloaded.
+Model and tokenizer are built in the script; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import wassloss as wl
 
 
 class NumberTrainer(SFTTrainer):
-    """Supervised fine-tuning in which numbers are numbers."""
+    """Supervised fine-tuning with a loss that knows the distance between numbers."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -42,7 +42,7 @@ class NumberTrainer(SFTTrainer):
 
 
 def main(folder: str, epochs: int = 60) -> tuple[float, float]:
-    """Train; return how far off the answers were before and after."""
+    """Train; return the mean error of the answers before and after."""
     model, ids = small_llama(), all_sums()
     characters = Tokenizer(models.WordLevel(VOCABULARY, unk_token="<pad>"))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, pad_token="<pad>")

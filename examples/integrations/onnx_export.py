@@ -24,7 +24,7 @@ class Probabilities(torch.nn.Module):
 
 
 def main(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Train, export, run; return probabilities from torch and from the exported file."""
+    """Train, export and run; return the probabilities of torch and of the exported file."""
     torch.manual_seed(0)
     x, y = graded_patients()
     model = wl.models.Linear(x.shape[1], GRADES)

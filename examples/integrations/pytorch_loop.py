@@ -13,14 +13,14 @@ EPOCHS = 30
 
 
 def main(epochs: int = EPOCHS) -> tuple[float, float]:
-    """Train; return how far off the model was before and after, in grades."""
+    """Train; return the mean error before and after, in grades."""
     torch.manual_seed(0)
     x, y = graded_patients()
     loader = DataLoader(TensorDataset(x[:300], y[:300]), batch_size=50, shuffle=True)
     metric = wl.ground.Ordinal(GRADES)
 
     model = nn.Linear(x.shape[1], GRADES)
-    loss_fn = wl.WassersteinLoss(metric)  # was: nn.CrossEntropyLoss()
+    loss_fn = wl.WassersteinLoss(metric)  # before: nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 
     def distance_off() -> float:

@@ -11,7 +11,7 @@ import wassloss as wl
 
 
 def main() -> tuple[dict[str, float], float]:
-    """Search; return the best parameters, and how far off they are on unseen patients."""
+    """Search; return the best parameters, and the mean error on unseen patients."""
     x, y = (part.numpy() for part in graded_patients())
     pipeline = make_pipeline(
         StandardScaler(),
@@ -24,7 +24,7 @@ def main() -> tuple[dict[str, float], float]:
             "wassersteinclassifier__kl_weight": [0.1, 1.0],
             "wassersteinclassifier__alpha": [0.01, 0.1],
         },
-        scoring="neg_mean_absolute_error",  # how far off, in grades
+        scoring="neg_mean_absolute_error",  # in grades
         cv=3,
     )
     search.fit(x[:300], y[:300])

@@ -1,4 +1,4 @@
-"""Sums of two digits as text, "7+8=15", and a small decoder: what the recipes train on."""
+"""Sums of two digits as text, "7+8=15", and a small decoder, used by the examples on numbers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ PROMPT = 4  # tokens before the answer
 
 
 def all_sums() -> Tensor:
-    """Token ids of the hundred sums, `(100, 6)`; answers have two digits."""
+    """Return the token ids of the hundred sums, `(100, 6)`; answers have two digits."""
     texts = [f"{a}+{b}={a + b:02}" for a in range(10) for b in range(10)]
     return torch.tensor([[VOCABULARY[token] for token in text] for text in texts])
 
 
 def labels_of(ids: Tensor) -> Tensor:
-    """Labels as Hugging Face has them: the ids, not shifted, and -100 where nothing is learnt."""
+    """Labels as in Hugging Face: the ids, not shifted, with -100 for tokens without a loss."""
     return ids.clone().index_fill_(1, torch.arange(PROMPT), -100)
 
 
 def answers_off(logits: Tensor, ids: Tensor) -> float:
-    """How far the answers are off on average, each digit predicted after the true ones."""
+    """Mean error of the answers, each digit predicted after the true ones."""
     digits = logits[:, PROMPT - 1 : -1, VOCABULARY["0"] :].argmax(-1)
     truth = ids[:, PROMPT:] - VOCABULARY["0"]
     places = torch.tensor([10, 1], device=ids.device)

@@ -13,7 +13,7 @@ from wassloss.scores.accumulators import Accumulator
 
 
 def main() -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Score a random model; return the scores by batches and over all data at once."""
+    """Score a random model; return the scores computed by batches and from all data at once."""
     torch.manual_seed(0)
     x, y = graded_patients()
     metric = wl.ground.Ordinal(GRADES)

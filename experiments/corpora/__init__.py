@@ -1,4 +1,4 @@
-"""The data sets of the experiments: one file per source that is read, made or downloaded."""
+"""Data sets of the experiments: one file per source that is read, generated or downloaded."""
 
 from experiments.corpora.downloads import get
 

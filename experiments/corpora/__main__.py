@@ -1,4 +1,4 @@
-"""Look at corpora, download them, and make the paper's one of tagged photographs.
+"""Show corpora, download them, and build the paper's data set of tagged photographs.
 
 ``python -m experiments.corpora show NAME``, ``get NAME``, ``tags METADATA ... --vectors FILE``
 """
@@ -47,23 +47,23 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("name", help=f"{', '.join(SETS)}, another set of Mulan's, or an .arff file")
     one.add_argument("--xml", type=Path, help="labels of an .arff file (default: next to it)")
     one.set_defaults(run=_show)
-    one = commands.add_parser("get", help="download a corpus, or say how to get it")
+    one = commands.add_parser("get", help="download a corpus, or explain how to get it")
     one.add_argument("name", choices=[*DOWNLOADS, *BY_HAND])
     one.set_defaults(run=_get)
     one = commands.add_parser("tags", help="choose tags and photos of YFCC100M as the paper did")
     one.add_argument("metadata", type=Path, nargs="+", help="as published; bz2, gz or plain")
     one.add_argument("--vectors", type=Path, required=True, help="word vectors, in any format")
     one.add_argument("-o", "--out", type=Path, required=True, help="folder to write to")
-    one.add_argument("--tags", type=int, default=1000, help="how many tags")
-    one.add_argument("--train", type=int, default=10_000, help="how many photos to train on")
-    one.add_argument("--test", type=int, default=10_000, help="how many photos to test on")
+    one.add_argument("--tags", type=int, default=1000, help="number of tags")
+    one.add_argument("--train", type=int, default=10_000, help="number of photos to train on")
+    one.add_argument("--test", type=int, default=10_000, help="number of photos to test on")
     one.add_argument("--wordnet", type=Path, help="folder of WordNet's files")
     one.add_argument("--stop-words", type=Path, help="tags to leave out, one per line")
     one.add_argument("--keep", action="append", help="a tag to keep whatever its category")
     one.add_argument("--merge-plurals", action="store_true", help="count dogs as dog")
     one.add_argument("--missing", choices=["drop", "error"], default="drop")
-    one.add_argument("--seed", type=int, default=0, help="of the draw of photos")
-    one.add_argument("--workers", type=int, default=2, help="processes that read")
+    one.add_argument("--seed", type=int, default=0, help="seed for drawing photos")
+    one.add_argument("--workers", type=int, default=2, help="number of reading processes")
     one.add_argument("--restart", action="store_true", help="overwrite another run's state")
     one.add_argument("--features", type=Path, help=".npz with photos (n,) and features (n, D)")
     one.set_defaults(run=_tags)
@@ -76,7 +76,7 @@ def _show(given: argparse.Namespace) -> None:
 
 
 def _find(name: str, xml: Path | None) -> wl.data.Dataset:
-    """A corpus by its name, or an ARFF file."""
+    """Load a corpus by its name, or an ARFF file."""
     if name in SETS:
         return SETS[name]()
     if find_optional(name, f"{name}.xml") is not None:
@@ -131,7 +131,7 @@ def _tags(given: argparse.Namespace) -> None:
 
 
 def write_data(data: wl.data.Dataset, path: Path) -> None:
-    """Tags as `wl.data.read` and `wassloss train` read them."""
+    """Write tags in the format of `wl.data.read` and `wassloss train`."""
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -1,4 +1,4 @@
-"""ARFF files, dense or sparse, of numbers and two-valued attributes."""
+"""Read ARFF files, dense or sparse, with numeric and two-valued attributes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class Arff(NamedTuple):
-    """Names of the attributes, and their values by row."""
+    """Names of the attributes, and a sparse matrix of their values."""
 
     names: tuple[str, ...]
     values: sparse.csr_array  # (rows, attributes)
@@ -28,12 +28,12 @@ class Arff(NamedTuple):
 def read_arff(path: str | os.PathLike[str]) -> Arff:
     """Read an ARFF file, gzipped or not.
 
-    Attributes are numeric or have categories: numbers, which stand for themselves, or any two,
-    which become 0 and 1. What a sparse row leaves out is 0 for numbers and, as Weka has it, the
-    first category otherwise.
+    Attributes are numeric or categorical. Categories are numbers, which keep their value, or any
+    two words, which become 0 and 1. Values that a sparse row omits are 0 for numbers and otherwise,
+    as in Weka, the first category.
 
     Raises:
-        ValueError: naming the file and the line.
+        ValueError: the file is not valid; the message names it and the line.
     """
     try:
         text = read_bytes(path).decode("utf-8", errors="strict")
@@ -68,7 +68,7 @@ def read_arff(path: str | os.PathLike[str]) -> Arff:
 
 
 class _Rows:
-    """Rows as they are read, what is 0 left out."""
+    """Rows read so far, without zeros."""
 
     def __init__(self, kinds: list[dict[str, float] | None]) -> None:
         self._kinds = kinds

@@ -1,9 +1,8 @@
-"""How the built-in definitions were made from WordNet.
+"""Make the built-in definitions from WordNet.
 
     python -m experiments.corpora.definitions src/wassloss/data/wordnet
 
-The classes are the largest subtrees of the taxonomy with at most 400 notions, if they have at least
-60.
+The classes are the largest subtrees of the taxonomy that have at least 60 and at most 400 notions.
 """
 
 from __future__ import annotations
@@ -48,9 +47,10 @@ def make(out: Path, folder: Path | None = None, *, least: int = 60, most: int = 
 
 
 def named(paths: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Paths of notions such as ``true_cat#02121808`` in words.
+    """Name the notions in paths such as ``true_cat#02121808`` by words.
 
-    Classes of one name say of what, and notions of one name below the same one are numbered.
+    Classes with the same name get their parent's in parentheses; notions of the same name and
+    parent are numbered.
 
     >>> named([("a#1", "cell#2"), ("b#3", "cell#4"), ("b#3", "pen#5", "x#6"), ("b#3", "pen#7")])
     [('a', 'cell (a)'), ('b', 'cell (b)'), ('b', 'pen', 'x'), ('b', 'pen 2')]
@@ -74,7 +74,7 @@ def named(paths: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 def definition(gloss: str) -> str:
-    """A gloss without the examples, which follow it in quotation marks."""
+    """Strip the examples in quotation marks that follow the definition in a gloss."""
     return gloss.split('; "')[0].strip().lower()
 
 
@@ -89,7 +89,7 @@ def _subtree_sizes(taxonomy: Taxonomy) -> Counter[str]:
 
 
 def _find_root(synset: str, taxonomy: Taxonomy, roots: dict[str, str]) -> str:
-    """The class that a synset is in, or an empty string; remembered in `roots`."""
+    """Return the class of a synset, or an empty string; cached in `roots`."""
     if synset not in roots:
         above = taxonomy[synset].above
         roots[synset] = "" if above is None else _find_root(above, taxonomy, roots)

@@ -1,4 +1,4 @@
-"""Label distributions: sets of PyLDL, in ``ldl/``."""
+"""Label distributions: data sets of PyLDL, in ``ldl/``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FILES = {
     "yeast-cdc": "Yeast_cdc.mat",
     "yeast-spo": "Yeast_spo.mat",
 }
-# Ages, and points of time in the life of a cell.
+# The labels are ages, and points of time in the life of a cell.
 ORDERED = ("fg-net", "yeast-alpha", "yeast-cdc", "yeast-spo")
 
 
 def label_distributions(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Features `(n, d)` and distributions `(n, labels)`, whose rows are divided by their sums."""
+    """Return features `(n, d)` and distributions `(n, labels)`, whose rows sum to 1."""
     if name not in FILES:
         raise ValueError(f"name must be one of {', '.join(FILES)}, got {name!r}")
     read = scipy.io.loadmat(find("ldl", FILES[name]))

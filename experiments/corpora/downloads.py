@@ -1,4 +1,4 @@
-"""Download the corpora that have a public address; say how to get the others."""
+"""Download the corpora that have a public address; explain how to get the others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from experiments.corpora.lookup import folders
 
 
 class Download(NamedTuple):
-    """Where a corpus comes from."""
+    """The source of a corpus."""
 
-    url: str  # the names of its files are appended
+    url: str  # base address of its files
     files: dict[str, str]  # name → checksum, in pooch's notation
     licence: str
 
@@ -29,7 +29,7 @@ DOWNLOADS = {
     ),
 }
 
-# Corpora without an address and a published checksum: which files are needed, and from whom.
+# Corpora without an address and a published checksum: the files needed, and their source.
 BY_HAND = {
     "delicious": ("delicious-train.arff, delicious-test.arff (or .gz), delicious.xml", "Mulan"),
     "flickr8k": ("flickr8k_efflite0_tags.npz", "whoever computed features of Flickr8k's photos"),
@@ -43,7 +43,7 @@ BY_HAND = {
 
 
 def get(name: str) -> list[Path]:
-    """Download a corpus to where its reader looks, unless its files are there and whole.
+    """Download a corpus to where its reader looks, unless its files are there and intact.
 
     Args:
         name: of the corpus.
@@ -52,8 +52,8 @@ def get(name: str) -> list[Path]:
         The files.
 
     Raises:
-        ValueError: there is no such download, or the file has another checksum; for corpora to
-            get by hand, which files go where.
+        ValueError: there is no such download, or the file has another checksum. For corpora that
+            must be downloaded by hand, the message lists the files and where to put them.
     """
     place = folders()[0] / name
     if name in BY_HAND:

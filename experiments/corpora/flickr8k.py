@@ -20,13 +20,12 @@ _PARTS = {"train": "train", "dev": "validation", "test": "test"}
 
 
 def flickr8k(*, counts: bool = False) -> Dataset:
-    """8091 photographs: 1280 features, 1000 nouns, weighted by how many captions name each.
+    """8091 photographs: 1280 features, and 1000 nouns weighted by the number of captions with them.
 
-    A photograph's weights sum to 1; with `counts` they are how many of its five captions name each
-    noun. The file is looked for as
-    ``flickr8k/flickr8k_efflite0_tags.npz`` in ``$WASSLOSS_DATA`` and the user's cache; the
-    suggested ground metric is the distance between word vectors if ``glove/words.txt`` and
-    ``glove/glove_100d.npy`` are there too, otherwise none.
+    A photograph's weights sum to 1; with `counts` they are the numbers of captions, out of five,
+    that have each noun. The file ``flickr8k/flickr8k_efflite0_tags.npz`` is looked up in
+    ``$WASSLOSS_DATA`` and the user's cache. The suggested ground metric is the distance between
+    word vectors if ``glove/words.txt`` and ``glove/glove_100d.npy`` are there too, otherwise None.
     """
     path = find("flickr8k", "flickr8k_efflite0_tags.npz")
     try:
@@ -64,7 +63,7 @@ def _from_file(path: str | os.PathLike[str]) -> Dataset:
 
 
 def word_vectors(words: tuple[str, ...]) -> np.ndarray | None:
-    """The vectors of ``glove/``, one for each word, or None where a file or a word is missing."""
+    """Load the vectors of the words from ``glove/``; None if a file or a word is missing."""
     listed = find_optional("glove", "words.txt")
     table = find_optional("glove", "glove_100d.npy")
     if listed is None or table is None:

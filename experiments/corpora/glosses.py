@@ -1,4 +1,4 @@
-"""A small text corpus: the definitions of WordNet's nouns, with GloVe's distances between words."""
+"""A small text corpus: definitions of WordNet's nouns, with GloVe distances between words."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*")
 
 @dataclass(frozen=True)
 class Glosses:
-    """Definitions as words.
+    """Definitions as sequences of word ids.
 
     Attributes:
-        metric: of the words to predict, which have ids 0, 1, … from the most frequent on.
-        ids: `(texts, 1 + length)`. Ids of `metric.size` and more are read but never predicted:
-            frequent words without a vector, all rare words, the start of each text, and what
-            follows its end.
-        tokens: different ids.
+        metric: of the words to predict, whose ids 0, 1, … are sorted by frequency.
+        ids: `(texts, 1 + length)`. Ids from `metric.size` on are inputs only, never predicted:
+            frequent words without a vector, a token for rare words, and tokens for the start and
+            the padding of texts.
+        tokens: number of different ids.
     """
 
     metric: Embedding
@@ -42,14 +42,14 @@ def glosses(
     """Different definitions in random order.
 
     Args:
-        vocabulary: how many of the most frequent words are known.
-        length: words of a text; longer texts are cut.
-        folder: of ``data.noun``, gzipped or not; by default ``wordnet/`` of ``$WASSLOSS_DATA`` or
-            of the user's cache.
+        vocabulary: number of most frequent words to keep.
+        length: number of words per text; longer texts are cut.
+        folder: folder with ``data.noun``, gzipped or not; default: ``wordnet/`` in
+            ``$WASSLOSS_DATA`` or the user's cache.
         seed: of the order.
 
     Raises:
-        FileNotFoundError: WordNet or the vectors are not there; the message says where they go.
+        FileNotFoundError: WordNet or the vectors are missing; the message says where to put them.
     """
     found = (_WORD.findall(definition(n.gloss)) for n in read_taxonomy(folder).values())
     texts = [text for text in dict.fromkeys(map(tuple, found)) if text]

@@ -1,4 +1,4 @@
-"""Word vectors in an array, ``glove_100d.npy``, whose words are in ``words.txt`` next to it."""
+"""Read word vectors from an array, ``glove_100d.npy``, and its words, ``words.txt``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wassloss.data import WordVectors, read_word_vectors
 
 
 def read_vectors(path: str | os.PathLike[str], words: Collection[str]) -> WordVectors:
-    """The vectors of those of the words that have one, from such an array or from text."""
+    """Read the vectors of the given words, as far as they have one, from such an array or text."""
     if Path(path).suffix != ".npy":
         return read_word_vectors(path, words=words)
     names = Path(path).with_name("words.txt").read_text(encoding="utf-8").split("\n")

@@ -1,4 +1,4 @@
-"""WordNet's nouns as a taxonomy: from the most general notion down to each word."""
+"""WordNet's nouns as a taxonomy, from the most general notion down to each word."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pathlib import Path
 
 from experiments.corpora.lookup import find, read_bytes
 
-_POINTERS = ("@", "@i")  # to a more general notion; to what something is an instance of
+_POINTERS = ("@", "@i")  # hypernym; instance hypernym
 
 
 def hypernym_paths(
     words: Iterable[str], folder: str | os.PathLike[str] | None = None
 ) -> list[tuple[str, ...]]:
-    """The path to each word from *entity* down, for :meth:`~wassloss.ground.Tree.from_paths`.
+    """The path from *entity* down to each word, for :meth:`~wassloss.ground.Tree.from_paths`.
 
-    A word stands for its most frequent noun sense, and a notion with several more general ones for
-    the first of them, so that there is one path to each word. The last step is from the notion to
-    the word itself: words of one notion, such as *bike* and *motorcycle*, are two steps apart.
+    A word stands for its most frequent noun sense, and only the first hypernym of a notion is used,
+    so each word has one path. The last step is from the notion to the word itself: words of one
+    notion, such as *bike* and *motorcycle*, are two steps apart.
 
     Args:
         words: nouns, singular.
-        folder: of ``data.noun`` and ``index.noun``, gzipped or not; by default ``wordnet/`` of
-            ``$WASSLOSS_DATA`` or of the user's cache.
+        folder: folder with ``data.noun`` and ``index.noun``, gzipped or not; default: ``wordnet/``
+            in ``$WASSLOSS_DATA`` or the user's cache.
 
     Raises:
-        FileNotFoundError: the files are not there; the message says where they go.
-        ValueError: a word is no noun of WordNet.
+        FileNotFoundError: the files are missing; the message says where to put them.
+        ValueError: a word is not a noun of WordNet.
     """
     asked = list(words)
     index = _file("index.noun", folder)
@@ -44,7 +44,7 @@ def hypernym_paths(
 
 
 def without_single_children(paths: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Paths in which every notion but the last has at least two children among all paths.
+    """Remove all notions but the last with fewer than two children among the paths.
 
     >>> without_single_children([("a", "b", "x"), ("a", "b", "y")])
     [('b', 'x'), ('b', 'y')]
@@ -69,7 +69,7 @@ def _file(name: str, folder: str | os.PathLike[str] | None) -> Path:
 
 
 def _first_senses(index: Path, words: set[str]) -> dict[str, str]:
-    """Of each word the synset of its most frequent sense, which WordNet puts first."""
+    """The synset of each word's most frequent sense, which WordNet lists first."""
     found = {}
     for line in _lines(index):
         fields = line.split()  # lemma pos senses pointers [pointer...] senses tagged offsets
@@ -83,12 +83,12 @@ def _first_senses(index: Path, words: set[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Notion:
-    """A synset of WordNet: what several words have in common.
+    """A synset of WordNet: the common meaning of several words.
 
     Attributes:
-        words: that name it, the commonest first.
+        words: its words, most frequent first.
         above: the synset of its first hypernym, if any.
-        gloss: its definition, and examples.
+        gloss: its definition and examples.
     """
 
     words: tuple[str, ...]
@@ -97,7 +97,7 @@ class Notion:
 
 
 class Taxonomy(dict[str, Notion]):
-    """WordNet's nouns by the number of their synset; each has one way up."""
+    """WordNet's noun synsets by number; each has a single path to the root."""
 
     def path(self, synset: str) -> list[str]:
         """Names from the most general notion down to a synset."""
@@ -132,6 +132,6 @@ def read_taxonomy(folder: str | os.PathLike[str] | None = None) -> Taxonomy:
 
 
 def _lines(path: Path) -> list[str]:
-    """Those that do not begin with a space, as the licence's do."""
+    """The lines that do not start with a space, as the licence does."""
     text = read_bytes(path).decode("utf-8", "replace")
     return [line for line in text.split("\n") if line and not line.startswith(" ")]

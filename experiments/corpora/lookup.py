@@ -1,4 +1,4 @@
-"""Where data sets that do not ship with the package are looked for."""
+"""Find data sets that do not ship with the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "WASSLOSS_DATA"
 
 
 def folders() -> list[Path]:
-    """The folders that are searched: ``$WASSLOSS_DATA`` if set, then the user's cache."""
+    """Folders to search: ``$WASSLOSS_DATA`` if set, then the user's cache."""
     import pooch  # of the extra `experiments`
 
     given = os.environ.get(VARIABLE)
@@ -20,10 +20,10 @@ def folders() -> list[Path]:
 
 
 def find(folder: str, *names: str) -> Path:
-    """The first of ``names`` that is in ``folder`` of a searched place.
+    """Find the first of ``names`` that exists in ``folder`` of a searched place.
 
     Raises:
-        FileNotFoundError: with the places where it would have been found.
+        FileNotFoundError: none exists; the message lists the places searched.
     """
     found = find_optional(folder, *names)
     if found is not None:
@@ -36,13 +36,13 @@ def find(folder: str, *names: str) -> Path:
 
 
 def find_optional(folder: str, *names: str) -> Path | None:
-    """As ``find``, but None where there is no such file."""
+    """As ``find``, but return None if there is no such file."""
     candidates = (place / folder / name for place in folders() for name in names)
     return next((path for path in candidates if path.is_file()), None)
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file, unpacked where it is gzipped, which its first bytes say."""
+    """Read the bytes of a file, decompressed if it starts as a gzip file does."""
     raw = Path(path).read_bytes()
     if not raw.startswith(b"\x1f\x8b"):
         return raw

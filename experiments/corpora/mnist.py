@@ -20,11 +20,11 @@ _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0
 
 
 def mnist() -> Dataset:
-    """70 000 digits: 784 features in 0 to 1, ten classes, the usual train and test parts.
+    """70 000 digits: 784 features in [0, 1], ten classes, the usual train and test parts.
 
-    The suggested ground metric is the paper's: how far apart two digits are as numbers. The four
-    files, named as they are distributed (``train-images-idx3-ubyte.gz`` and so on, unpacked or
-    not), are looked for in ``mnist/`` of ``$WASSLOSS_DATA`` and of the user's cache.
+    The suggested ground metric is the paper's, the difference of two digits as numbers. The four
+    files, with their original names (``train-images-idx3-ubyte.gz`` and so on, gzipped or not), are
+    looked up in ``mnist/`` of ``$WASSLOSS_DATA`` and of the user's cache.
     """
     images, digits = zip(_part("train"), _part("t10k"), strict=True)
     train = torch.arange(sum(map(len, digits))) < len(digits[0])
@@ -54,7 +54,7 @@ def _part(part: str) -> tuple[Tensor, Tensor]:
 
 
 def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """The array in an idx file: two zero bytes, a type, the number of axes, their lengths, data."""
+    """Read an idx file: two zero bytes, type, number of axes, their lengths, data."""
     raw, name = read_bytes(path), os.fspath(path)
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in _IDX_TYPES:
         raise ValueError(

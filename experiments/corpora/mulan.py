@@ -1,11 +1,11 @@
-"""Multi-label sets of the Mulan library: ARFF files, and XML that names the labels."""
+"""Multi-label data sets of the Mulan library: ARFF files, and XML with the names of the labels."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-# Only of content without declarations: see _label_names.
+# Only used for content without declarations: see _label_names.
 from xml.etree import ElementTree  # nosec B405
 
 import numpy as np
@@ -19,9 +19,9 @@ from wassloss.data import Dataset
 
 
 def mulan(name: str = "delicious", *, label_prefix: str = "TAG_") -> Dataset:
-    """A set of Mulan by its name, from ``NAME/`` of ``$WASSLOSS_DATA`` or of the user's cache.
+    """A data set of Mulan by name, from ``NAME/`` of ``$WASSLOSS_DATA`` or of the user's cache.
 
-    There it has ``NAME-train.arff`` and ``NAME-test.arff``, gzipped or not, and ``NAME.xml``.
+    The folder holds ``NAME-train.arff`` and ``NAME-test.arff``, gzipped or not, and ``NAME.xml``.
     Delicious has 500 words as features and 983 tags.
     """
     arff = {
@@ -38,15 +38,15 @@ def read_mulan(
     label_prefix: str = "",
     name: str = "",
 ) -> Dataset:
-    """Read a multi-label set; examples without any label are left out, and counted.
+    """Read a multi-label data set; examples without labels are left out, and counted.
 
     The labels of an example share a mass of 1. Features become dense.
 
     Args:
-        arff: a file, or a file for each part.
-        xml: the file that names the labels.
-        label_prefix: what to take off the front of labels' names.
-        name: what to call the data set.
+        arff: one file, or one file per part.
+        xml: the file with the names of the labels.
+        label_prefix: prefix to remove from the labels' names.
+        name: name of the data set.
     """
     labels = _label_names(xml)
     files = arff if isinstance(arff, Mapping) else {"": arff}
@@ -84,16 +84,16 @@ def read_mulan(
 
 def _label_names(path: str | os.PathLike[str]) -> list[str]:
     content = read_bytes(path)
-    if b"<!" in content.replace(b"<!--", b""):  # entities could swell without bound
+    if b"<!" in content.replace(b"<!--", b""):  # entities could expand without bound
         raise ValueError(
             f"{os.fspath(path)} must be plain XML, without declarations such as DOCTYPE"
         )
     try:
-        # Without declarations there are no entities, which is what the warning is about.
+        # The warning is about entities, which need declarations.
         root = ElementTree.fromstring(content)  # nosec B314
     except ElementTree.ParseError as error:
         raise ValueError(f"{os.fspath(path)} is not whole XML: {error}") from error
-    # Labels may be nested, where they form a hierarchy.
+    # Labels are nested if they form a hierarchy.
     found = [element.get("name") for element in root.iter() if element.tag.endswith("label")]
     names = [name for name in found if name]
     if not names or len(names) != len(found):

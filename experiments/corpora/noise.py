@@ -1,4 +1,4 @@
-"""Labels made worse on purpose: flipped to neighbours, left out, or thinned of near-synonyms."""
+"""Degrade labels: flip them to neighbours, drop tags, or thin out near-synonyms."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from experiments.lab.checks import check_count, check_seed
 from wassloss import SparseTarget
 from wassloss.ground import GroundMetric
 
-_CHUNK = 256  # labels whose distances to all others are held at once
-_ROWS = 64  # examples whose tags are looked at together
+_CHUNK = 256  # number of labels whose distances are in memory at once
+_ROWS = 64  # examples processed together
 
 
 def flip_labels(
@@ -30,16 +30,16 @@ def flip_labels(
 ) -> Tensor:
     """Flip each label with some probability to one of its neighbours, all equally likely.
 
-    Neighbours are either the ``nearest`` so many other labels or those within ``radius``, in
-    distances of the metric (not costs: ``power`` and ``scale`` do not matter).
+    Neighbours are either the ``nearest`` labels, of this number, or those within ``radius``, in
+    distances of the metric (not costs: ``power`` and ``scale`` have no effect).
 
     Args:
         classes: class ids `(n,)`.
-        metric: how far apart labels are.
-        probability: of a flip, for each example on its own.
-        nearest: how many neighbours a label has; ties go to the smaller label.
-        radius: how far neighbours are at most.
-        seed: of the draw.
+        metric: ground metric of the labels.
+        probability: of a flip, independently for each example.
+        nearest: number of neighbours of a label; ties go to the smaller label.
+        radius: largest distance of a neighbour.
+        seed: of the random draw.
 
     Returns:
         Class ids `(n,)`.
@@ -57,7 +57,7 @@ def flip_labels(
     if (nearest is None) == (radius is None):
         raise ValueError(f"give either nearest or radius, got {nearest} and {radius}")
     rng = np.random.default_rng(check_seed("seed", seed))
-    # Drawn for every example, so that one label's neighbours do not change another's flips.
+    # Draw for every example, so that the flips of one label do not depend on another's neighbours.
     flips = rng.random(len(classes)) < probability
     picks = rng.random(len(classes))
     flipped = classes.clone()
@@ -91,10 +91,10 @@ def _neighbours(label: int, distances: Tensor, nearest: int | None, radius: floa
 
 
 def drop_tags(target: SparseTarget, probability: float, *, seed: int = 0) -> SparseTarget:
-    """Leave out each tag with some probability: incomplete tagging.
+    """Drop each tag with some probability, to simulate incomplete tagging.
 
-    An example that would lose all its tags keeps one of them, drawn at random, for an example
-    without tags says nothing. What is left is scaled to the mass the example had.
+    An example that would lose all its tags keeps a random one, because an example without tags
+    carries no information. The remaining weights are scaled to the example's mass.
 
     >>> import torch, wassloss as wl
     >>> tags = wl.SparseTarget(torch.tensor([[0, 1, 2, 3]]), torch.full((1, 4), 0.25))
@@ -119,24 +119,24 @@ def reduce_redundancy(
     method: Literal["complete", "average", "single"] = "complete",
     seed: int = 0,
 ) -> SparseTarget:
-    """Keep one random tag of each cluster of near-synonyms, as one person tagging might.
+    """Keep one random tag of each cluster of near-synonyms, as a single annotator might.
 
     The tags of an example are clustered by their distance, and one tag of each cluster is drawn
     (the paper, appendix: "a threshold of semantic distance 1.3"). The paper does not name the
-    linkage. Complete linkage, the default, keeps to its words: any two tags of a cluster are within
-    the threshold of each other. The others chain tags through ones in between, and 1.3 is wide
-    (the median distance of two tags of Flickr8k is 1.29): of 8.1 tags a photograph, single linkage
-    leaves 1.0, average linkage 1.3, complete linkage 2.2.
+    linkage. The default, complete linkage, matches its words: any two tags of a cluster are within
+    the threshold of each other. The others chain tags through intermediate ones, and 1.3 is wide
+    (the median distance of two tags of Flickr8k is 1.29): of 8.1 tags per photograph, single
+    linkage leaves 1.0, average linkage 1.3, complete linkage 2.2.
 
     Args:
         target: tags.
-        metric: how far apart they are.
-        threshold: distance up to which tags are taken for the same.
+        metric: ground metric of the tags.
+        threshold: distance up to which tags count as the same.
         method: linkage.
-        seed: of the draw.
+        seed: of the random draw.
 
     Returns:
-        The tags kept, scaled to the mass each example had.
+        The remaining tags, scaled to the mass of each example.
     """
     if not 0 <= threshold < np.inf:
         raise ValueError(f"threshold must be a finite number, at least 0, got {threshold}")

@@ -1,4 +1,4 @@
-"""Ordered labels as ORCA splits them: ``orca/``, its folder ``exampledata/30-holdout``."""
+"""Ordered labels with ORCA's splits: ``orca/``, its folder ``exampledata/30-holdout``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Split(NamedTuple):
 
 
 def orca_splits(name: str, count: int = 30) -> Iterator[Split]:
-    """The first `count` of a set's splits into train and test, in ORCA's order.
+    """Yield the first `count` train and test splits of a data set, in ORCA's order.
 
-    Looked for as ``orca/`` in ``$WASSLOSS_DATA`` and the user's cache, with the names of ORCA's
-    files: ``tae/matlab/train_tae.0`` and so on.
+    The files keep ORCA's names, ``tae/matlab/train_tae.0`` and so on, in ``orca/`` of
+    ``$WASSLOSS_DATA`` or the user's cache.
     """
     for number in range(count):
         x_train, y_train = _part(name, f"train_{name}.{number}")

@@ -1,4 +1,4 @@
-"""Tables whose labels are ordered: the six of ``ordinal/``."""
+"""The six tables of ``ordinal/``, whose labels are ordered."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FILES = {
 
 
 def ordered_table(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Features `(n, d)` and labels from 0, of a table by its name.
+    """Features `(n, d)` and labels from 0, of a table by name.
 
-    Looked for as ``ordinal/`` in ``$WASSLOSS_DATA`` and the user's cache.
+    The files are looked up in ``ordinal/`` of ``$WASSLOSS_DATA`` and the user's cache.
     """
     if name not in FILES:
         raise ValueError(f"name must be one of {', '.join(FILES)}, got {name!r}")

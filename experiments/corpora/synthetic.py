@@ -1,4 +1,4 @@
-"""Data made to order: the paper's noisy lattice, and random transport problems."""
+"""Synthetic data: the paper's noisy lattice, and random transport problems."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def lattice(
 
     Each vertex of a ``side`` × ``side`` lattice is a class, whose examples are drawn around it from
     an isotropic Gaussian in the plane. A training label is flipped with probability ``noise`` to
-    one of the vertices joined to its own, all equally likely; test labels are true. The suggested
-    ground metric is the distance in the plane, neighbours being 1 apart.
+    one of the adjacent vertices, all equally likely; test labels are true. The suggested ground
+    metric is the distance in the plane, with neighbours at distance 1.
 
-    The paper takes ``side`` from 3 to 7 and ``noise`` from 0.1 to 0.9, ten times each. It does not
-    say how many examples there are nor how wide the Gaussians: the defaults are ours.
+    The paper takes ``side`` from 3 to 7 and ``noise`` from 0.1 to 0.9, ten times each. It states
+    neither the number of examples nor the width of the Gaussians: the defaults are ours.
 
     Args:
         side: vertices along a side.
         noise: probability of a flip.
-        train: examples to train on, of each class.
-        test: examples to test on, of each class.
+        train: training examples per class.
+        test: test examples per class.
         spread: standard deviation of the Gaussians.
-        seed: of everything; seeds give independent data.
+        seed: of all random numbers; different seeds give independent data.
 
     >>> data = lattice(3, noise=0.5)
     >>> data
@@ -74,8 +74,8 @@ def lattice(
 def random_histograms(n: int, size: int, *, seed: int = 0) -> Tensor:
     """Histograms drawn uniformly from the simplex, float64 `(n, size)`.
 
-    Section 5 of Cuturi, *Sinkhorn Distances* (NIPS 2013) draws them so, and the paper's figures
-    of relaxed transport follow it, at ``size=256``.
+    This follows section 5 of Cuturi, *Sinkhorn Distances* (NIPS 2013), as do the paper's figures of
+    relaxed transport, with ``size=256``.
 
     >>> random_histograms(2, 256).sum(1)
     tensor([1., 1.], dtype=torch.float64)
@@ -90,10 +90,10 @@ def random_metric(size: int, *, seed: int = 0) -> Embedding:
     """Distances between Gaussian points, divided by their median, in float64.
 
     Section 5 of Cuturi (2013) takes ``size`` points from a spherical Gaussian in ``size / 10``
-    dimensions and divides their distances by the median of the matrix, ``median(M(:))``: of all
-    its entries, the zero diagonal included. It says neither how ``size / 10`` is rounded, which is
-    down here and at least 1, nor whether distances are squared: here they are not, for it speaks
-    of distance matrices.
+    dimensions and divides their distances by ``median(M(:))``, the median of all entries of the
+    matrix, including the zero diagonal. It does not say how ``size / 10`` is rounded; here it is
+    rounded down, to at least 1. Nor does it say whether distances are squared; here they are not,
+    because the text speaks of distance matrices.
 
     >>> metric = random_metric(256)
     >>> round(float(metric.cost().numpy().mean()), 1)

@@ -12,14 +12,14 @@ from torch import Tensor
 from experiments.corpora.hypernyms import without_single_children
 from experiments.corpora.lookup import find
 
-SIDE, TILES = 32, (20, 25)  # of an image; rows and columns of a mosaic
+SIDE, TILES = 32, (20, 25)  # side of an image; rows and columns of a mosaic
 
 
 @dataclass(frozen=True)
 class TinyImageNet:
-    """Images `(n, 3, 32, 32)`, bytes, with class ids, in two parts, and the paths of classes.
+    """Images `(n, 3, 32, 32)`, as bytes, with class ids, in two parts, and the paths of classes.
 
-    The images of a class follow each other in `train`, 500 of each.
+    In `train`, the 500 images of each class are contiguous.
     """
 
     train: Tensor
@@ -51,7 +51,7 @@ def tiny_imagenet() -> TinyImageNet:
 def class_paths(
     edges: Path, names: list[str], words: dict[str, str]
 ) -> tuple[tuple[str, ...], ...]:
-    """From the root down to each class, without notions that have a single child among these."""
+    """Paths from the root down to each class, without notions that have a single child."""
     parent: dict[str, str] = {}
     for line in edges.read_text(encoding="utf-8").splitlines():
         above, below = line.split()
@@ -68,7 +68,7 @@ def class_paths(
 
 
 def _tiles(path: Path) -> Tensor:
-    """The images of a mosaic, `(500, 3, 32, 32)`."""
+    """Return the images of a mosaic, `(500, 3, 32, 32)`."""
     from PIL import Image
 
     with Image.open(path) as image:

@@ -1,4 +1,4 @@
-"""WordNet's own files: which words it has, and the lexical category of each."""
+"""Read WordNet's database: its words, and the lexical category of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CATEGORIES = (
 )
 _ANY = ("index.noun.gz", "index.noun", "index.sense.gz", "index.sense")
 _PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
-# How morphy(7WN) takes a plural back to the singular, tried in this order.
+# The rules of morphy(7WN) from plural to singular, tried in this order.
 _PLURALS = (
     *(("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh")),
     *(("men", "man"), ("ies", "y")),
@@ -34,13 +34,13 @@ _PLURALS = (
 class WordNet:
     """Words, in lower case with ``_`` for spaces, and their dominant lexical category.
 
-    The dominant category is the one whose senses were counted most often in WordNet's tagged
-    texts, all parts of speech together; without counts, or where they tie, that of the first
-    sense, nouns before verbs, adjectives and adverbs.
+    The dominant category is that of the senses counted most often in WordNet's tagged texts, over
+    all parts of speech. Without counts, and in case of a tie, it is that of the first sense, with
+    nouns before verbs, adjectives and adverbs.
 
     Attributes:
-        categories: such as ``noun.animal``, by word.
-        singulars: irregular plurals of nouns, to their singulars.
+        categories: lexical categories by word, such as ``noun.animal``.
+        singulars: singulars of nouns with irregular plurals.
     """
 
     categories: Mapping[str, str]
@@ -56,11 +56,11 @@ class WordNet:
         return f"WordNet({len(self)} words)"
 
     def category(self, word: str) -> str | None:
-        """The dominant lexical category, or None for a word that WordNet does not have."""
+        """Return the dominant lexical category, or None for a word that is not in WordNet."""
         return self.categories.get(word)
 
     def singular(self, word: str) -> str | None:
-        """The word itself if WordNet has it, else a singular that it has, else None."""
+        """Return the word if it is in WordNet, else a singular that is, else None."""
         if word in self.categories:
             return word
         if word in self.singulars:
@@ -76,13 +76,12 @@ class WordNet:
 def read_wordnet(folder: str | os.PathLike[str] | None = None) -> WordNet:
     """Read WordNet's database files, gzipped or not.
 
-    With ``index.sense`` that file says everything. Otherwise words come from ``index.noun`` and
-    ``data.noun``, and from those of verbs, adjectives and adverbs where they are there, and counts
-    from ``cntlist.rev``, whose words of any part of speech are known too. ``noun.exc``, if there,
-    has the irregular plurals.
+    If ``index.sense`` is there, only that file is read. Otherwise words come from ``index.noun``
+    and ``data.noun``, and from those of verbs, adjectives and adverbs if present; counts, and
+    further words, come from ``cntlist.rev``. ``noun.exc``, if present, has the irregular plurals.
 
     Args:
-        folder: where the files are; by default ``wordnet/`` of ``$WASSLOSS_DATA`` or of the user's
+        folder: folder with the files; default: ``wordnet/`` of ``$WASSLOSS_DATA`` or of the user's
             cache.
     """
     place = find("wordnet", *_ANY).parent if folder is None else Path(folder)
@@ -102,7 +101,7 @@ def read_wordnet(folder: str | os.PathLike[str] | None = None) -> WordNet:
         counted = _optional(place, "cntlist.rev")
         if counted is not None:
             _add_sense_counts(counts, counted, key=0, number=1, count=2)
-    # max takes the first of equals, and senses were added in WordNet's order.
+    # max returns the first of equals, and senses are in WordNet's order.
     dominant = {word: CATEGORIES[max(c, key=c.__getitem__)] for word, c in counts.items()}
     exceptions = _optional(place, "noun.exc")
     singulars = dict[str, str]()
@@ -158,7 +157,7 @@ def _category(number: str) -> int:
 
 
 def _lines(path: Path, maxsplit: int = -1) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers and fields; lines that begin with a space are the licence."""
+    """Yield line numbers and fields, without the licence, whose lines start with a space."""
     text = read_bytes(path).decode("utf-8", "replace")
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.startswith(" "):

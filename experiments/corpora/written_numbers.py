@@ -1,7 +1,7 @@
-"""Questions whose answer is a number, as text: sums, products, and a regression.
+"""Questions in text whose answer is a number: sums, products, and a regression.
 
-Every number is written with leading zeros, so that all texts of a task are as long. A token is a
-digit, or a group of three digits, as in the vocabularies of recent language models.
+Numbers are written with leading zeros, so that all texts of a task have the same length. A token is
+a digit, or a group of three digits, as in the vocabularies of recent language models.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Texts:
-    """Questions and answers in tokens.
+    """Questions and answers as tokens.
 
     Attributes:
-        vocabulary: ids by token; numbers come first, in their order.
-        ids: of train, validation and test together, `(texts, length)`; the answer comes last.
-        numbers: the answers' values, `(texts,)`.
-        width: digits of a token.
+        vocabulary: ids by token, numbers first, in order.
+        ids: of train, validation and test texts together, `(texts, length)`; answers come last.
+        numbers: values of the answers, `(texts,)`.
+        width: digits per token.
     """
 
     vocabulary: dict[str, int]
@@ -35,18 +35,18 @@ class Texts:
 
     @property
     def answer(self) -> int:
-        """Tokens of an answer."""
+        """Number of tokens in an answer."""
         return ANSWER // self.width
 
     def value(self, answers: Integers) -> Integers:
-        """The numbers that answers `(…, tokens)` say."""
+        """Return the numbers that answers `(…, tokens)` encode."""
         places = 10 ** (self.width * np.arange(self.answer)[::-1])
         said: Integers = answers @ places
         return said
 
 
 def texts(task: str, count: int, width: int, seed: int = 0) -> Texts:
-    """Different questions of a task, in random order.
+    """Return distinct questions of a task, in random order.
 
     >>> found = texts("product", 3, 3)
     >>> words = {index: token for token, index in found.vocabulary.items()}
@@ -95,7 +95,7 @@ def _friedman(rng: np.random.Generator, count: int) -> tuple[Integers, Integers]
     return asked, (1e4 * y).clip(0, 10**ANSWER - 1).astype(np.int64)
 
 
-# How to draw questions and answers, what stands between their numbers, and the digits of these.
+# For each task, how to draw questions and answers, the separators of numbers, and their digits.
 TASKS: dict[
     str, tuple[Callable[[np.random.Generator, int], tuple[Integers, Integers]], str, int]
 ] = {

@@ -1,9 +1,10 @@
 """Boosted trees on ordered labels: LightGBM with the Wasserstein objective and with its own.
 
-Six tables of ordered labels. A fifth of each is the test part of all seeds; every seed splits the
-rest anew into three parts to train on and one to choose by. All objectives have the same grid of
-learning rates, leaves and rounds, chosen by the mean distance on the part to choose by, for each
-decision apart. The strengths of the Wasserstein loss are its defaults and not searched.
+There are six tables of ordered labels. A fifth of each is the test part for all seeds; each seed
+splits the rest into three parts for training and one for validation. All objectives have the same
+grid of learning rates, leaves and rounds, chosen by the mean distance on validation data,
+separately for each decision. The Wasserstein loss has its default strengths, which are not
+searched.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ class Settings:
     """Sizes.
 
     Attributes:
-        sets: tables by name.
-        seeds: splits of what is not the test part.
+        sets: names of tables.
+        seeds: number of splits into training and validation data.
         rates: learning rates.
-        leaves: of a tree.
-        rounds: of boosting, of which the best number is chosen.
-        most: rows to train on, at most.
+        leaves: leaves per tree.
+        rounds: rounds of boosting, of which the best number is chosen.
+        most: limit on the number of training rows.
     """
 
     sets: tuple[str, ...] = tuple(FILES)
@@ -94,7 +95,7 @@ def _tuned(
     decision: str,
     settings: Settings,
 ) -> dict[str, Any]:
-    """Scores on the test part of what is best on the part to choose by."""
+    """Choose the best setting on validation data, and score it on the test part."""
     _, (x_held, y_held), (x_test, y_test) = parts
     options = []
     for (rate, leaves), booster in boosters.items():
@@ -120,7 +121,7 @@ def _tuned(
 def _boosters(
     X: Array, y: NDArray[np.int64], labels: int, objective: str, settings: Settings
 ) -> Boosters:
-    import lightgbm  # here, for it is needed by this experiment alone
+    import lightgbm  # only needed by this experiment
 
     options: dict[str, dict[str, Any]] = {
         "cross-entropy": {"objective": "multiclass", "num_class": labels},
@@ -141,7 +142,7 @@ def _boosters(
 def _answer(
     booster: Any, X: Array, labels: int, decision: str, rounds: int
 ) -> tuple[NDArray[np.int64], Array | None]:
-    """Labels, and probabilities unless a regression has none."""
+    """Labels, and probabilities if it is not a regression."""
     raw: Array = booster.predict(X, num_iteration=rounds, raw_score=True)
     if not decision:
         return raw.round().clip(0, labels - 1).astype(np.int64), None
@@ -172,7 +173,7 @@ def _summary(runs: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """How much nearer than cross-entropy each is, by set and decision."""
+    """Draw the change in distance relative to cross-entropy, by data set and decision."""
     found = result["found"]
     figure, axes = new_figure(1, 2, (8.5, 3.4))
     for axis, decision in zip(axes[0], DECISIONS, strict=True):

@@ -1,10 +1,10 @@
 """Theorem 5.1 and Proposition 5.2 on the lattice: do they hold, and how loose are they?
 
-The population is a finite pool of noisy examples, from which samples are drawn with replacement:
-they are independent, and risks are sums over the pool, not estimates. Models are linear with a bias
-and weights of norm at most B for each label. The exact loss is not convex, so minimisers are those
-that projected gradient descent finds from the nearest-vertex classifier; the best risk is the least
-of all found, on the pool or on any sample.
+The population is a finite pool of noisy examples, from which samples are drawn with replacement, so
+samples are independent and risks are sums over the pool, not estimates. Models are linear with a
+bias and weights of norm at most B for each label. The exact loss is not convex, so minimisers are
+those that projected gradient descent finds from the nearest-vertex classifier; the best risk is the
+least of all found, on the pool or on any sample.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes, all ours: the paper has no such experiment."""
+    """Sizes, all chosen by us: the paper has no such experiment."""
 
     side: int = 3
     noise: float = 0.3
     spread: float = 0.4
-    pool: int = 5000  # of each class
+    pool: int = 5000  # examples per class
     sizes: tuple[int, ...] = (30, 100, 300, 1000, 3000, 10_000, 30_000)
     trials: int = 50
     norm: float = 10.0
@@ -51,12 +51,12 @@ class Settings:
     steps: int = 1000
     rate: float = 2.0
     momentum: float = 0.9
-    draws: int = 200  # of signs, for the Monte-Carlo complexity
+    draws: int = 200  # random signs for the Monte-Carlo complexity
     seed: int = 0
 
 
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
-    """Risks of the minimisers of every sample, the best risk, and the bounds."""
+    """Risks of the minimisers of all samples, the best risk, and the bounds."""
     cache = cache or Cache()
     x, ids, cost = (each.to(best_device()) for each in _population(settings))
     best = cache.part("best risk", lambda: _risks(_minimise(x[None], ids[None], cost, settings),
@@ -106,7 +106,7 @@ def _of_size(n: int, x: Tensor, ids: Tensor, cost: Tensor, settings: Settings) -
 def _minimise(x: Tensor, ids: Tensor, cost: Tensor, settings: Settings) -> Tensor:
     """Projected gradient descent on the empirical risk, `(trials, inputs, labels)`.
 
-    Of all iterates the one of least empirical risk is kept.
+    Return the iterate with the least empirical risk.
     """
     trials, zero = len(x), x.new_zeros(1, 1, 1)
     theta = _nearest_vertex(settings).to(x).repeat(trials, 1, 1)
@@ -125,7 +125,7 @@ def _minimise(x: Tensor, ids: Tensor, cost: Tensor, settings: Settings) -> Tenso
 
 
 def project(theta: Tensor, norm: float) -> Tensor:
-    """The nearest weights whose columns have at most that norm."""
+    """Project the weights onto columns of at most this norm."""
     lengths = theta.norm(dim=1, keepdim=True)
     projected: Tensor = theta * (norm / lengths.clamp(min=norm))
     return projected
@@ -141,7 +141,7 @@ def _nearest_vertex(settings: Settings) -> Tensor:
 
 
 def _risks(theta: Tensor, x: Tensor, ids: Tensor, cost: Tensor) -> dict[str, list[float]]:
-    """Over the whole population: mean loss, and distance from the most probable class."""
+    """Mean loss, and distance from the most probable class, over the whole population."""
     risks, distances = [], []
     for each in theta:
         h = (x @ each).softmax(1)
@@ -151,7 +151,7 @@ def _risks(theta: Tensor, x: Tensor, ids: Tensor, cost: Tensor) -> dict[str, lis
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """Excess risk and distance against N, beside their bounds."""
+    """Draw excess risk and distance against N, next to their bounds."""
     settings, found = result["settings"], result["found"]
     figure, axes = new_figure(1, 2, (11, 4.4))
     sizes = settings["sizes"]
@@ -191,7 +191,7 @@ def _excess(found: dict[str, Any]) -> list[list[float]]:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """In how many trials the bounds held, and by what factor they are too large."""
+    """Count the trials in which the bounds held, and by what factor they are too large."""
     found, sizes = result["found"], result["settings"]["sizes"]
     excess = _excess(found)
     distance = [row["distance"] for row in found["rows"]]
@@ -237,12 +237,12 @@ def _held(
 
 
 def _rough(x: float) -> str:
-    """Three significant digits, because an excess risk is a small difference of large numbers."""
+    """Three significant digits: an excess risk is a small difference of large numbers."""
     return f"{float(f'{x:.3g}'):.0f}"
 
 
 def _first_useful(result: Result) -> float:
-    """The N from which the bound says something: where it equals the largest loss."""
+    """The N from which the bound is informative: where it equals the largest loss."""
     found, row = result["found"], result["found"]["rows"][-1]
     return float(row["n"] * (row["excess_bound"] / found["largest_cost"]) ** 2)
 

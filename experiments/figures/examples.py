@@ -1,6 +1,6 @@
-"""Test items drawn at random: their own tags, and what two models propose.
+"""Test items drawn at random: their own tags, and the proposals of two models.
 
-Both models are those a small search finds best on validation data; nothing is picked by looking.
+Both models are the best of a small search on validation data; no item is selected by hand.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ NAMES = {"kl": "KL proposes", OURS: "W nearest + α KL on softened proposes"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes: `items` of each set are shown with `proposed` tags from either model.
+    """Sizes: `items` of each set are shown with `proposed` tags from each model.
 
     Attributes:
-        own_budget: of sets that need other learning rates.
+        own_budget: budgets of sets that need other learning rates.
     """
 
     sets: tuple[str, ...] = ("clipart", "flickr8k", "delicious")
@@ -111,7 +111,7 @@ def _propose(
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """How far proposals are from the nearest true tag, over the items shown."""
+    """Draw the distances of proposals from the nearest true tag, over the items shown."""
     sets = result["found"]["sets"]
     figure, axes = new_figure(1, len(sets), (4.2 * len(sets), 3.6))
     for ax, (name, found) in zip(axes[0], sets.items(), strict=True):
@@ -126,7 +126,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 
 def html(result: Result) -> str:
-    """The items as tables: a tag is bold where it is true, and paler the farther it is."""
+    """Tables of the items: true tags are bold, and others are paler the farther they are."""
     return "".join(_table(name, found) for name, found in result["found"]["sets"].items())
 
 
@@ -153,7 +153,7 @@ def _tags(proposals: Sequence[Mapping[str, Any]]) -> str:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Whether proposals are nearer, on the items shown."""
+    """Whether proposals are nearer to the true tags, on the items shown."""
     return [_verdict(name, found) for name, found in result["found"]["sets"].items()]
 
 

@@ -1,10 +1,10 @@
-"""What a user would otherwise pick, tuned equally: mean top-k cost against AUC.
+"""Alternatives that a user may choose, tuned equally: mean top-k cost against AUC.
 
-Each family of losses has as many trials. Three choices are made of each on validation data: the
-least mean top-k cost; the least one whose AUC is not below that of the chosen KL model by more than
-0.002; and the least such one where labels may be ranked by the model's logits minus a regression of
-each label's cost, which is subtracted from any model after training. Choices are trained
-again with several seeds and scored on test data.
+Each family of losses has the same number of trials. Three are chosen from each on validation data:
+the one with the least mean top-k cost; the one with the least cost whose AUC is at most 0.002 below
+that of the chosen KL model; and the same with labels ranked by the model's logits minus a
+regression of each label's cost, which can be subtracted from any model after training. The chosen
+trials are trained again with several seeds and scored on test data.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ AT_KLS_AUC = {
     "auc": "a Wasserstein loss",
     "regressed": "a Wasserstein loss with the regressed cost subtracted",
 }
-# Two features for 36 classes need large weights, slowly: penalties of tags would keep every loss
-# from them, and so would their learning rates.
+# Two features for 36 classes need large weights, reached slowly: the weight penalties and learning
+# rates of tags would keep every loss from them.
 ON_LATTICE = Budget(penalties=(0.0005, 0.00002), span=(0.6, 6.0))
-# What is hoped for: how much less cost than KL at its AUC, of its own.
+# Targets set in advance: relative reduction of cost from KL's at its AUC.
 TARGETS = {"flickr8k": 0.08, "delicious": 0.04}
 
 
@@ -52,12 +52,12 @@ class Settings:
     """Sizes.
 
     Attributes:
-        sets: names of data sets; those whose files are not there are left out.
-        families: of losses; see `families.py`.
+        sets: names of data sets; those without files are left out.
+        families: names of losses; see `families.py`.
         without: families left out for a set, because they would take too long.
-        own_budget: of sets that need other learning rates and weight penalties.
-        less: weights of the regressed cost, over the typical distance.
-        most: training examples of a set; None for all.
+        own_budget: budgets of sets that need other learning rates and weight penalties.
+        less: weights of the regressed cost, divided by the typical distance.
+        most: limit on the training examples of a set; None for all.
     """
 
     sets: tuple[str, ...] = ("lattice", "clipart", "flickr8k", "delicious")
@@ -107,7 +107,7 @@ def _compute_set(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def _compared(own: str, other: str) -> bool:
-    """Choices of one rule with each other, and any with KL."""
+    """Whether to compare two choices: those with the same rule, and any with KL."""
     alike = own.split()[1] == other.split()[1]
     return own != other and (alike or other == "kl cost")
 
@@ -117,7 +117,7 @@ def _point(candidate: Candidate) -> dict[str, Any]:
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """For each set, the front of every family on validation data and its choices on test data."""
+    """Draw each family's front on validation data, and its choices on test data, for each set."""
     return {name: _draw_set(name, found, result) for name, found in _sets(result)}
 
 
@@ -145,7 +145,7 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
             tested.plot([x], [y], linestyle="", markersize=8, fillstyle=FILLS[rule], **look)
             if not (window[0] <= x <= window[1] and window[2] <= y <= window[3]):
                 outside.append(label)
-    # Each its own: on the lattice validation labels are noisy, and test labels are not.
+    # Separate panels: on the lattice validation labels are noisy, and test labels are not.
     for ax, shown in ((tried, _window(on_validation)), (tested, window)):
         ax.set_xlim(shown[:2])
         ax.set_ylim(shown[2:])
@@ -165,7 +165,7 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
 
 
 def _look(family: str) -> dict[str, str]:
-    """A colour and a marker that no other family has both of."""
+    """A combination of colour and marker that no other family has."""
     place = list(FAMILIES).index(family)
     around = len(COLORS)
     return {
@@ -177,7 +177,7 @@ def _look(family: str) -> dict[str, str]:
 def _window(
     chosen: Mapping[tuple[str, str], Sequence[float]],
 ) -> tuple[float, float, float, float]:
-    """Whatever is better than KL, for the worst would hide it: costs, then AUCs."""
+    """Limits that show everything better than KL, because the worst would hide it: costs, AUCs."""
     most = max(auc for _, auc in chosen.values())
     costs, aucs = zip(*(p for p in chosen.values() if p[1] > most - 0.05), strict=True)
     least, right = min(costs), max(1.03 * chosen["kl", "cost"][0], 1.05 * min(costs))
@@ -186,13 +186,13 @@ def _window(
 
 
 def cost_name(found: Mapping[str, Any]) -> str:
-    """What the cost of a set is."""
+    """The name of a set's cost."""
     most = len(next(iter(found["scores"].values()))[0]["curve"])
     return f"mean top-k cost, k = 1…{most}" if most > 1 else "mean distance of the first guess"
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Against KL at its AUC, and against every rival."""
+    """Compare with KL at its AUC, and with every rival."""
     return [v for name, found in _sets(result) for v in _verdicts(name, found)]
 
 
@@ -205,7 +205,7 @@ def _verdicts(name: str, found: Mapping[str, Any]) -> list[Verdict]:
 
 
 def _best(found: Mapping[str, Any], rule: str) -> str:
-    """The Wasserstein loss picked by validation cost: test data only say how good it is."""
+    """The Wasserstein loss with the least validation cost; test data are only used to score it."""
 
     def cost(family: str) -> float:
         chosen = found["chosen"][f"{family} {rule}"]
@@ -216,7 +216,7 @@ def _best(found: Mapping[str, Any], rule: str) -> str:
 
 
 def _has_auc(chosen: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Whether a choice has KL's AUC, on validation data."""
+    """Whether a choice reaches KL's AUC on validation data."""
     return bool(chosen["auc"] >= found["chosen"]["kl cost"]["auc"] - AUC_SLACK)
 
 

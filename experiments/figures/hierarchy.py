@@ -1,9 +1,9 @@
-"""Labels of a taxonomy: what a photograph shows, and WordNet's tree of nouns.
+"""Labels in a taxonomy: the nouns of photographs, in WordNet's tree.
 
-Flickr8k's photographs; the label of each is the noun that most of its captions name, the more
-common noun where several are named as often. Nouns that label fewer training photographs than
-`least` are left out, with their photographs. The distance of two nouns is the number of steps
-between them through WordNet's hypernyms.
+The data are Flickr8k's photographs. The label of each is the noun that most of its captions name;
+in case of a tie, the more frequent noun. Nouns that label fewer training photographs than `least`
+are left out, with their photographs. The distance of two nouns is the number of steps between them
+through WordNet's hypernyms.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Settings(SingleLabelSettings):
     """Sizes.
 
     Attributes:
-        least: training photographs a noun must label.
-        features: of a photograph, by principal components; None for all.
-        most: training photographs; None for all.
+        least: smallest number of training photographs with a noun.
+        features: number of principal components; None for all features.
+        most: limit on training photographs; None for all.
     """
 
     least: int = 10
@@ -79,11 +79,11 @@ def _compute(settings: Settings) -> dict[str, Any]:
 
 
 def photographs(least: int) -> tuple[Dataset, float]:
-    """Photographs with one noun each, and the median steps between two nouns.
+    """Photographs with one noun each, and the median number of steps between two nouns.
 
-    The metric is in units of these.
+    The unit of the metric is this median.
     """
-    data = flickr8k(counts=True)  # whole numbers, of which equal ones are equal
+    data = flickr8k(counts=True)  # whole numbers, so that ties are exact
     classes = heaviest(as_sparse(data.target))
     counts = torch.bincount(classes[data.parts["train"]], minlength=data.label_count)
     names = data.label_names or ()
@@ -96,7 +96,7 @@ def photographs(least: int) -> tuple[Dataset, float]:
 
 
 def heaviest(target: SparseTarget) -> torch.Tensor:
-    """The label of most mass of each example; the first in order where several have as much."""
+    """The label with the most mass of each example; in case of a tie, the first."""
     weights, indices = target.weights.numpy(), target.indices.numpy()
     most = weights == weights.max(1, keepdims=True)
     return torch.from_numpy(np.where(most, indices, indices.max() + 1).min(1))
@@ -110,7 +110,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Whether a Wasserstein loss is nearer, and than which rivals."""
+    """Whether a Wasserstein loss is nearer, also than the rivals."""
     return verdicts(result, STEP)
 
 

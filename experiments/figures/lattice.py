@@ -1,10 +1,10 @@
 """Labels flipped to neighbours on a lattice: which loss is closer to the truth?
 
-Four ways to train the same linear model: KL; the smoothed Wasserstein loss (the paper's, whose
-`epsilon` is picked on validation data); the exact Wasserstein loss; and the exact one started from
-the KL model. Each has as many settings to pick from, on validation data with noisy labels, as a
-user would have to: a weight penalty, a learning rate, and for the smoothed loss `epsilon`, for
-which it has fewer learning rates.
+The same linear model is trained in four ways: with KL; with the smoothed Wasserstein loss (the
+paper's, whose `epsilon` is chosen on validation data); with the exact Wasserstein loss; and with
+the exact one, started from the KL model. Each has the same number of settings to choose from, on
+validation data with noisy labels, as a user would have to: a weight penalty, a learning rate, and
+for the smoothed loss `epsilon`, with fewer learning rates in return.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ NAMES = {
     "exact": "Wasserstein, exact",
     "exact_from_kl": "exact, started from KL",
 }
-TUNING_SEED = 900_000  # apart from the seeds that are scored
+TUNING_SEED = 900_000  # different from the seeds that are scored
 SHOWN_NOISES = (0.1, 0.5)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes; those the paper does not give (examples, spread, learning rates) are ours."""
+    """Sizes; those that the paper does not state (examples, spread, learning rates) are ours."""
 
     sides: tuple[int, ...] = (3, 4, 5, 6, 7)
     noises: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     repeats: int = 10
     iterations: int = 100_000
-    train: int = 100  # of each class
+    train: int = 100  # per class
     test: int = 100
     spread: float = 0.2
     weight_penalties: tuple[float, ...] = (0.0005, 0.00005, 0.0)  # the first is the paper's
     learning_rates: tuple[float, ...] = (0.02, 0.04, 0.08, 0.15, 0.3, 0.6)
     smoothed_rates: tuple[float, ...] = (0.1, 0.3)
-    epsilons: tuple[float, ...] = (0.5, 1.0, 2.0)  # neighbours are 1 apart
+    epsilons: tuple[float, ...] = (0.5, 1.0, 2.0)  # the distance of neighbours is 1
     tuning_noises: tuple[float, ...] = (0.1, 0.5, 0.9)
     tuning_repeats: int = 1
     tuning_iterations: int = 20_000
-    seed: int = 1000  # apart from those that the ranges above were looked for with
+    seed: int = 1000  # different from those used to choose the ranges above
 
 
 class Job(NamedTuple):
@@ -77,7 +77,7 @@ class Job(NamedTuple):
 
 
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
-    """Distances between predicted and true class on test data, for every model."""
+    """Distances between predicted and true class on test data, for all models."""
     cache = cache or Cache()
     tuned, runs = {}, []
     for side in settings.sides:
@@ -91,7 +91,7 @@ def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
 
 
 def _tune(side: int, settings: Settings) -> dict[str, Any]:
-    """The learning rate (and epsilon) of each loss with the least distance to noisy labels."""
+    """For each loss, the setting with the least distance to noisy labels."""
     rates, few = settings.learning_rates, settings.smoothed_rates
     grids = {
         "kl": ((0.0,), rates),
@@ -177,7 +177,7 @@ def _train_side(side: int, best: dict[str, Any], settings: Settings) -> list[dic
 def _trained(
     side: int, jobs: Sequence[Job], settings: Settings, start: Sequence[Linear] | None = None
 ) -> list[Linear]:
-    """A model for each job, trained; models of a seed start alike and see batches alike."""
+    """Train a model per job; those of one seed share initial weights and batches."""
     cost = Grid((side, side)).cost()
     sets: dict[tuple[float, int], tuple[Tensor, Tensor]] = {}
     models: list[Linear] = []
@@ -219,7 +219,7 @@ def _data(side: int, job: Job, settings: Settings) -> Any:
 
 
 def _validation(side: int, job: Job, settings: Settings) -> tuple[Tensor, Tensor]:
-    """Other examples with labels as noisy as those trained on."""
+    """New examples, with labels as noisy as the training labels."""
     data = _data(side, job._replace(seed=job.seed + TUNING_SEED), settings).part("train")
     return data.features, data.target
 
@@ -239,7 +239,7 @@ def _sample(noise: float, settings: Settings) -> dict[str, Any]:
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """Distance against number of classes and against noise; training samples."""
+    """Draw distance against the number of classes and the noise, and training samples."""
     return {"distance": _draw_distance(result), "samples": _draw_samples(result)}
 
 
@@ -291,7 +291,7 @@ def _draw_samples(result: Result) -> Figure:
 
 
 def _by_repeat(runs: list[dict[str, Any]], loss: str, key: str, value: float) -> list[float]:
-    """The mean distance of each repeat over everything else."""
+    """The mean distance of each repeat, over everything else."""
     found: dict[int, list[float]] = {}
     for run in runs:
         if run["loss"] == loss and run[key] == value:
@@ -338,7 +338,7 @@ def _against_kl(result: Result, loss: str) -> Verdict:
         "exact": f"On its own training objective it ends at {own:.3f}, where the KL model has "
         f"{of_kl:.3f}: with one label an example the exact loss is linear in the prediction, and "
         "gradient descent from random weights ends far from its optimum (in local minima or on "
-        "plateaus, which were not told apart).",
+        "plateaus; which of them was not tested).",
         "exact_from_kl": f"Started from the KL model it lowers its objective from {of_kl:.3f} to "
         f"{own:.3f}.",
     }[loss]

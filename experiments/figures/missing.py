@@ -1,9 +1,9 @@
 """Incomplete tags: how gracefully does each loss degrade when tags are left out at random?
 
-Tags are left out of the training part and of the validation part, because whoever has incomplete
-tags has no complete ones to tune with; the test part keeps all of its tags. Losses are tuned anew
-at every rate: the strengths that suit complete tags need not suit incomplete ones, and a loss must
-not be blamed for strengths that nobody would have chosen. Every seed leaves out other tags.
+Tags are left out of the training and the validation part, because a user with incomplete tags has
+no complete ones for tuning; the test part keeps all tags. Losses are tuned anew at every rate:
+strengths chosen on complete tags need not suit incomplete ones, and should not count against a
+loss. Every seed leaves out different tags.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ class Settings:
     """Sizes.
 
     Attributes:
-        sets: names of data sets; those whose files are not there are left out.
-        rates: how probable it is that a tag is left out; the first is what the others are
-            compared with.
-        families: of losses; see `families.py`.
-        features: of an example, by principal components; None for all.
+        sets: names of data sets; those without files are left out.
+        rates: probabilities that a tag is left out; the others are compared with the first.
+        families: names of losses; see `families.py`.
+        features: number of principal components; None for all features.
     """
 
     sets: tuple[str, ...] = ("clipart", "flickr8k")
@@ -97,7 +96,7 @@ def _at_rate(data: LabelledSet, rate: float, settings: Settings) -> dict[str, An
             }
             for own in families
         },
-        # What `_joined` compares between rates.
+        # Compared between rates by `_joined`.
         "costs": {
             family: [np.round(run.cost, 6).tolist() for run in runs]
             for family, runs in scored.items()
@@ -110,9 +109,9 @@ def _seeds(settings: Settings) -> list[int]:
 
 
 def incomplete(data: LabelledSet, rate: float, seed: int) -> LabelledSet:
-    """The same with tags left out of the training and the validation part.
+    """The same data with tags left out of the training and the validation part.
 
-    With one seed, what a rate leaves out larger ones leave out too.
+    With one seed, the tags left out at one rate are also left out at larger ones.
     """
 
     def drop(part: Part, seed: int) -> Part:
@@ -126,7 +125,7 @@ def incomplete(data: LabelledSet, rate: float, seed: int) -> LabelledSet:
 
 @dataclass(frozen=True)
 class _Loss:
-    """What incomplete tags cost each test example, of one seed."""
+    """The cost that incomplete tags add for each test example, of one seed."""
 
     cost: Any
 
@@ -134,7 +133,7 @@ class _Loss:
 def _joined(
     rates: Sequence[dict[str, Any]], data: LabelledSet, settings: Settings
 ) -> dict[str, Any]:
-    """All rates of a set, and how much more each family loses to missing tags than KL."""
+    """Collect all rates of a set, and how much more each family loses to missing tags than KL."""
     lost = {
         family: [
             [
@@ -163,7 +162,7 @@ def _joined(
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """For each set, cost and AUC against the rate."""
+    """Draw cost and AUC against the rate, for each set."""
     return {name: _draw_set(name, found, result) for name, found in _sets(result)}
 
 
@@ -189,7 +188,7 @@ def _draw_set(name: str, found: Mapping[str, Any], result: Result) -> Figure:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Each Wasserstein loss against KL, at every rate and in what it loses; and the rivals."""
+    """Compare Wasserstein losses with KL, at every rate and in what they lose, and with rivals."""
     found = []
     for name, of_set in _sets(result):
         ours = [f for f in result["settings"]["families"] if FAMILIES[f].ours]
@@ -217,7 +216,7 @@ def _cheaper(name: str, found: Mapping[str, Any], family: str, result: Result) -
             f"{_mean(at_rate, 'kl', 'cost'):.4f}"
             for rate, gap, at_rate in zip(rates, gaps, found["rates"], strict=True)
         ),
-        "AUC less KL's: "
+        "AUC minus KL's: "
         + ", ".join(_interval(gap["auc"]) for gap in gaps)
         + (f". Worse than KL, outside the interval, at {', '.join(worse)}." if worse else "."),
     )
@@ -226,7 +225,7 @@ def _cheaper(name: str, found: Mapping[str, Any], family: str, result: Result) -
 def _graceful(name: str, found: Mapping[str, Any], family: str, result: Result) -> Verdict:
     rates, gap = result["settings"]["rates"], found["lost"][family][-1]
     lost = _mean(found["rates"][-1], "kl", "cost") - _mean(found["rates"][0], "kl", "cost")
-    words = "The two are not told apart" if gap["low"] <= 0 <= gap["high"] else "KL loses less"
+    words = "No clear difference" if gap["low"] <= 0 <= gap["high"] else "KL loses less"
     if gap["high"] < 0:
         words = "KL loses more"
     others = [f for f in found["lost"] if f != family]
@@ -248,7 +247,7 @@ def _not_behind(
     rivals = [f for f in families if f not in ours and f != "kl"]
     ahead, effects = [], []
     for rate, at_rate in zip(result["settings"]["rates"], found["rates"], strict=True):
-        # Picked by validation cost, as everything else.
+        # Chosen by validation cost, like everything else.
         best = min(ours, key=lambda f, at=at_rate: float(at["chosen"][f]["cost"]))  # type: ignore[misc]
         for rival in rivals:
             gap = at_rate["differences"][best][rival]["cost"]

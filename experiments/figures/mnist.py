@@ -1,8 +1,8 @@
-"""Digits that are near as numbers: how the power of the ground metric spreads predictions.
+"""Digits as numbers: how the power of the ground metric spreads predictions.
 
-The cost is `(|κ − κ'| / 10)^p`, the paper's metric with distances scaled into [0, 1), and 0-1 at
-`p = 0`. One linear model for each p is trained with the smoothed loss at each of some λ, and with
-the exact loss (λ = ∞). The paper does not say which λ it used.
+The cost is `(|κ − κ'| / 10)^p`, the paper's metric with distances scaled to [0, 1), and 0-1 at
+`p = 0`. For each p, one linear model is trained with the smoothed loss at each of several λ, and
+one with the exact loss (λ = ∞). The paper does not state its λ.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 DIGITS = 10
 TICKS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-AT_POWER = 1.0  # where the spread is looked at
+AT_POWER = 1.0  # at which the spread is evaluated
 SHOWN = {0: (0, 1, 2, 3), 4: (2, 3, 4, 5, 6)}  # the paper's shorter figure
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes; the learning rate and λ are ours."""
+    """Sizes; the learning rate and λ are chosen by us."""
 
     powers: tuple[float, ...] = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0)
     strengths: tuple[float | None, ...] = (10.0, 50.0, None)  # λ; None is the exact loss
@@ -112,14 +112,14 @@ def _posteriors(data: Any, strength: float | None, settings: Settings) -> dict[s
 
 @torch.no_grad()
 def _score(model: nn.Module, x: Tensor, digits: Tensor) -> tuple[list[list[float]], float]:
-    """Mean predicted probabilities `(true digit, digit)`, and how often the model is right."""
+    """Mean predicted probabilities `(true digit, digit)`, and accuracy."""
     h = model(x).softmax(1)
     rows = [h[digits == digit].double().mean(0).tolist() for digit in range(DIGITS)]
     return rows, float((h.argmax(1) == digits).double().mean())
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """The paper's figure with a few digits, and with all of them for every λ."""
+    """Draw the paper's figure with a few digits, and with all of them for every λ."""
     everything = {digit: tuple(range(DIGITS)) for digit in SHOWN}
     runs = result["found"]["runs"]
     return {"near": _draw(result, SHOWN, runs[:1]), "all": _draw(result, everything, runs)}
@@ -158,7 +158,7 @@ def _draw(result: Result, shown: dict[int, tuple[int, ...]], runs: list[dict[str
 
 
 def _draw_shaded(ax: Axes, x: list[float], y: Any, digit: int, true: bool) -> None:
-    """One of ten lines: shades run from digit 0 to 9, so that near digits look alike."""
+    """Draw one of ten lines, with shades that make near digits look similar."""
     from matplotlib import colormaps
 
     ax.plot(
@@ -169,7 +169,7 @@ def _draw_shaded(ax: Axes, x: list[float], y: Any, digit: int, true: bool) -> No
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """What becomes of the true digit, of the near ones, and of all, for each λ."""
+    """Evaluate the mass on the true digit, on near ones, and on all, for each λ."""
     runs = result["found"]["runs"]
     first = [_to_one(result, run) for run in runs]
     return [*first, *(_near(result, run) for run in runs), *(_uniform(result, run) for run in runs)]
@@ -180,7 +180,7 @@ def _to_one(result: Result, run: dict[str, Any]) -> Verdict:
     true = {digit: mean_interval(posterior[:, 0, digit, digit]) for digit in SHOWN}
     accuracy = float(np.array(run["accuracy"])[:, 0].mean())
     everywhere = float(posterior[:, 0, range(DIGITS), range(DIGITS)].mean())
-    # A model that is always sure of its first guess has a mean probability equal to its accuracy.
+    # The mean probability of a model that is always certain equals its accuracy.
     sure = everywhere / accuracy
     outcome = Outcome.HELD if sure > 0.9 else Outcome.PARTLY if sure > 0.5 else Outcome.FAILED
     return Verdict(
@@ -193,7 +193,7 @@ def _to_one(result: Result, run: dict[str, Any]) -> Verdict:
 
 
 def _near(result: Result, run: dict[str, Any]) -> Verdict:
-    """Mass on wrong digits, and how far from the true one it is, against p = 0."""
+    """Compare mass on wrong digits, and their distance from the true one, with p = 0."""
     powers, posterior = result["settings"]["powers"], np.array(run["posterior"])
     places = np.arange(DIGITS)
     far = np.abs(places[:, None] - places)  # (true, digit)

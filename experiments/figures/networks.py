@@ -1,11 +1,12 @@
-"""Networks: what does a Wasserstein loss change, untouched and tuned?
+"""Networks: what does a Wasserstein loss change, with its default strengths and tuned?
 
-*Untouched* compares the loss's default with cross-entropy under the same optimiser, *candidates*
-other settings that might be the default. *Tuned* gives every loss as many trials, chosen on
-validation data for the distance of its first guess at no less accuracy than cross-entropy's, and
-the same again for the label of least expected cost. *Carried* trains what was chosen on few images
-with all of them. Seeds split the data that are not for testing, begin the weights and order the
-examples. `python -m experiments.studies.networks` computes parts of it within a given time.
+*Untouched* compares the loss's default with cross-entropy under the same optimiser; *candidates*
+does the same for other settings that might become the default. *Tuned* gives every loss the same
+number of trials, chosen on validation data by the distance of the first guess at no less accuracy
+than cross-entropy's, and again by the label of least expected cost. *Carried* trains the settings
+chosen with few images on all of them. Seeds split the data outside the test part, initialise the
+weights and order the examples. `python -m experiments.studies.networks` computes parts of it within
+a given time.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ if TYPE_CHECKING:
 
 RIDGE = "ridge"
 DECISIONS = ("", LEAST_COST)
-EDGE = 30.0  # per cent; what is worse is drawn there
-LONG = {"tiny-imagenet-450": "tiny-imagenet-50"}  # a minute a run on an H200; tuned on the other
-# The best of few images; the debiased loss, which takes three times as long a step, is left out.
+EDGE = 30.0  # per cent; worse values are drawn at this edge
+LONG = {"tiny-imagenet-450": "tiny-imagenet-50"}  # a minute per run on an H200
+# The best with few images, without the debiased loss, whose steps take three times as long.
 CARRIED = ("ce", "expected", "w-soft")
-# Not tuned on tasks of few trials: losses that take several times as long, and special cases.
+# Not tuned on tasks with few trials: losses whose steps take several times as long, special cases.
 NOT_IN_BRIEF = ("w-debiased", "w-debiased-soft", "w-product", "w-plain")
 
 
 def setting(epsilon: float, alpha: float, power: float) -> Trial:
-    """W + KL at strengths that do not depend on what the default is."""
+    """W + KL at strengths that do not change with the default."""
     return Trial("w", (("epsilon", epsilon), ("alpha", alpha), ("power", power)))
 
 
@@ -78,13 +79,13 @@ class Settings:
     """Sizes.
 
     Attributes:
-        tasks: that losses are tuned on.
-        images: likewise, with 3 trials and 3 seeds; they need a GPU.
+        tasks: tasks that losses are tuned on.
+        images: tasks that losses are tuned on with 3 trials and 3 seeds; they need a GPU.
         untouched: further tasks, on which only the default is compared with cross-entropy.
-        brief: tasks that losses are tuned on with 6 trials and 3 seeds, all but `NOT_IN_BRIEF`.
-        carried: those of them that losses are trained on as tuned on a smaller task.
-        trials: of each family.
-        seeds: of what was chosen.
+        brief: tasks that losses not in `NOT_IN_BRIEF` are tuned on with 6 trials and 3 seeds.
+        carried: tasks on which losses are trained as tuned on a smaller one.
+        trials: number of trials per family.
+        seeds: number of seeds for the chosen trials.
     """
 
     tasks: tuple[str, ...] = (
@@ -110,7 +111,7 @@ Go = Callable[[Sequence[Job]], list[Run]]
 
 
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
-    """Of each task, the default against cross-entropy, and every loss tuned."""
+    """Compare the default with cross-entropy, and every tuned loss, on each task."""
     cache = cache or Cache()
     both = (*settings.images, *settings.tasks, *settings.brief)
     everywhere = (*both, *settings.untouched)
@@ -123,7 +124,7 @@ def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
 
 
 def seeds_of(settings: Settings, name: str) -> range:
-    """The seeds of what is scored on test data: three of those that take long."""
+    """The seeds for scores on test data; three for tasks that take long."""
     few = name in (*settings.images, *settings.brief) or name in LONG
     return range(1, 1 + (min(settings.seeds, 3) if few else settings.seeds))
 
@@ -136,7 +137,7 @@ def _untouched(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def try_candidates(settings: Settings, name: str, go: Go | None = None) -> dict[str, Any]:
-    """Settings that might be the default against cross-entropy, under the same optimiser."""
+    """Compare settings that might become the default with cross-entropy, same optimiser."""
     seeds = min(settings.seeds, 3) if name in LONG else settings.seeds
     runs = _of_seeds(name, {"ce": Trial("ce"), **CANDIDATES}, range(1, 1 + seeds), go or run_all)
     return {**facts(name), **summary(runs, [(entry, "ce") for entry in CANDIDATES])}
@@ -145,7 +146,7 @@ def try_candidates(settings: Settings, name: str, go: Go | None = None) -> dict[
 def drawn(
     settings: Settings, name: str, kind: Kind, families: Sequence[str] = ()
 ) -> dict[str, list[Trial]]:
-    """The trials of each family of a task, of all that suit it unless some are named."""
+    """The trials of the given families on a task; by default, of all that apply to it."""
     brief = name in settings.brief
     left_out = ("default", *(NOT_IN_BRIEF if brief else ()))
     suit = {k: v for k, v in families_for(kind).items() if k not in left_out}
@@ -156,14 +157,14 @@ def drawn(
 
 
 def validations(name: str, trials: Mapping[str, Sequence[Trial]]) -> list[Job]:
-    """The jobs that trials are chosen by."""
+    """The jobs by which trials are chosen."""
     return [Job(name, trial, 0, "validation") for each in trials.values() for trial in each]
 
 
 def chosen_of(
     trials: Mapping[str, Sequence[Trial]], runs: Mapping[str, Sequence[Run]]
 ) -> dict[str, Trial]:
-    """The trial of each family and decision, at no less accuracy than cross-entropy's best."""
+    """The chosen trial of each family and decision, at no less accuracy than cross-entropy."""
     decisions = [d for d in DECISIONS if f"{d}distance" in runs["ce"][0].names]
     best = min(runs["ce"], key=lambda run: run.mean("distance"))
     return {
@@ -176,7 +177,7 @@ def chosen_of(
 def tune(
     settings: Settings, name: str, go: Go | None = None, families: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Every family's best trial, scored on test data, and all differences from ours."""
+    """Each family's best trial, scored on test data, and its differences from ours."""
     kind, go = load_task(name, 0).kind, go or run_all
     trials = drawn(settings, name, kind, families)
     found = iter(go(validations(name, trials)))
@@ -200,7 +201,7 @@ def tune(
 
 
 def validated(runs: Mapping[str, Run]) -> dict[str, dict[str, float]]:
-    """How choices did on validation data: distance, and how far behind cross-entropy otherwise."""
+    """Validation scores of choices: distance, and how far behind cross-entropy otherwise."""
     return {
         entry: {
             "distance": run.mean(f"{_decision(entry)}distance"),
@@ -211,7 +212,7 @@ def validated(runs: Mapping[str, Run]) -> dict[str, dict[str, float]]:
 
 
 def compared(entries: Iterable[str]) -> list[tuple[str, str]]:
-    """Which entries of a task are compared: ours with all others, and those with cross-entropy."""
+    """The pairs of entries to compare: ours with all others, and those with cross-entropy."""
     entries = list(entries)
     ours = [entry for entry in entries if entry != RIDGE and FAMILIES[_family(entry)].ours]
     others = [entry for entry in entries if entry not in ours]
@@ -232,7 +233,7 @@ def _carried(settings: Settings, tuned: Mapping[str, Any], name: str) -> dict[st
 
 
 def carried_trials(chosen: Mapping[str, Any]) -> dict[str, Trial]:
-    """What is trained with all images: as chosen with few, and two settings of our own."""
+    """The trials for all images: those chosen with few, and two fixed settings."""
     trials = {family: Trial.from_json(chosen[family]) for family in CARRIED}
     rate, decay = trials["ce"].rate, trials["ce"].decay
     rated = replace(setting(0.2, 0.5, 1.0), rate=rate, decay=decay)
@@ -242,7 +243,7 @@ def carried_trials(chosen: Mapping[str, Any]) -> dict[str, Trial]:
 def _of_seeds(
     name: str, trials: Mapping[str, Trial], seeds: Sequence[int], go: Go
 ) -> dict[str, list[Run]]:
-    """Each entry trained once for each seed, equal trials once."""
+    """Train each entry once per seed; equal trials are trained once."""
     distinct = list(dict.fromkeys(trials.values()))
     found = go(scorings(name, distinct, seeds))
     by_trial = {trial: found[i :: len(distinct)] for i, trial in enumerate(distinct)}
@@ -250,20 +251,20 @@ def _of_seeds(
 
 
 def scorings(name: str, trials: Iterable[Trial], seeds: Iterable[int]) -> list[Job]:
-    """The jobs that score trials on test data, seed after seed; equal trials once."""
+    """The jobs that score trials on test data, by seed; equal trials once."""
     distinct = list(dict.fromkeys(trials))
     return [Job(name, trial, seed) for seed in seeds for trial in distinct]
 
 
 def facts(name: str) -> dict[str, Any]:
-    """What a task is."""
+    """Describe a task."""
     task = load_task(name, 1)
     sizes = {part: len(getattr(task, part)) for part in ("train", "validation", "test")}
     return {"kind": task.kind, "labels": task.metric.size, "sizes": sizes, "grave": task.grave}
 
 
 def summary(runs: Mapping[str, Sequence[Run]], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Scores of each seed, seconds and differences."""
+    """Scores per seed, time per step, and differences."""
     names = [name for name in next(iter(runs.values()))[0].names if name != "calibration"]
     scores = {
         entry: {
@@ -304,13 +305,13 @@ def _decision(entry: str) -> str:
 
 
 def by_kind(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Tasks in the order of their kinds: taxonomies, ordered labels, distributions, tags."""
+    """Sort tasks by kind: taxonomies, ordered labels, distributions, tags."""
     kinds = ("taxonomy", "ordered", "distribution", "tags")
     return dict(sorted(found.items(), key=lambda item: kinds.index(item[1]["kind"])))
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """The default against cross-entropy, and the distance of every tuned loss."""
+    """Draw the default against cross-entropy, and the distance of every tuned loss."""
     return {"untouched": _draw_untouched(result), "tuned": _draw_tuned(result)}
 
 
@@ -389,7 +390,7 @@ def _draw_tuned(result: Result) -> Figure:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """The default against cross-entropy, and tuned Wasserstein losses against all others."""
+    """Compare the default with cross-entropy, and tuned Wasserstein losses with all others."""
     untouched, tuned = result["found"]["untouched"], result["found"]["tuned"]
     scores = [
         score
@@ -426,7 +427,7 @@ def _verdict_of_default(found: Mapping[str, Any], name: str) -> Verdict:
 
 
 def _best_of_ours(of: Mapping[str, Any], decision: str) -> str:
-    """Of our losses the one that validation data would choose, by the rule for trials."""
+    """The Wasserstein loss that validation data would choose, by the rule for trials."""
     families = [_family(entry) for entry in of["chosen"] if _decision(entry) == decision]
     ours = [_entry(family, decision) for family in families if FAMILIES[family].ours]
     found = of["validated"]
@@ -434,11 +435,12 @@ def _best_of_ours(of: Mapping[str, Any], decision: str) -> str:
 
 
 def standings(found: Mapping[str, Any], decision: str) -> dict[str, dict[str, Any]]:
-    """Of each task the best of our losses, and the rivals that are nearer outside the interval.
+    """For each task, the best Wasserstein loss and the rivals nearer by more than the interval.
 
-    Those at cross-entropy's accuracy are `ahead`, those below it `below`. `gaps` are the scores of
-    our loss minus cross-entropy's, `reference`, and `held` says whether it is as accurate and none
-    is ahead. Decisions of least cost give up accuracy on purpose: there all are ahead.
+    Rivals at cross-entropy's accuracy are `ahead`, those below it `below`. `gaps` are the scores of
+    our loss minus those of cross-entropy, the `reference`; `held` is whether our loss is as
+    accurate and none is ahead. Least-cost decisions trade accuracy for distance on purpose, so
+    there all count as ahead.
     """
     score, standing = f"{decision}distance", {}
     for task, of in by_kind(found).items():
@@ -466,9 +468,9 @@ def standings(found: Mapping[str, Any], decision: str) -> dict[str, dict[str, An
 
 
 def _less_accurate(of: Mapping[str, Any], entry: str) -> bool:
-    """Whether accuracy or AUC is below cross-entropy's outside the interval, by more than it may.
+    """Whether accuracy or AUC is below cross-entropy's, outside the interval, by more than allowed.
 
-    That is as much as a choice on validation data is allowed.
+    The allowance is that for choices on validation data.
     """
     name = next((n for n in ("right", "auc") if n in of["scores"]["ce"]), None)
     if name is None or entry == "ce":
@@ -481,7 +483,7 @@ def _less_accurate(of: Mapping[str, Any], entry: str) -> bool:
 
 
 def _verdict_of_tuned(found: Mapping[str, Any], decision: str) -> Verdict:
-    """Whether no rival is nearer than ours, at cross-entropy's accuracy."""
+    """Whether no rival is nearer than our loss, at cross-entropy's accuracy."""
     standing = standings(found, decision)
     score, lines, misses = f"{decision}distance", [], []
     for task, of in standing.items():
@@ -502,7 +504,7 @@ def _verdict_of_tuned(found: Mapping[str, Any], decision: str) -> Verdict:
         if 2 * held >= count
         else Outcome.FAILED,
         f"none ahead outside the interval on {level} of {count} sets{also}",
-        f"Against cross-entropy: {', '.join(lines)}. Not so: {'; '.join(misses) or 'none'}.",
+        f"Against cross-entropy: {', '.join(lines)}. Exceptions: {'; '.join(misses) or 'none'}.",
     )
 
 

@@ -1,9 +1,9 @@
-"""Numbers in language models: does a loss that knows them say numbers that are less far off?
+"""Numbers in language models: does a loss that knows numbers reduce the error of answers?
 
-A small decoder is trained from scratch on sums, on products, and on a regression in text, in tokens
-of one digit and of three. Every family of losses is tried as often, chosen by the mean error of its
-greedy answers on validation data, and trained again with other seeds. The seeds begin the weights
-and order the examples; the data are the same for all.
+A small decoder is trained from scratch on sums, on products, and on a regression in text, with
+tokens of one digit and of three. Every family of losses has the same number of trials, which are
+chosen by the mean error of greedy answers on validation data and trained again with other seeds.
+Seeds initialise the weights and order the examples; all models have the same data.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from experiments.lab.decoders import LossOfModels
 
 CE = "cross-entropy"
-# What each family is tried with: label smoothing, or the weight of the term for numbers.
+# Settings of each family: label smoothing, or the weight of the term for numbers.
 FAMILIES: dict[str, tuple[float, ...]] = {
     CE: (0.0, 0.05, 0.1),
     "W": (0.3, 1.0, 3.0),
@@ -53,12 +53,12 @@ class Settings:
     """Sizes.
 
     Attributes:
-        tasks: of what kind, and how many digits a token has.
-        size: of the models and their training.
-        tuning_steps: of the training of trials.
-        examples: to train on.
-        held_out: for validation, and as many to test on.
-        seeds: of what was chosen.
+        tasks: kind of task, and digits per token.
+        size: size of the models, and their training.
+        tuning_steps: training steps of trials.
+        examples: number of training texts.
+        held_out: number of validation texts, and of test texts.
+        seeds: number of seeds for the chosen trials.
     """
 
     tasks: tuple[tuple[str, int], ...] = (
@@ -73,7 +73,7 @@ class Settings:
 
 
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
-    """Choices and scores of each task."""
+    """Choices and scores for each task."""
     cache = cache or Cache()
     return {
         f"{task}, {width} digit{'s' if width > 1 else ''}": cache.part(
@@ -125,7 +125,7 @@ def _answers(
     part: slice,
     size: Size,
 ) -> NDArray[np.int64]:
-    """The numbers that models say after training, one model for each trial: `(trials, texts)`."""
+    """Answers of models after training, one model per trial: `(trials, texts)`."""
     device = best_device()
     ids = torch.from_numpy(data.ids).to(device)
     models = Decoders(seeds, len(data.vocabulary), ids.shape[1], size).to(device)
@@ -138,7 +138,7 @@ def _answers(
 def _loss_of_models(
     data: Texts, trials: Sequence[tuple[str, float]], device: torch.device
 ) -> LossOfModels:
-    """The losses of models that follow one another, those of equal trials at once."""
+    """The loss of consecutive models; equal trials are computed in one call."""
     first = [i for i, trial in enumerate(trials) if not i or trial != trials[i - 1]]
     groups = [
         (slice(start, end), _loss_of(data, *trials[start]).to(device))
@@ -146,7 +146,8 @@ def _loss_of_models(
     ]
 
     def total(logits: Tensor, labels: Tensor) -> Tensor:
-        # A mean over a group divides each model's loss by the group's size, which Adam undoes.
+        # A mean over a group divides each model's loss by the group's size; Adam is invariant to
+        # it.
         return torch.stack(
             [
                 loss(logits[models].float().flatten(0, -2), labels[models].flatten())
@@ -183,7 +184,7 @@ class SquaredError(wl.NumberTokenLoss):
 
 
 def _scores(said: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-    """By answer, `(runs, texts)`; errors relative to the mean of the true numbers."""
+    """Scores by answer, `(runs, texts)`; errors are relative to the mean of the true numbers."""
     error = np.abs(said - truth).astype(np.float64)
     relative = error / np.maximum(truth, 1)
     return {
@@ -195,13 +196,13 @@ def _scores(said: NDArray[np.int64], truth: NDArray[np.int64]) -> dict[str, NDAr
 
 
 def _summary(scores: Mapping[str, NDArray[np.float64]]) -> dict[str, list[float]]:
-    """Of each run."""
+    """The mean scores of each run."""
     found = {name: values.mean(1).tolist() for name, values in scores.items()}
     return {**found, "median error": np.median(scores["error"], 1).tolist()}
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """What every family changes, in error and in shares of good answers."""
+    """Draw the change by each family, in error and in shares of good answers."""
     found = result["found"]
     figure, axes = new_figure(1, len(SCORES), (14.5, 1.6 + 0.5 * len(found)))
     for ax, (score, title) in zip(axes[0], SCORES.items(), strict=True):
@@ -234,7 +235,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Each family against cross-entropy, in mean error and in exact answers."""
+    """Compare each family with cross-entropy, in mean error and in exact answers."""
     found = result["found"]
     families = [family for family in FAMILIES if family != CE]
     return [_verdict(found, family, score) for family in families for score in ("error", "exact")]
@@ -263,7 +264,7 @@ def _verdict(found: Mapping[str, Any], family: str, score: str) -> Verdict:
 EXPERIMENT = Experiment(
     name="numbers",
     title="Numbers in language models",
-    claim="a loss that knows which tokens are numbers says numbers that are less far off",
+    claim="a loss that knows which tokens are numbers gives more accurate numbers",
     figure="beyond the paper",
     quick=Settings(
         (("sum", 1), ("regression", 1)),

@@ -1,8 +1,8 @@
-"""Ordered labels: the grade of a disease a year later, which ships with scikit-learn.
+"""Ordered labels: progression of a disease after one year, from scikit-learn's diabetes data.
 
-442 patients with diabetes, ten measurements each; the measure of progression a year later is cut
-into ten grades of as many patients. So few patients are not enough for one test part: all are
-guessed once, in folds, each fold by models that are tuned and trained on the others.
+There are 442 patients with ten measurements each; the progression after one year is divided into
+ten grades of equal size. These are too few patients for a single test part, so cross-validation is
+used: each fold is predicted by models that are tuned and trained on the others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEP = "grade"
 
 @dataclass(frozen=True)
 class Settings(SingleLabelSettings):
-    """Sizes; `folds` the patients are dealt to, each guessed by what was learnt on the others."""
+    """Sizes; patients are divided into `folds`, each predicted by models trained on the others."""
 
     families: tuple[str, ...] = ("kl", "decoded", "softened", "squared_emd", "expected", "plan")
     grades: int = 10
@@ -49,7 +49,7 @@ class Settings(SingleLabelSettings):
 
 
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
-    """Choices and first guesses of every fold, joined to those of all patients."""
+    """Choices and first guesses of every fold, joined over all patients."""
     cache = cache or Cache()
     folds = [
         cache.part(f"fold {fold + 1}", partial(_fold, fold, settings))
@@ -72,7 +72,7 @@ def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
 def _fold(fold: int, settings: Settings) -> dict[str, Any]:
     steps = Ordinal(settings.grades).median_cost()
     data = as_labelled(diabetes(fold, settings.folds, settings.grades), best_device())
-    with one_thread():  # ten numbers a patient are no work to share
+    with one_thread():  # too little work for several threads
         chosen = tune(data, settings)
         found = guess(data, chosen, steps, settings)
     return {
@@ -91,11 +91,11 @@ def _read(distances: list[int], settings: Settings) -> Guesses:
 
 
 def diabetes(fold: int, folds: int, grades: int) -> Dataset:
-    """Patients and their grades: one fold to test on, the next one for validation.
+    """Patients and their grades, with one fold for testing and the next one for validation.
 
-    The metric is in units of the median distance of two grades.
+    The unit of the metric is the median distance of two grades.
     """
-    from sklearn.datasets import load_diabetes  # here, for it takes a second to import
+    from sklearn.datasets import load_diabetes  # takes a second to import
 
     features, progression = load_diabetes(return_X_y=True)
     rank = progression.argsort(kind="stable").argsort(kind="stable")
@@ -128,7 +128,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Whether a Wasserstein loss is nearer, and than which rivals."""
+    """Whether a Wasserstein loss is nearer, also than the rivals."""
     return verdicts(result, STEP)
 
 

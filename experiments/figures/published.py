@@ -1,14 +1,14 @@
-"""Tables that others have published, on their splits: their methods again, and ours beside them.
+"""Published tables, on their splits: their methods reproduced, with ours next to them.
 
-`tae` of ORCA's tutorial: 151 teaching assistants in three ordered classes, 30 splits into 113 to
-train and 38 to test. All methods see standardised features; what is tuned is tuned by five folds of
-the training part for mean absolute error, as there.
+`tae` of ORCA's tutorial: 151 teaching assistants in three ordered classes, 30 splits into 113 for
+training and 38 for testing. All methods get standardised features; as there, they are tuned by
+five-fold cross-validation on the training part for mean absolute error.
 
-s-JAFFE of python-ldl's README: 213 faces, six emotions, a distribution each; ten folds, ten times.
-Its features are used as they are by SA-BFGS, as there, and standardised by ours. Labels are as far
-apart as they occur in the training part.
+s-JAFFE of python-ldl's README: 213 faces, each with a distribution over six emotions; ten folds,
+ten times. As there, SA-BFGS gets the raw features; ours are standardised. The distance of labels is
+that of their occurrence in the training part.
 
-Methods of skordinal (POM, LogisticAT) and of python-ldl (SA-BFGS) are left out where these are not
+Methods of skordinal (POM, LogisticAT) and of python-ldl (SA-BFGS) are left out if these are not
 installed.
 """
 
@@ -74,9 +74,9 @@ class Settings:
 
     Attributes:
         sets: `tae` and `s-jaffe`.
-        splits: of `tae`.
-        seeds: times that s-JAFFE is cut into folds.
-        folds: of s-JAFFE.
+        splits: number of splits of `tae`.
+        seeds: number of random divisions of s-JAFFE into folds.
+        folds: folds of s-JAFFE.
         alphas: penalties to choose from.
     """
 
@@ -105,7 +105,7 @@ def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
 
 
 def _ordinal_methods() -> dict[str, Callable[[], Any]]:
-    """Estimators of ordered labels by name; the last step of each sees standardised features."""
+    """Estimators of ordered labels by name; the last step of each gets standardised features."""
     powers = (10.0 ** np.arange(-3, 4)).tolist()  # ORCA's grid
     tuned = partial(GridSearchCV, scoring="neg_mean_absolute_error", cv=5)
     ours = partial(WassersteinClassifier, "ordinal", classes=[0, 1, 2])
@@ -129,7 +129,7 @@ def _ordinal_methods() -> dict[str, Callable[[], Any]]:
 
 
 def _of_tae(method: Callable[[], Any], settings: Settings) -> dict[str, list[float]]:
-    """Of each split, the mean absolute error and the share that is right."""
+    """Mean absolute error and accuracy on each split."""
     found: dict[str, list[float]] = {"distance": [], "right": []}
     for split in orca_splits("tae", settings.splits):
         model = make_pipeline(StandardScaler(), method())
@@ -139,7 +139,7 @@ def _of_tae(method: Callable[[], Any], settings: Settings) -> dict[str, list[flo
     return found
 
 
-Fit = Callable[[Array, Array, Array], Array]  # features and targets to train on, features to test
+Fit = Callable[[Array, Array, Array], Array]  # training features, training targets, test features
 
 
 def _distribution_methods(settings: Settings) -> dict[str, Fit]:
@@ -166,12 +166,12 @@ def _distribution_methods(settings: Settings) -> dict[str, Fit]:
 
 
 def _as_they_occur(y: Array) -> GroundMetric:
-    """Labels as far apart as their standardised weights in the examples."""
+    """The metric given by the distance between the labels' standardised weights in the examples."""
     return Embedding(torch.from_numpy(((y - y.mean(0)) / y.std(0)).T))
 
 
 def _of_jaffe(fit: Fit, settings: Settings) -> dict[str, Any]:
-    """Each score's mean in each fold; the divergence of each example in each repetition."""
+    """The mean scores of each fold, and the divergence of each example in each repetition."""
     x, y = label_distributions("s-jaffe")
     found: dict[str, Any] = {name: [] for name in SCORES}
     each = np.empty((settings.seeds, len(y)))
@@ -185,7 +185,7 @@ def _of_jaffe(fit: Fit, settings: Settings) -> dict[str, Any]:
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """Means and standard deviations of every method, those that were published first."""
+    """Draw means and standard deviations of every method, published ones first."""
     found = result["found"]
     axes_of = {"tae": ("distance", "mean absolute error"), "s-jaffe": ("kl_divergence", "KL")}
     figure, axes = new_figure(1, len(found), (5.4 * len(found), 3.4))
@@ -219,7 +219,7 @@ def _rows(
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Whether rows come out as published, and whether ours are nearer than theirs."""
+    """Whether published rows are reproduced, and whether our methods are nearer."""
     verdicts = []
     for name, own in result["found"].items():
         verdicts += [_agreement(name, m, own[m]) for m in PUBLISHED[name] if m in own]
@@ -260,7 +260,7 @@ def _nearer(
     words = ""
     if name == "s-jaffe":
         plain = float(np.mean(own["KL, tuned"]["divergences"]))
-        words = f" KL alone, tuned alike, has {plain:.4f}."
+        words = f" KL alone, with the same tuning, has {plain:.4f}."
     return Verdict(
         f"{OURS[name]}, is nearer than {RIVAL[name]} on {name}",
         outcome,

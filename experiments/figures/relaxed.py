@@ -1,10 +1,10 @@
 """Relaxed transport: does it converge to smoothed and to exact transport, and how fast?
 
-Random histograms and metrics as in section 5 of Cuturi (2013). Values include the entropy term, as
-the paper's equations (smoothed transport, and the relaxed problem with penalties) have it.
-Iterations are counted in a loop that is the paper's Algorithm 1 to the letter: plain scalings of
-`u` in float64, until `‖u' − u‖ ≤ tol ‖u‖`. The paper defines convergence "as in Cuturi (2013)";
-this rule and its tolerance are our reading of that.
+Random histograms and metrics follow section 5 of Cuturi (2013). Values include the entropy term, as
+in the paper's equations (smoothed transport, and the relaxed problem with penalties). Iterations
+are those of the paper's Algorithm 1 without any changes: plain scalings of `u` in float64, until
+`‖u' − u‖ ≤ tol ‖u‖`. The paper defines convergence "as in Cuturi (2013)"; this rule and its
+tolerance are our interpretation.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes; the paper gives the dimension of (a) and (b), and λ of (c)."""
+    """Sizes; the paper states the dimension of (a) and (b), and λ of (c)."""
 
     size: int = 256
     lambdas: tuple[float, ...] = (5.0, 10.0, 50.0, 100.0, 200.0)
     gammas: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
     metrics: int = 16
-    pairs: int = 8  # of each metric
+    pairs: int = 8  # per metric
     sizes: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048)
     count_lambda: float = 50.0
     count_gammas: tuple[float | None, ...] = (0.1, 1.0, 10.0, None)  # None is balanced
     count_tol: float = 0.01
-    count_pairs: int = 64  # for each K
+    count_pairs: int = 64  # per K
     most_iterations: int = 20_000
     seed: int = 0
 
@@ -111,16 +111,16 @@ def _counts(size: int, settings: Settings) -> list[list[int]]:
 def count_iterations(
     h: Tensor, y: Tensor, kernel: Tensor, strength: float, balanced: bool, tol: float, most: int
 ) -> list[int]:
-    """How many iterations of Algorithm 1 each pair takes until `u` changes by less than `tol`.
+    """Count the iterations of Algorithm 1 until `u` changes by less than `tol`, for each pair.
 
     Args:
         h: predictions, `(pairs, labels)`.
-        y: targets, likewise.
+        y: targets, `(pairs, labels)`.
         kernel: `e^{−λM − 1}`, symmetric.
-        strength: `γλ`; of no account where balanced.
-        balanced: for the iteration without penalties.
+        strength: `γλ`; ignored if balanced.
+        balanced: use the iteration without penalties.
         tol: relative change of `u` in the Euclidean norm.
-        most: give up after so many.
+        most: maximum number of iterations.
     """
     exponent = 1.0 if balanced else strength / (strength + 1)
     u = torch.ones_like(h)
@@ -140,7 +140,7 @@ def count_iterations(
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """The paper's three panels."""
+    """Draw the paper's three panels."""
     settings, found = result["settings"], result["found"]
     figure, axes = new_figure(1, 3, (14, 4.4))
     for ax, against in ((axes[0, 0], "smoothed"), (axes[0, 1], "exact")):
@@ -179,7 +179,7 @@ def _relative(found: dict[str, Any], against: str) -> Any:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """The three claims of the figure."""
+    """Evaluate the three claims of the figure."""
     return [_to_smoothed(result), _to_exact(result), _independent(result)]
 
 
@@ -236,7 +236,7 @@ def _independent(result: Result) -> Verdict:
     for gamma, rows in zip(settings["count_gammas"], iterations, strict=True):
         x = np.repeat(logs, [len(row) for row in rows])
         slopes[gamma] = slope_interval(x, np.log2(np.concatenate(rows)))
-    # Doubling K may change the iterations by a tenth and still be called nearly independent.
+    # "Nearly independent" allows a change of 10 % in the iterations when K doubles.
     flat = [slope for slope in slopes.values() if abs(slope.mean) < math.log2(1.1)]
     outcome = Outcome.HELD if len(flat) == len(slopes) else Outcome.PARTLY
     means = [float(np.mean(row)) for rows in iterations for row in rows]

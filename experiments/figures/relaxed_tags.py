@@ -1,11 +1,11 @@
 """Unnormalised targets: how often captions name each noun, and how many nouns they name.
 
-Flickr8k's photographs; the mass of a noun is how many nouns of its kind a caption names, the mean
-of five. Relaxed transport and Poisson regression learn the masses, with a head for measures; the
-balanced loss and KL learn what share of the mass each noun has, and leave its total to a ridge
-regression. Trials are chosen on validation data by the sum of two scores, mean top-k cost and
-absolute error of the total, each divided by that of the training mean (the same measure for every
-photograph).
+The data are Flickr8k's photographs. The mass of a noun is the number of nouns of its kind per
+caption, averaged over five captions. Relaxed transport and Poisson regression learn the masses,
+with a head for measures; the balanced loss and KL learn each noun's share of the mass, and leave
+its total to a ridge regression. Trials are chosen on validation data by the sum of two scores, mean
+top-k cost and absolute error of the total, each divided by that of the training mean (the same
+measure for every photograph).
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from wassloss.models import MeasureModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CAPTIONS = 5  # of a photograph
+CAPTIONS = 5  # per photograph
 RIDGES = (1.0, 10.0, 100.0, 1e3, 1e4)
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to learn.
+    """A way to learn the masses.
 
     Attributes:
         title: for a legend.
-        family: whose trials are drawn.
-        measures: whether it learns masses; otherwise shares, and a ridge regression the total.
+        family: the family whose trials it uses.
+        measures: whether it learns masses; otherwise shares, with totals by ridge regression.
     """
 
     title: str
@@ -74,9 +74,9 @@ class Settings:
     """Sizes.
 
     Attributes:
-        labels: nouns, the most frequent ones.
-        features: of a photograph, by principal components; None for all.
-        most: training photographs; None for all.
+        labels: number of nouns, the most frequent ones.
+        features: number of principal components; None for all features.
+        most: limit on training photographs; None for all.
     """
 
     labels: int = 1000
@@ -90,7 +90,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class MassScores(Scores):
-    """Scores, and how far the total of each example is off, in nouns a caption: `error`."""
+    """Scores, and the `error` of each example's total, in nouns per caption."""
 
     error: NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class Measured:
     """A data set whose targets have a mass.
 
     Attributes:
-        shares: with targets of mass 1.
+        shares: the data with targets of mass 1.
         totals: the mass of each example, by part.
     """
 
@@ -131,13 +131,13 @@ class Choice:
 
 
 def load_measured(settings: Settings) -> Measured:
-    """Flickr8k with masses in nouns a caption."""
+    """Flickr8k with masses in nouns per caption."""
     data = flickr8k(counts=True)
     frequent = label_weights(data.part("train")).argsort(descending=True, stable=True)
     names = [(data.label_names or ())[i] for i in sorted(frequent[: settings.labels].tolist())]
     vectors = word_vectors(tuple(names))
     data = keep_labels(data, names)
-    if vectors is not None:  # otherwise as_labelled says what is missing
+    if vectors is not None:  # otherwise as_labelled reports what is missing
         data = with_metric(data, Embedding(vectors, labels=names))
     device = best_device()
     sums = as_sparse(data.target).weights.sum(1) / CAPTIONS
@@ -227,7 +227,7 @@ def _train(
     on: str,
     only_last: bool = False,
 ) -> list[Looks]:
-    """A model for each trial, scored on the way."""
+    """Train one model per trial, scored at intervals."""
     shares = data.shares
     if not METHODS[name].measures:
         looks = [iterations] * len(trials) if only_last else None
@@ -247,7 +247,7 @@ def _train(
             ranking = score(trials[place], model, shares, on)
             of_models[place].append((iteration, data.scores(ranking, totals, on)))
 
-    # Models that share a loss are faster than models with equal ones.
+    # Models that share a loss object are faster than models with equal ones.
     kinds = [replace(trial, rate=0.0, penalty=0.0) for trial in trials]
     losses = {kind: measure_loss(name, kind, shares) for kind in set(kinds)}
     train_many(
@@ -267,7 +267,7 @@ def _train(
 
 
 def measure_loss(name: str, trial: Trial, data: LabelledSet) -> nn.Module:
-    """The loss of logs of masses."""
+    """The loss of a trial, on logarithms of masses."""
     if name == "poisson":
         return PoissonLoss(data.metric.size)
     return RelaxedWassersteinLoss(
@@ -280,10 +280,10 @@ def measure_loss(name: str, trial: Trial, data: LabelledSet) -> nn.Module:
 
 
 def _model(data: Measured) -> MeasureModel:
-    """A linear model that begins as the mean measure.
+    """A linear model initialised to the mean measure.
 
-    Of random weights the masses of rare nouns, which are most of them, would be random too, and
-    totals would take long to recover. Seeds then differ in the order of the examples.
+    With random weights the masses of rare nouns, which are most of them, would be random too, and
+    totals would take long to recover. Seeds then differ only in the order of the examples.
     """
     shares = data.shares
     model = MeasureModel(shares.train.features.shape[1], shares.metric.size).to(shares.device)
@@ -295,7 +295,7 @@ def _model(data: Measured) -> MeasureModel:
 
 
 def _mean_measure(data: Measured) -> Tensor:
-    """The mass of each noun, on average over training photographs."""
+    """The mean mass of each noun over training photographs."""
     target = data.masses("train")
     total = target.weights.new_zeros(data.shares.metric.size)
     summed = total.index_add(0, target.indices.reshape(-1), target.weights.reshape(-1))
@@ -303,7 +303,7 @@ def _mean_measure(data: Measured) -> Tensor:
 
 
 def _reference(data: Measured, on: str) -> MassScores:
-    """The mean measure of the training part, for every photograph."""
+    """Scores of the training part's mean measure, predicted for every photograph."""
     part: Part = getattr(data.shares, on)
     mean = _mean_measure(data)
 
@@ -316,7 +316,7 @@ def _reference(data: Measured, on: str) -> MassScores:
 
 
 def _ridge(data: Measured, on: str) -> Tensor:
-    """Totals by ridge regression, its strength chosen on validation data."""
+    """Totals by ridge regression, with the penalty chosen on validation data."""
     train = data.shares.train.features.double()
     mean = data.totals["train"].double().mean()
     rest = train.T @ (data.totals["train"].double() - mean)
@@ -334,7 +334,7 @@ def _ridge(data: Measured, on: str) -> Tensor:
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """Top-k cost against k, AUC, and how far totals are off."""
+    """Draw top-k cost against k, AUC, and the error of totals."""
     settings, found = result["settings"], result["found"]
     scores, mean = found["scores"], found["mean_measure"]["test"]
     figure, axes = new_figure(1, 3, (14, 4.4))
@@ -371,7 +371,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Ranking against both baselines, and totals."""
+    """Compare the ranking with both baselines, and evaluate totals."""
     return [
         _cheaper(result, "balanced", "the balanced loss on normalised counts"),
         _cheaper(result, "poisson", "Poisson regression"),
@@ -383,7 +383,7 @@ def _cheaper(result: Result, other: str, words: str) -> Verdict:
     found = result["found"]
     gap = found["differences"]["relaxed"][other]
     theirs = _mean(found, other, "cost")
-    told = "The two are not told apart"
+    told = "No clear difference"
     if gap["cost"]["low"] > 0:
         told = "The baseline is better"
     if gap["cost"]["high"] < 0:
@@ -421,8 +421,8 @@ def _totals(result: Result) -> Verdict:
         + ", ".join(f"{names[other]} {_interval(gap)}" for other, gap in gaps.items()),
         (f"Ahead of it: {' and '.join(ahead)}. " if ahead else "")
         + f"The training mean is off by {found['mean_measure']['test']['error']:.3f}, the ridge "
-        f"regression by {_mean(found, 'balanced', 'error'):.3f}: little of the total can be told "
-        "from these features.",
+        f"regression by {_mean(found, 'balanced', 'error'):.3f}: these features predict little "
+        "of the total.",
     )
 
 

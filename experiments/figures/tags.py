@@ -1,11 +1,12 @@
 """Tags: `W + α KL` against KL alone, by the top-k cost and the AUC.
 
-Compared twice. Tuned: KL and two Wasserstein losses whose strengths are all picked, with as many
-trials on validation data, each stopped where it is best; the second loss is the one that `frontier`
-finds on or near the front of cost against AUC. And as the paper has it: `power=13`, λ = 50, ten
-iterations of Algorithm 1, a weight penalty of 0.0005 and 100 000 steps for both, with no early
-stopping; only α and the learning rates, which the paper does not give, are picked, by shorter runs.
-Each set has a second version whose training part has one tag of each cluster of near-synonyms.
+The comparison is made twice. *Tuned*: KL and two Wasserstein losses have the same number of trials
+for all their strengths, chosen on validation data and stopped early; the second loss is one that
+`frontier` finds on or near the front of cost against AUC. *As in the paper*: `power=13`, λ = 50,
+ten iterations of Algorithm 1, a weight penalty of 0.0005 and 100 000 steps for both, without early
+stopping; only α and the learning rates, which the paper does not state, are chosen, by shorter
+runs. In a second version of each set, the training part has one tag of each cluster of
+near-synonyms.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ class Settings:
     """Sizes.
 
     Attributes:
-        own_budget: of sets that need other learning rates.
-        alphas: what the paper's setting is tried with.
-        rates: how many learning rates it is tried with, as KL is beside it.
+        own_budget: budgets of sets that need other learning rates.
+        alphas: values of α to try in the paper's setting.
+        rates: number of learning rates to try in it, and for its KL baseline.
         paper_iterations: steps of both; 0 leaves them out.
     """
 
@@ -85,7 +86,7 @@ class Settings:
 
 
 def compute(settings: Settings, cache: Cache | None = None) -> dict[str, Any]:
-    """Top-k cost for all k and AUC, of each loss on each version of each set."""
+    """Top-k cost for all k, and AUC, of each loss on each version of each set."""
     compute_set = partial(_compute_set, settings=settings)
     return {"sets": each_set(settings.sets, cache or Cache(), compute_set)}
 
@@ -113,7 +114,7 @@ def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:
     as_paper = {name: replace(chosen[name], iteration=settings.paper_iterations) for name in trials}
     tuned = {name: each for name, each in chosen.items() if name not in trials}
     seeds = [seed + 1 + s for s in range(settings.seeds)]
-    # In two calls, for all models of one are trained as long as the longest.
+    # Two calls, because all models of a call are trained for the same number of steps.
     scored = finals(data, tuned, seeds)
     scored |= finals(data, as_paper, seeds) if as_paper else {}
     tags = (data.train.target.weights > 0).sum(1)
@@ -133,7 +134,7 @@ def _compared(own: str, other: str) -> bool:
 
 
 def paper_trials(data: LabelledSet, settings: Settings) -> dict[str, list[Trial]]:
-    """The paper's setting, and KL, with what it leaves open."""
+    """Trials of the paper's setting, and of KL, over the values that it leaves open."""
     length = data.train.features.shape[1]
     rates = [rate / length for rate in learning_rates(RATES, settings.rates)]
     return {
@@ -147,7 +148,7 @@ def paper_trials(data: LabelledSet, settings: Settings) -> dict[str, list[Trial]
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """Top-k cost against k, a row a version and a column a set."""
+    """Draw top-k cost against k, one row per version and one column per set."""
     sets = result["found"]["sets"]
     settings = result["settings"]
     versions = settings["versions"]
@@ -176,7 +177,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """One for each version of each set and each Wasserstein loss."""
+    """One verdict for each version of each set and each Wasserstein loss."""
     return [
         _verdict(f"{name}, {version} tags", found[version], loss)
         for name, found in result["found"]["sets"].items()

@@ -1,6 +1,6 @@
-"""The weight α of the KL term: what is good for the top-k cost, and what for the AUC.
+"""The weight α of the KL term: which is best for the top-k cost, and which for the AUC?
 
-For each α a learning rate, a weight penalty and a number of steps are picked on validation data:
+For each α a learning rate, a weight penalty and a number of steps are chosen on validation data,
 once for the cost and once for the AUC. The transport part is the same throughout.
 """
 
@@ -85,7 +85,7 @@ def _compute_version(data: LabelledSet, settings: Settings) -> dict[str, Any]:
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """Cost for k = 1 to 4 and AUC against α, a row a set and a column a version."""
+    """Draw cost for k = 1 to 4 and AUC against α, one row per set and one column per version."""
     sets, settings = result["found"]["sets"], result["settings"]
     versions, alphas = settings["versions"], settings["alphas"]
     rows, columns = len(sets), 2 * len(versions)
@@ -102,7 +102,7 @@ def draw(result: Result) -> dict[str, Figure]:
             for ax, shown in ((cost_ax, "top-k cost"), (auc_ax, "AUC")):
                 finish(ax, f"{name}, {version} tags", "α, weight of KL", shown, legend=False)
                 ax.set_xticks(_places(alphas), [f"{alpha:g}" for alpha in alphas])
-    # Once, above: inside a picture there is no room that every set leaves free.
+    # One legend above all panels, because no corner is free in all of them.
     lines, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside upper center", ncols=len(SHOWN), frameon=False)
     state_sizes(
@@ -115,7 +115,7 @@ def draw(result: Result) -> dict[str, Figure]:
 
 
 def _places(alphas: list[float]) -> list[int]:
-    return list(range(len(alphas)))  # evenly, for one of them is 0
+    return list(range(len(alphas)))  # evenly spaced, because one of them is 0
 
 
 def _runs(found: Mapping[str, Any], alpha: float, rule: str) -> list[Any]:
@@ -123,7 +123,7 @@ def _runs(found: Mapping[str, Any], alpha: float, rule: str) -> list[Any]:
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """Where cost and AUC are best, in each version of each set."""
+    """Where cost and AUC are best, for each version of each set."""
     alphas = result["settings"]["alphas"]
     return [
         _verdict(f"{name}, {version} tags", found[version], alphas)
@@ -140,7 +140,7 @@ def _verdict(where: str, found: Mapping[str, Any], alphas: list[float]) -> Verdi
         [[run["auc"] for run in _runs(found, a, "auc")] for a in alphas]
     )
     best_cost, best_auc = int(costs.mean(1).argmin()), int(aucs.mean(1).argmax())
-    # By seed too: a difference of places that the seeds do not share is none.
+    # Also by seed: a difference counts only if it holds for all seeds.
     smaller = costs.argmin(0) < aucs.argmax(0)
     outcome = Outcome.HELD if best_cost < best_auc and bool(smaller.all()) else Outcome.PARTLY
     if best_cost >= best_auc:

@@ -1,9 +1,9 @@
-"""Words in language models: does a loss that knows which words are near predict nearer ones?
+"""Words in language models: does a loss that knows distances between words predict nearer ones?
 
 A small decoder reads the definitions of WordNet's nouns and predicts each next word; distances are
-those of GloVe's vectors. Every family of losses is tried as often and chosen on validation texts,
-once by the distance of the first guess and once by perplexity, and trained again with other seeds.
-Models are small enough for one core, whose time a step is measured in.
+those of GloVe's vectors. Every family of losses has the same number of trials, chosen on validation
+texts, once by the distance of the first guess and once by perplexity, and trained again with other
+seeds. Models are small enough for one core, on which the time per step is measured.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 CE, SMOOTHED, SOFTENED, W = "cross-entropy", "label smoothing", "softened labels", "W + α KL"
 UNTOUCHED = "W + α KL, untouched"
-# What each family is tried with; cross-entropy is tried with more learning rates instead.
+# Settings of each family; cross-entropy has more learning rates instead.
 STRENGTHS: dict[str, tuple[float, ...]] = {
     SMOOTHED: (0.02, 0.05, 0.1),
     SOFTENED: (12.0, 16.0, 24.0),
     W: (0.3, 1.0, 3.0),
 }
-CRITERIA = {"distance": "distance", "nll": "perplexity"}  # what is chosen by
-BY_MEAN = "distance of the nearest to the mean"  # of a decision, in place of the likeliest word
-COMMON = 100  # most frequent words; all others are the rarer ones
+CRITERIA = {"distance": "distance", "nll": "perplexity"}  # criteria of choice
+BY_MEAN = "distance of the nearest to the mean"  # a decision other than the most likely word
+COMMON = 100  # number of most frequent words; the others are the rarer ones
 
-# From hidden states `(tokens, width)`, the head's weight and the true words to a scalar.
+# Maps hidden states `(tokens, width)`, the head's weight and the true words to a scalar.
 HeadLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-# A number for each predicted word, `(tokens,)`; after several runs, `(runs, tokens)`.
+# One number per predicted word, `(tokens,)`; for several runs, `(runs, tokens)`.
 TokenScores = Mapping[str, NDArray[np.float64]]
 
 
@@ -63,14 +63,14 @@ class Settings:
     """Sizes.
 
     Attributes:
-        words: of the vocabulary; those without a vector are read but not predicted.
-        length: words of a text.
-        size: of the models and their training; its rate is that of trials.
-        tuning_steps: of the training of trials.
-        held_out: texts for validation, and as many to test on.
-        rates: of learning, for losses with a strength to choose.
-        only_rates: of learning, for cross-entropy.
-        seeds: of what was chosen.
+        words: size of the vocabulary; words without a vector are read but not predicted.
+        length: words per text.
+        size: size of the models, and their training; its rate is that of trials.
+        tuning_steps: training steps of trials.
+        held_out: number of validation texts, and of test texts.
+        rates: learning rates of losses with a strength to choose.
+        only_rates: learning rates of cross-entropy.
+        seeds: number of seeds for the chosen trials.
     """
 
     words: int = 2000
@@ -160,7 +160,7 @@ def _trials(settings: Settings) -> dict[str, list[Trial]]:
 def _chosen(tried: Mapping[str, Sequence[Any]], criterion: str) -> dict[str, Trial]:
     best = {family: min(of, key=lambda each: each[criterion]) for family, of in tried.items()}
     found = {f: Trial(f, each["rate"], each["strength"]) for f, each in best.items()}
-    # Swapped in for cross-entropy, with nothing else changed.
+    # Replaces cross-entropy, with nothing else changed.
     return {**found, UNTOUCHED: Trial(UNTOUCHED, found[CE].rate)}
 
 
@@ -206,13 +206,13 @@ def _head_loss(trial: Trial, data: Glosses) -> HeadLoss:
 def _token_scores(
     model: Decoders, data: Glosses, ids: Tensor, temperature: float
 ) -> dict[str, Tensor]:
-    """Of every word to predict."""
+    """Scores of every word to predict."""
     found: list[dict[str, Tensor]] = []
     vectors = data.metric.vectors.float()
     for texts in ids.split(500):
         logits, truth = _predictions(model, data, texts)
         given = (logits, truth, data.metric)
-        # Of unit vectors the one nearest to their mean has the least expected squared distance.
+        # Among unit vectors, the one nearest to the mean has the least expected squared distance.
         nearest = (logits.softmax(1) @ vectors @ vectors.T).argmax(1)
         cooled = logits / temperature
         found.append(
@@ -238,7 +238,7 @@ def _predictions(model: Decoders, data: Glosses, texts: Tensor) -> tuple[Tensor,
 
 @torch.no_grad()
 def _best_temperature(model: Decoders, data: Glosses, texts: Tensor) -> float:
-    """Least in perplexity: losses other than cross-entropy aim at flatter predictions."""
+    """The temperature of least perplexity: only cross-entropy aims at calibrated predictions."""
     logits, truth = _predictions(model, data, texts)
     candidates = [round(0.3 + 0.05 * step, 2) for step in range(23)]
     return min(candidates, key=lambda t: float(functional.cross_entropy(logits / t, truth)))
@@ -259,14 +259,14 @@ def _predicted(data: Glosses, part: slice) -> int:
 
 
 def _texts(data: Glosses, part: slice) -> NDArray[np.int64]:
-    """The text that each predicted word is in."""
+    """The text of each predicted word."""
     following = data.ids[part, 1:]
     texts: NDArray[np.int64] = np.nonzero(following < data.metric.size)[0]
     return texts
 
 
 def _together(data: Glosses, part: slice, runs: Sequence[Mapping[str, Any]]) -> TokenScores:
-    """Scores of several runs, and those of some words alone: NaN for the others."""
+    """Join the scores of several runs; scores of a subset of words are NaN for the others."""
     scores = {name: np.array([run[name] for run in runs], dtype=np.float64) for name in runs[0]}
     wrong, rarer = scores["accuracy"] == 0, _labels(data, part) >= COMMON
     return {
@@ -281,7 +281,7 @@ def _means(scores: TokenScores, run: int) -> dict[str, float]:
 
 
 def _differences(scores: Mapping[str, TokenScores], texts: NDArray[np.int64]) -> dict[str, Any]:
-    """`own − other` of any two; words of one text are one group."""
+    """Differences `own − other` of any two; words of one text form a group."""
     return {
         own: {
             other: {
@@ -296,7 +296,7 @@ def _differences(scores: Mapping[str, TokenScores], texts: NDArray[np.int64]) ->
 
 
 def _seconds(data: Glosses, settings: Settings, steps: int = 20, rounds: int = 5) -> dict[str, Any]:
-    """Processor time of a training step, the least of some rounds; losses take turns."""
+    """Processor time of a training step, the minimum of several rounds; losses alternate."""
     ids, size = torch.from_numpy(data.ids), replace(settings.size, steps=steps)
     losses = {
         family: _head_loss(Trial(family, size.rate, *STRENGTHS.get(family, ())[:1]), data)
@@ -311,7 +311,7 @@ def _seconds(data: Glosses, settings: Settings, steps: int = 20, rounds: int = 5
     return {family: round(min(each), 5) for family, each in found.items()}
 
 
-# Title, unit, and from a difference and cross-entropy's score to that unit.
+# Title, unit, and the conversion of a difference and cross-entropy's score to that unit.
 PANELS: dict[str, tuple[str, str, Callable[[float, float], float]]] = {
     "distance": ("distance of the first word", "%", lambda gap, of: 100 * gap / of),
     "distance of 5": ("distance of the first five words", "%", lambda gap, of: 100 * gap / of),
@@ -323,7 +323,7 @@ PANELS: dict[str, tuple[str, str, Callable[[float, float], float]]] = {
 
 
 def draw(result: Result) -> dict[str, Figure]:
-    """What every family changes against cross-entropy, chosen by distance and by perplexity."""
+    """Draw the change from cross-entropy of every family, chosen by distance and by perplexity."""
     found = result["found"]
     figure, axes = new_figure(2, 3, (11.5, 5.6))
     for number, (ax, (score, panel)) in enumerate(zip(axes.flat, PANELS.items(), strict=True)):
@@ -359,7 +359,7 @@ def _of_cross_entropy(found: Mapping[str, Any], criterion: str, score: str) -> f
 
 
 def verdict(result: Result) -> list[Verdict]:
-    """The Wasserstein loss against cross-entropy, and against other losses that were tuned."""
+    """Compare the Wasserstein loss with cross-entropy, and with other tuned losses."""
     found = result["found"]
     return [
         *(
@@ -390,7 +390,7 @@ def _against_cross_entropy(found: Mapping[str, Any], family: str, criterion: str
 
 
 def _change(found: Mapping[str, Any], criterion: str, family: str, score: str) -> str:
-    """A difference to cross-entropy with its interval, in its panel's unit."""
+    """A difference from cross-entropy with its interval, in the unit of its panel."""
     gap, (_, unit, changed) = found["differences"][criterion][family][CE][score], PANELS[score]
     of = _of_cross_entropy(found, criterion, score)
     mean, low, high = (changed(gap[end], of) for end in ("mean", "low", "high"))
@@ -407,7 +407,7 @@ def _against_others(found: Mapping[str, Any]) -> Verdict:
     behind = [family for family, gap in rivals.items() if gap["high"] < 0]
     gaps = (f"{f}: {g['mean']:+.4f} [{g['low']:+.4f}, {g['high']:+.4f}]" for f, g in rivals.items())
     return Verdict(
-        f"no other loss predicts nearer words than {W}, all tuned alike",
+        f"no other loss predicts nearer words than {W}, with the same tuning",
         Outcome.FAILED if ahead else Outcome.HELD,
         f"distance of {W} minus theirs, {'; '.join(gaps)}",
         f"Ahead of it outside the interval: {', '.join(ahead) or 'none'}; behind: "
@@ -422,8 +422,8 @@ def _against_decision(found: Mapping[str, Any]) -> Verdict:
         for family, score in ((W, "distance"), (CE, BY_MEAN))
     )
     return Verdict(
-        f"{W} predicts nearer words than cross-entropy that answers with the word nearest to its "
-        "mean vector",
+        f"{W} predicts nearer words than cross-entropy with the decision for the word nearest to "
+        "the mean vector",
         Outcome.HELD if gap["high"] < 0 else Outcome.FAILED,
         f"{own:.4f} and {theirs:.4f}: {gap['mean']:+.4f} [{gap['low']:+.4f}, {gap['high']:+.4f}]",
         "That decision needs no other loss.",

@@ -1,1 +1,1 @@
-"""What the experiments share: settings to try, training them, choosing, drawing, reporting."""
+"""Code shared by the experiments: losses and trials, training, choosing, drawing, reporting."""

@@ -1,4 +1,4 @@
-"""Finished parts of an experiment are kept, so that an interrupted run continues."""
+"""Keep finished parts of an experiment, so that an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from experiments.lab.compact_json import write_json
 
 
 class Cache:
-    """Computes parts of an experiment, or reads what an earlier run computed.
+    """Computes parts of an experiment, or reads those of an earlier run.
 
     Args:
-        folder: where they are kept; None to keep nothing.
+        folder: where to keep them; None to keep nothing.
         key: what the parts depend on, as JSON; parts with another key are computed again.
         say: called with a line about progress.
 
     Attributes:
-        seconds: that each part took when it was computed.
+        seconds: time that each part took to compute.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Cache:
         self.seconds: dict[str, float] = {}
 
     def part(self, name: str, compute: Callable[[], Any]) -> Any:
-        """The result of `compute` after a round trip through JSON; computed once."""
+        """Return the result of `compute` after a round trip through JSON; computed once."""
         kept = self._kept(name)
         if kept is None:
             self.say(name)
@@ -61,7 +61,7 @@ class Cache:
             return None
         try:
             kept = json.loads(self._path(name).read_text(encoding="utf-8"))
-        except ValueError:  # not ours, or damaged: computing it again is always right
+        except ValueError:  # another format, or damaged: compute it again
             return None
         return kept if isinstance(kept, dict) and kept.get("key") == self.key else None
 
@@ -72,6 +72,6 @@ class Cache:
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Remove a folder in which nothing is left."""
+    """Remove a folder if it is empty."""
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

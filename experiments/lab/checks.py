@@ -1,4 +1,4 @@
-"""Checks of arguments; each error names the argument, what was expected and what was given."""
+"""Validate arguments; each error names the argument, what was expected and what was passed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def check_count(name: str, value: Any) -> int:
-    """A whole number of at least 1."""
+    """Return a whole number of at least 1."""
     number = _integer(name, value)
     if number < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
@@ -16,7 +16,7 @@ def check_count(name: str, value: Any) -> int:
 
 
 def check_seed(name: str, value: Any) -> int:
-    """A seed, as NumPy and torch both take it."""
+    """Return a seed that both NumPy and torch accept."""
     number = _integer(name, value)
     if not 0 <= number < 2**63:
         raise ValueError(f"{name} must be in 0..2**63 - 1, got {value}")
@@ -24,7 +24,7 @@ def check_seed(name: str, value: Any) -> int:
 
 
 def check_strength(name: str, value: Any) -> float:
-    """A finite number of at least 0."""
+    """Return a finite number of at least 0."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""JSON as results are kept: numbers rounded, and a list of them on one line."""
+"""Write results as JSON with rounded numbers and each list of numbers on one line."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from experiments.lab.files import replacing
 
-WIDTH = 140  # what fits is on one line, such as a run and its scores
-EXACT = {"settings", "chosen", "case", "headline"}  # something is computed again with these
+WIDTH = 140  # of lines; a value that fits, such as a run and its scores, is one line
+EXACT = {"settings", "chosen", "case", "headline"}  # not rounded, to repeat computations
 
 
 def write_json(path: Path, value: Any, *, digits: int | None = 8, allow_nan: bool = False) -> None:
-    """Write compact JSON, all or nothing.
+    """Write compact JSON, atomically.
 
     Args:
         path: of the file.
-        value: what `json.dumps` takes.
-        digits: to round to, except where settings are kept; None for all.
-        allow_nan: write numbers that are not finite, which is an error otherwise.
+        value: anything that `json.dumps` takes.
+        digits: significant digits, except in settings; None for all.
+        allow_nan: write numbers that are not finite, which is otherwise an error.
     """
     kept = value if digits is None else rounded(value, digits)
     text = "\n".join(_lines(kept, allow_nan)) + "\n"
@@ -28,7 +28,7 @@ def write_json(path: Path, value: Any, *, digits: int | None = 8, allow_nan: boo
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """All numbers to some significant digits, except those of settings.
+    """Round all numbers to some significant digits, except those of settings.
 
     >>> rounded({"cost": [1.23456, 2], "chosen": {"rate": 0.12345}}, 3)
     {'cost': [1.23, 2], 'chosen': {'rate': 0.12345}}
@@ -41,7 +41,7 @@ def rounded(value: Any, digits: int) -> Any:
 
 
 def _lines(value: Any, allow_nan: bool, before: int = 0, depth: int = 0) -> list[str]:
-    """The lines of a value, whose first one comes after a key of some characters."""
+    """The lines of a value, whose first one follows a key of `before` characters."""
     whole = json.dumps(value, ensure_ascii=False, allow_nan=allow_nan)
     if not isinstance(value, dict | list | tuple):
         return [whole]

@@ -1,4 +1,4 @@
-"""A regression of costs, to subtract from a model's scores."""
+"""Regression of costs, to subtract from a model's scores."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from wassloss.ground import GroundMetric
 class NearestCostRegression:
     r"""Ridge regression of every label's cost to its nearest true label, in closed form.
 
-    That cost is what proposing the label adds to the top-k cost, so :meth:`costs` ranks labels by
-    what a linear model knows of it. Subtracted from the log-probabilities of a model that was
-    trained as usual, :math:`\log h - \beta\, \hat c(x)` trades ranking for cost; :math:`\beta` is
-    chosen on validation data.
+    That cost is what proposing the label adds to the top-k cost, so :meth:`costs` ranks labels by a
+    linear prediction of it. Subtracted from the log-probabilities of any trained model,
+    :math:`\log h - \beta\, \hat c(x)` trades ranking for cost; :math:`\beta` is chosen on
+    validation data.
 
     Args:
         metric: the ground metric.
-        ridge: weight of the squared weights next to the mean squared error; features are centred.
+        ridge: factor of the squared weights, added to the mean squared error; features are centred.
     """
 
     def __init__(self, metric: GroundMetric, ridge: float) -> None:
         self.metric, self.ridge = metric, ridge
 
     def fit(self, features: Tensor, target: SparseTarget) -> NearestCostRegression:
-        """Learn from features `(n, d)` and their targets."""
+        """Fit to features `(n, d)` and their targets."""
         x = features.double()
-        # In pieces, which bounds the block of costs that is looked at, (256, support, labels).
+        # In pieces, which bounds the block of costs in memory, (256, support, labels).
         pieces = zip(target.indices.split(256), target.weights.split(256), strict=True)
         nearest = [
             self.metric.cost_columns(own)

@@ -1,7 +1,7 @@
 """Small decoders, several trained at once: their weights have a dimension for the model.
 
-Losses are added over models, and Adam does not mix parameters, so each trains as if alone. One
-pass for all keeps a GPU busy that one small model would leave idle.
+Losses are summed over models and Adam does not mix parameters, so each model trains as if alone.
+One pass for all makes better use of a GPU than small models one by one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-# From logits `(models, batch, answer, vocabulary)`, or from hidden states in place of them, and
-# labels to the sum of the models' losses.
+# Maps logits `(models, batch, answer, vocabulary)`, or hidden states instead, and labels to the sum
+# of the models' losses.
 LossOfModels = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a decoder and its training."""
+    """Size of a decoder, and its training."""
 
     width: int = 128
     layers: int = 3
@@ -32,7 +32,7 @@ class Size:
 
 
 class Decoders(nn.Module):
-    """Transformers that predict each next token, one for each seed."""
+    """Transformers that predict each next token, one per seed."""
 
     def __init__(self, seeds: Sequence[int], tokens: int, length: int, size: Size) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Decoders(nn.Module):
         return logits.reshape(*states.shape[:3], -1)
 
     def hidden(self, ids: Tensor, last: int) -> Tensor:
-        """What the head makes these logits of, `(models, batch, last, width)`."""
+        """The inputs of the head for these logits, `(models, batch, last, width)`."""
         models, batch, length = ids.shape
         model = torch.arange(models, device=ids.device)[:, None]
         x = self.words[model, ids.flatten(1)]  # (models, batch · length, width)
@@ -94,7 +94,7 @@ def train_decoders(
     *,
     from_hidden: bool = False,
 ) -> None:
-    """Train on texts `(texts, length)` to say the last `answer` tokens; each in its own order.
+    """Train on texts `(texts, length)` to predict the last `answer` tokens, each in its own order.
 
     With `from_hidden` the loss takes hidden states and applies the head itself.
     """
@@ -105,7 +105,7 @@ def train_decoders(
         optimizer, size.rate, total_steps=size.steps, pct_start=0.1
     )
     generators = [torch.Generator().manual_seed(1000 + seed) for seed in seeds]
-    chunk = 100  # steps whose examples are drawn, and sent to the device, at once
+    chunk = 100  # steps whose examples are drawn and sent to the device at once
     for step in range(size.steps):
         if step % chunk == 0:
             drawn = [torch.randint(len(ids), (chunk, size.batch), generator=g) for g in generators]

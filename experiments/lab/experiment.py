@@ -1,4 +1,4 @@
-"""What an experiment is: settings, how to compute, how to draw, and what to conclude."""
+"""The definition of an experiment: settings, computation, figures and conclusions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from experiments.lab.cache import Cache
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What JSON holds: settings, machine, versions, timings, and under "found" what was computed.
+# The JSON: settings, machine, versions, timings, and the computed values under "found".
 Result: TypeAlias = Mapping[str, Any]
 
 
 class Outcome(Enum):
-    """What became of a claim."""
+    """Whether a claim held."""
 
     HELD = "held"
     PARTLY = "held in part"
@@ -28,11 +28,10 @@ class Outcome(Enum):
 class Verdict:
     """Whether a claim of the paper held.
 
-    Attributes:
-        claim: the claim, in a sentence.
-        outcome: whether it held.
-        effect: how much, in numbers with their interval.
-        words: what to know about it: conditions, exceptions, reasons.
+    claim: the claim, in a sentence.
+    outcome: whether it held.
+    effect: its size, in numbers with their intervals.
+    words: conditions, exceptions and reasons.
     """
 
     claim: str
@@ -46,16 +45,16 @@ class Experiment:
     """One result of the paper, or one beyond it.
 
     Attributes:
-        name: what the command line calls it.
+        name: its name on the command line.
         title: one line for readers.
-        claim: what is tested.
-        figure: where it is in the paper.
-        quick: settings (a frozen dataclass) for minutes on a small machine.
-        full: settings of the paper's own sizes.
-        compute: from settings to numbers, caching finished parts; independent of figures.
-        draw: from the JSON to figures by name.
-        verdict: from the JSON to conclusions.
-        html: from the JSON to a part of the page next to the figures, if any.
+        claim: the claim to test.
+        figure: its place in the paper.
+        quick: settings (a frozen dataclass) that take minutes on a small machine.
+        full: settings with the paper's own sizes.
+        compute: maps settings to numbers, caching finished parts; independent of figures.
+        draw: maps the JSON to figures by name.
+        verdict: maps the JSON to conclusions.
+        html: maps the JSON to a part of the page next to the figures, if any.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""Families of losses that are compared, and what of each is searched.
+"""Families of losses that are compared, and the settings searched for each.
 
-Every family has as many trials, each of which is stopped where it is best: some strengths drawn at
-random from its ranges, each with every learning rate and weight penalty of a grid; a family without
-strengths has a finer grid instead. Ranges are those of a user who has read the documentation; they
-were set by looking at validation scores, with the exceptions that docs/results names.
+Every family has the same number of trials, each stopped at its best: some strengths drawn at random
+from its ranges, each combined with every learning rate and weight penalty of a grid. A family
+without strengths has a finer grid instead. Ranges are those of a user who has read the
+documentation; they were chosen by validation scores, with the exceptions that docs/results names.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy as np
 
 from experiments.lab.trials import Trial
 
-MOST_STRENGTHS = 4  # of one loss
+MOST_STRENGTHS = 4  # largest number of strengths of a loss
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How many trials a family has: their product.
+    """The number of trials per family, as a product.
 
     Attributes:
-        strengths: of the loss, drawn at random.
-        rates: learning rates, of a grid; one is the middle of the span.
-        penalties: weight penalties of a loss of KL's size.
-        span: of the learning rates of such a loss, for examples of mean square length 1.
+        strengths: random draws of the loss's strengths.
+        rates: learning rates in the grid; a single one is the middle of the span.
+        penalties: weight penalties for a loss with gradients as large as KL's.
+        span: range of learning rates for such a loss and examples of mean square length 1.
     """
 
     strengths: int = 8
@@ -36,17 +36,17 @@ class Budget:
     span: tuple[float, float] = (3.0, 60.0)
 
 
-# Hundreds of features and labels bear larger steps, and want smaller weight penalties.
+# Hundreds of features and labels allow larger steps, and need smaller weight penalties.
 ON_TAGS = Budget(penalties=(0.01, 0.001), span=(25.0, 130.0))
-# The learning rate matters least to a model that may stop early; the fewer tags an example has, the
-# larger the weight penalty it wants.
+# The learning rate matters least for a model that may stop early; with fewer tags per example,
+# larger weight penalties are better.
 FINE_ON_TAGS = Budget(strengths=12, rates=1, penalties=(0.04, 0.008, 0.0015), span=(40.0, 160.0))
-# Pages of Delicious differ so much in their number of words that large steps are noise.
+# Pages of Delicious differ so much in their number of words that large steps are noisy.
 FINE_ON_DELICIOUS = replace(FINE_ON_TAGS, span=(40.0 / 3, 160.0 / 3))
 
 
 def count_trials(budget: Mapping[str, Any]) -> int:
-    """How many trials a family had, from the budget as JSON holds it."""
+    """The number of trials of a family, from the budget in JSON."""
     return int(budget["strengths"] * budget["rates"] * len(budget["penalties"]))
 
 
@@ -58,8 +58,8 @@ class Family:
         title: for a legend.
         ours: whether it is a Wasserstein loss; otherwise a baseline.
         base: the trial without strengths.
-        draw: from numbers between 0 and 1 to a trial with strengths, in units of the typical
-            distance and cost; None where there are none.
+        draw: maps numbers between 0 and 1 to a trial with strengths, in units of the typical
+            distance and cost; None if the family has no strengths.
     """
 
     title: str
@@ -68,20 +68,20 @@ class Family:
     draw: Callable[[Sequence[float], Trial], Trial] | None = None
 
 
-OF_COSTS = 0.1  # under costs a prediction that is spread over many labels has small gradients
+OF_COSTS = 0.1  # costs give small gradients to predictions spread over many labels
 
 
 def gradient_size(trial: Trial) -> float:
-    """Of a loss's gradients, over those of KL.
+    """Typical size of a loss's gradients relative to KL's.
 
-    Learning rates are divided by it and weight penalties multiplied, so that their ranges mean the
-    same for all losses.
+    Learning rates are divided by it and weight penalties multiplied, so that one range suits all
+    losses.
     """
     return 1.0 if trial.loss in ("kl", "softened", "softened_nearest") else OF_COSTS + trial.kl
 
 
 def learning_rates(span: tuple[float, float], count: int) -> list[float]:
-    """Evenly on a log scale, both ends included; the middle if there is only one."""
+    """Learning rates evenly spaced on a log scale, ends included; a single one is the middle."""
     if count == 1:
         return [float(np.sqrt(span[0] * span[1]))]
     return [float(rate) for rate in np.geomspace(*span, count)]
@@ -104,8 +104,8 @@ def _smoothed(u: Sequence[float], trial: Trial) -> Trial:
 
 
 def _from_expected_to_exact(u: Sequence[float], trial: Trial) -> Trial:
-    # Without the entropy of the prediction there is no bias to fear from a large λ, and a small one
-    # leads to the expected cost.
+    # Without the entropy of the prediction a large λ causes no bias, and a small one gives the
+    # expected cost.
     return replace(_costs(u, trial), strength=_log_between(u[2], 0.5, 50.0))
 
 
@@ -124,7 +124,7 @@ def _relaxed(u: Sequence[float], trial: Trial) -> Trial:
 
 
 def _softened(u: Sequence[float], trial: Trial) -> Trial:
-    # On softened labels KL is no enemy of the cost, and may have most of the weight.
+    # With softened labels KL does not oppose the cost, so it may have most of the weight.
     return replace(
         trial,
         power=1.0 if u[0] < 0.5 else 2.0,
@@ -174,7 +174,7 @@ ORDERED: dict[str, Family] = {
 
 
 def find_family(name: str) -> Family:
-    """The family of that name."""
+    """Find a family by name."""
     known = FAMILIES | ORDERED
     if name not in known:
         raise ValueError(f"family must be one of {', '.join(known)}, got {name!r}")
@@ -184,13 +184,13 @@ def find_family(name: str) -> Family:
 def draw_trials(
     family: str, budget: Budget, *, length: float, typical: float, seed: int
 ) -> list[Trial]:
-    """The trials of a family, the same for the same seed.
+    """Draw the trials of a family, the same for the same seed.
 
-    Strengths are drawn as a Latin hypercube, so that a few of them cover their ranges.
+    Strengths are drawn as a Latin hypercube, so that few draws cover their ranges.
 
     Args:
         family: its name.
-        budget: how many.
+        budget: the number of trials.
         length: the mean square length of the examples, by which learning rates are divided.
         typical: the median distance between labels, the unit of strengths.
         seed: of the draw.
@@ -218,13 +218,13 @@ def draw_trials(
 
 
 def tuned(trial: Trial, rate: float, penalty: float) -> Trial:
-    """A trial with a learning rate and a weight penalty that mean what they mean for KL."""
+    """Set a learning rate and a weight penalty, given in KL's units."""
     size = gradient_size(trial)
     return replace(trial, rate=rate / size, penalty=penalty * size)
 
 
 def in_units(trial: Trial, typical: float) -> Trial:
-    """A trial whose strengths were in units of the typical distance and cost, in plain ones."""
+    """Convert strengths from units of the typical distance and cost to plain ones."""
     cost = typical**trial.power
     return replace(
         trial,

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and archives read without pickle."""
+"""Write files atomically, and read archives without pickle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# What zipfile and NumPy raise for a damaged archive, apart from ValueError.
+# Errors of zipfile and NumPy for a damaged archive, besides ValueError.
 _DAMAGES = (
     zipfile.BadZipFile,
     zlib.error,
@@ -28,7 +28,7 @@ _DAMAGES = (
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary name to write to, which replaces ``path`` once the block succeeds."""
+    """Yield a temporary path to write to, which replaces ``path`` once the block succeeds."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -41,13 +41,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays as .npz, all or nothing."""
+    """Write arrays as .npz, atomically."""
     with replacing(path) as temporary, open(temporary, "xb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type, unused-ignore]
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz archive; a ValueError says what is wrong with any other file."""
+    """Read all arrays of an .npz archive; any other file is a ValueError with the reason."""
     try:
         if not zipfile.is_zipfile(path) and Path(path).exists():
             raise ValueError("it is not a whole .npz archive")

@@ -1,4 +1,4 @@
-"""Means and slopes with their 95 % intervals; `wassloss.scores` has that of paired differences."""
+"""Means and slopes with 95 % intervals; for paired differences, see `wassloss.scores`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: ArrayLike) -> Interval:
-    """The interval of the mean of independent values, that of `paired_difference`.
+    """The interval of the mean of independent values, as in `paired_difference`.
 
     >>> print(mean_interval([1.0, 2.0, 3.0]))
     2 [-0.484, 4.48]
@@ -36,8 +36,8 @@ def mean_interval(values: ArrayLike) -> Interval:
 def split_interval(gaps: ArrayLike, test_by_train: float) -> Interval:
     """The interval of a mean over random splits of the same examples, which overlap.
 
-    Student's with the variance of Nadeau and Bengio (2003); `test_by_train` is the number of test
-    examples over that of training examples.
+    Student's interval with the variance of Nadeau and Bengio (2003); `test_by_train` is the ratio
+    of test to training examples.
     """
     x = np.asarray(gaps, dtype=np.float64)
     mean, n = float(x.mean()), len(x)
@@ -48,7 +48,7 @@ def split_interval(gaps: ArrayLike, test_by_train: float) -> Interval:
 
 
 def slope_interval(x: ArrayLike, y: ArrayLike) -> Interval:
-    """The slope of a straight line through points, with the interval of least squares."""
+    """The slope of a straight line through points, with its least-squares interval."""
     fit: Any = stats.linregress(np.asarray(x, float), np.asarray(y, float))
     half = float(stats.t.ppf(0.975, len(np.asarray(x)) - 2) * fit.stderr)
     return Interval(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)

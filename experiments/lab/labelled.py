@@ -1,4 +1,4 @@
-"""Real data sets as the experiments use them: three parts, sparse targets, a metric, a device."""
+"""Real data sets in the form of the experiments: three parts, sparse targets, metric, device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wassloss.data import Dataset, clipart
 from wassloss.ground import Embedding, GroundMetric
 from wassloss.scores import top_k_cost
 
-VALIDATION = 0.15  # of the training part, where a set has no validation part of its own
+VALIDATION = 0.15  # share of the training part, if a set has no validation part
 SPLIT_SEED = 0
 PARTS = ("train", "validation", "test")
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)  # for features of mean square 1
@@ -57,8 +57,8 @@ class LabelledSet:
     """A data set in three parts.
 
     Attributes:
-        metric: the distance between labels, tabulated; its power is 1 and its scale none.
-        guesses: how many labels a model is asked for: the top-k cost is averaged up to here.
+        metric: tabulated distance between labels, with power 1 and without scale.
+        guesses: number of guesses of a model: the top-k cost is averaged up to this k.
     """
 
     name: str
@@ -82,7 +82,7 @@ class LabelledSet:
     def regressed_costs(self) -> dict[str, Tensor]:
         """Every label's cost on the other parts, predicted by a regression on the training part.
 
-        Its ridge is the one whose ranking costs least on validation data.
+        Its ridge penalty is the one with the least ranking cost on validation data.
         """
         fitted = [
             NearestCostRegression(self.metric, ridge=ridge).fit(
@@ -111,15 +111,15 @@ class LabelledSet:
 
 
 def as_labelled(data: Dataset, device: torch.device, most: int | None = None) -> LabelledSet:
-    """A data set in the form that experiments use.
+    """Convert a data set to the form of the experiments.
 
-    Features are centred and divided by one number, so that their mean square is 1 in the training
-    part: learning rates then mean much the same for all sets.
+    Features are centred and divided by one number, so that their mean square in the training part
+    is 1 and learning rates are comparable between sets.
 
     Args:
         data: with a metric, a test part and, if it has one, a validation part.
-        device: to put it on.
-        most: training examples to keep, the first ones; None for all.
+        device: the device to put it on.
+        most: number of training examples to keep, the first ones; None for all.
     """
     metric = data.metric
     if metric is None:
@@ -155,7 +155,7 @@ def as_labelled(data: Dataset, device: torch.device, most: int | None = None) ->
 
 
 def _trimmed(target: SparseTarget) -> SparseTarget:
-    """Without padding columns that no example of the part needs."""
+    """Drop padding columns that no example of the part needs."""
     order = target.weights.argsort(dim=1, descending=True, stable=True)
     width = max(1, int((target.weights > 0).sum(1).max()))
     order = order[:, :width]
@@ -163,7 +163,7 @@ def _trimmed(target: SparseTarget) -> SparseTarget:
 
 
 def _delicious() -> Dataset:
-    """Delicious with the tags that have a word vector, and the pages that have such a tag."""
+    """Delicious with the tags that have a word vector, and the pages with such a tag."""
     data = mulan("delicious")
     names = data.label_names or ()
     vectors = read_vectors(find("glove", "glove_100d.npy"), names)
@@ -174,7 +174,7 @@ def _delicious() -> Dataset:
 
 
 def _lattice() -> Dataset:
-    """The paper's noisy lattice, half of whose training labels are flipped to a neighbour."""
+    """The paper's noisy lattice, with half of the training labels flipped to a neighbour."""
     return lattice(6, 0.5, train=100, test=100, spread=0.2, seed=0)
 
 
@@ -187,10 +187,10 @@ SETS: dict[str, Callable[[], Dataset]] = {
 
 
 def load_labelled(name: str, device: torch.device, most: int | None = None) -> LabelledSet:
-    """A set by its name.
+    """Load a set by name.
 
     Raises:
-        FileNotFoundError: its files are not there; the message says which go where.
+        FileNotFoundError: its files are missing; the message says where to put them.
     """
     if name not in SETS:
         raise ValueError(f"name must be one of {', '.join(SETS)}, got {name!r}")
@@ -206,7 +206,7 @@ def each_set(
 ) -> dict[str, Any]:
     """Compute something for each data set, cached by name; sets without files are skipped.
 
-    The `prefix` goes before the names in the cache.
+    The names in the cache start with `prefix`.
     """
     found = {name: _or_none(name, cache, compute, prefix) for name in names}
     return {name: value for name, value in found.items() if value is not None}
@@ -240,13 +240,13 @@ def best_device() -> torch.device:
 
 
 def _divided(rows: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Rows to train and to choose on, drawn at random; those of a group stay together."""
+    """Random rows for training and for validation; those of a group stay together."""
     owners = rows if groups is None else groups[rows]
     _, group, sizes = owners.unique(return_inverse=True, return_counts=True)
-    # Sort random keys: libraries change how they draw permutations.
+    # Sort random keys, because libraries change how they draw permutations.
     keys = np.random.default_rng(SPLIT_SEED).random(len(sizes))
     order = torch.from_numpy(np.argsort(keys, kind="stable"))
-    # A group goes where its middle falls, so each part is off by at most half a group.
+    # A group goes to the part of its middle, so each part's size is off by at most half a group.
     middles = torch.empty(len(sizes), dtype=torch.float64)
     middles[order] = (sizes[order].cumsum(0) - sizes[order] / 2).double() / len(rows)
     train = (middles < 1 - VALIDATION)[group]

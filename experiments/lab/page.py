@@ -1,4 +1,4 @@
-"""Results as one HTML page that needs no other file."""
+"""Write results as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_page(
 
 
 def render_page(results: Mapping[str, Result], experiments: Mapping[str, Experiment]) -> str:
-    """The page as text."""
+    """Return the page as text."""
     rows = "".join(
         f'<tr><td><a href="#{name}">{name}</a></td><td>{escape(v.claim)}</td>{_outcome(v)}'
         f"<td>{escape(v.effect)}</td><td>{result['mode']}</td></tr>"
@@ -47,7 +47,7 @@ def render_page(results: Mapping[str, Result], experiments: Mapping[str, Experim
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>wassloss: results</title><style>{_STYLE}</style></head><body>"
-        "<h1>Learning with a Wasserstein Loss, computed again</h1>"
+        "<h1>Learning with a Wasserstein Loss, reproduced</h1>"
         "<table><thead><tr><th>experiment</th><th>claim</th><th>outcome</th><th>effect</th>"
         f"<th>sizes</th></tr></thead><tbody>{rows}</tbody></table>{sections}</body></html>\n"
     )

@@ -1,4 +1,4 @@
-"""Fewer features: their principal components in the training part."""
+"""Reduce features to their principal components in the training part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wassloss.data import Dataset
 
 
 def compressed(data: Dataset, features: int | None) -> Dataset:
-    """The same data with principal components as features; None keeps them as they are."""
+    """Replace features by their principal components; None keeps them."""
     if features is None or features >= data.features.shape[1]:
         return data
     train = data.part("train").features.double()

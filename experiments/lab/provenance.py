@@ -1,4 +1,4 @@
-"""Where and with what a result was computed."""
+"""Record where and with what a result was computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGES = ("torch", "numpy", "scipy", "POT", "matplotlib")
 
 
 def versions() -> dict[str, str]:
-    """Of Python, this package and those that numbers depend on."""
+    """Versions of Python, this package and those that affect the numbers."""
     found = {"python": platform.python_version(), "wassloss": wassloss.__version__}
     return found | {name: _version(name) for name in _PACKAGES}
 

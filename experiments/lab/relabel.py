@@ -1,4 +1,4 @@
-"""Data sets with other labels: some of them, or those of a metric; and their weights."""
+"""Change the labels of data sets: select them, match them to a metric, normalise weights."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def label_weights(data: Dataset) -> Tensor:
 
 
 def with_metric(data: Dataset, metric: GroundMetric) -> Dataset:
-    """Use this ground metric, whose labels have names, and put the labels in its order."""
+    """Use this ground metric, whose labels have names, and reorder the labels to match it."""
     return replace(data.with_labels(metric.labels or ()), metric=metric)
 
 
 def keep_labels(data: Dataset, labels: Sequence[str]) -> Dataset:
     """Keep these labels, in this order, and the examples that have one of them.
 
-    The metric is dropped: build one for the labels that remain.
+    The metric is dropped: build one for the remaining labels.
 
     >>> data = Dataset([[0.0], [1.0]], [0, 2], label_names=("cat", "net", "dog"))
     >>> keep_labels(data, ["dog", "net"]).target
@@ -52,7 +52,7 @@ def keep_labels(data: Dataset, labels: Sequence[str]) -> Dataset:
     target, rows = _relabelled(data.target, place)
     if not rows.any():
         raise ValueError("labels must leave some example with a label, got none")
-    # Rows are removed before labels: no state in between would pass the checks.
+    # Rows are removed before labels, because no state in between would pass the checks.
     return replace(
         replace(data, metric=None).take(rows),
         target=take(target, rows),
@@ -64,7 +64,7 @@ def keep_labels(data: Dataset, labels: Sequence[str]) -> Dataset:
 def _relabelled(
     target: Tensor | SparseTarget, place: Tensor
 ) -> tuple[Tensor | SparseTarget, Tensor]:
-    """Move label i to ``place[i]``, or remove it for -1; which examples still have a label."""
+    """Move label i to ``place[i]``, or remove it for -1; return which examples keep a label."""
     if isinstance(target, SparseTarget) or target.is_floating_point():
         sparse = as_sparse(target)
         used = sparse.weights > 0

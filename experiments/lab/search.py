@@ -1,4 +1,4 @@
-"""Choosing a trial on validation data, and scoring what was chosen on test data with many seeds."""
+"""Choose trials on validation data, and score the chosen ones on test data with many seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.lab.labelled import LabelledSet
 from experiments.lab.trials import Scores, Trial, train_trials
 from wassloss.scores import paired_difference
 
-AUC_SLACK = 0.002  # how much less AUC than KL's a choice may have
+AUC_SLACK = 0.002  # how far below KL's the AUC of a choice may be
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def candidates(
     seed: int,
     looks: Sequence[int] | None = None,
 ) -> list[list[Candidate]]:
-    """Every trial at every evaluation, scored on validation data; `looks` as in `train_trials`."""
+    """Score every trial at every evaluation on validation data; `looks` as in `train_trials`."""
     found = train_trials(data, trials, [seed] * len(trials), iterations, looks=looks)
     return [
         [
@@ -63,7 +63,7 @@ def candidates(
 
 def trials_for(data: LabelledSet, family: str, budget: Budget, seed: int) -> list[Trial]:
     """The trials of a family, in the units of the data."""
-    length = data.train.features.shape[1]  # whose mean square is 1
+    length = data.train.features.shape[1]  # their mean square is 1
     typical = data.metric.median_cost()
     return draw_trials(family, budget, length=length, typical=typical, seed=seed)
 
@@ -76,10 +76,10 @@ def search(
     seed: int,
     less: Sequence[float] = (),
 ) -> dict[str, list[Candidate]]:
-    """The same number of trials of each family, at every evaluation.
+    """Score the same number of trials of each family, at every evaluation.
 
-    Each model that ranks labels by their probability also ranks them with the regressed cost
-    subtracted, `less` times over the typical distance; such candidates have `trial.less`.
+    Each model that ranks labels by probability is also scored with the regressed cost subtracted,
+    `less` times, divided by the typical distance; these candidates have `trial.less`.
     """
     typical = data.metric.median_cost()
     drawn = {
@@ -99,7 +99,7 @@ def search(
 
 
 def choose(found: Sequence[Candidate], least_auc: float = -np.inf) -> Candidate:
-    """The least cost among those with enough AUC; the most AUC if none has enough."""
+    """The candidate of least cost among those with enough AUC; if there is none, of most AUC."""
     enough = [candidate for candidate in found if candidate.auc >= least_auc]
     if not enough:
         return max(found, key=lambda candidate: candidate.auc)
@@ -119,7 +119,7 @@ def front(found: Sequence[Candidate]) -> list[Candidate]:
 def finals(
     data: LabelledSet, chosen: Mapping[str, Candidate], seeds: Sequence[int]
 ) -> dict[str, list[Scores]]:
-    """Each choice trained once for each seed and scored on test data; equal choices are shared."""
+    """Train each choice once per seed and score it on test data; equal choices are shared."""
     places = {(c.trial, c.iteration): c for c in chosen.values()}
     each = [candidate for candidate in places.values() for _ in seeds]
     looks = [candidate.iteration for candidate in each]
@@ -145,9 +145,9 @@ def difference(
     """The mean paired difference `own − other` with its 95 % interval over examples and seeds.
 
     Args:
-        own: scores, one object for each seed, with a number for each example.
+        own: scores, one object per seed, with one number per example.
         other: those of the same seeds on the same examples.
-        name: which score.
+        name: name of the score.
         groups: examples of one group are variants of each other.
     """
     gaps = [getattr(a, name) - getattr(b, name) for a, b in zip(own, other, strict=True)]

@@ -1,11 +1,11 @@
 """One true label per example: how far from it is the first guess of each family of losses?
 
-What `ordinal` and `hierarchy` share. Every family has as many trials; the one whose first guess is
-nearest on validation data is trained again with several seeds and scored on test data. Distances
-are whole numbers: steps between labels.
+Shared by `ordinal` and `hierarchy`. Every family has the same number of trials; the one whose first
+guess is nearest on validation data is trained again with several seeds and scored on test data.
+Distances are whole numbers of steps between labels.
 
-With one true label all of the prediction goes there, so that the product regulariser has nothing to
-regularise: that Wasserstein loss is the expected cost, and is compared under this name.
+With one true label all of the prediction is moved there, so the product regulariser has no effect:
+that Wasserstein loss is the expected cost, and is listed under this name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SingleLabelSettings:
     budget: Budget = field(default_factory=Budget)
     iterations: int = 3000
     seeds: int = 10
-    far: int = 2  # a mistake of this many steps or more is a grave one
+    far: int = 2  # steps from which a mistake is a grave one
     seed: int = 0
 
 
@@ -58,13 +58,13 @@ class Guesses:
 
     @classmethod
     def of(cls, scores: Scores, steps: float, far: int) -> Guesses:
-        """From the top-1 cost, which with one true label is the distance; `steps` of them are 1."""
+        """From the top-1 cost: with one true label, the distance in units of `steps` steps."""
         distance = np.rint(scores.curve[:, 0] * steps)
         return cls(distance, scores.accuracy, (distance >= far).astype(np.float64))
 
     @classmethod
     def joined(cls, parts: Sequence[Guesses]) -> Guesses:
-        """Guesses for several parts of the examples, each by its own model."""
+        """Join the guesses of different models for several parts of the examples."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in SCORES))
 
     def summary(self) -> dict[str, float]:
@@ -72,7 +72,7 @@ class Guesses:
 
 
 def tune(data: LabelledSet, settings: SingleLabelSettings) -> dict[str, Candidate]:
-    """Of each family the trial, stopped where best, whose first guess is nearest on validation."""
+    """The trial of each family, stopped at its best, with the nearest first guess on validation."""
     drawn = {
         family: trials_for(data, family, settings.budget, settings.seed)
         for family in settings.families
@@ -111,11 +111,11 @@ def guess(
 def summarize(
     chosen: Mapping[str, Sequence[Candidate]], guesses: Mapping[str, Sequence[Guesses]]
 ) -> dict[str, Any]:
-    """What JSON holds: choices, means of each seed, paired differences between any two families.
+    """Return the JSON: choices, means per seed, paired differences between any two families.
 
     Args:
-        chosen: of each family the choices, one for each split of the data.
-        guesses: of each family, one for each seed.
+        chosen: for each family, its choices, one per split of the data.
+        guesses: for each family, its guesses, one per seed.
     """
     return {
         "chosen": {family: [c.as_json() for c in each] for family, each in chosen.items()},
@@ -132,7 +132,7 @@ def summarize(
 
 
 def draw_differences(result: Result, step: str, sizes: str) -> Figure:
-    """Each family minus KL: distance, accuracy, grave mistakes, with their intervals."""
+    """Draw each family minus KL: distance, accuracy, grave mistakes, with their intervals."""
     found, settings = result["found"], result["settings"]
     others = [family for family in found["scores"] if family != "kl"]
     kl = {name: _mean(found, "kl", name) for name in SCORES}
@@ -168,9 +168,9 @@ def draw_differences(result: Result, step: str, sizes: str) -> Figure:
 
 
 def verdicts(result: Result, step: str) -> list[Verdict]:
-    """Against KL, against every baseline, and what it costs in accuracy.
+    """Compare with KL and with every baseline, and evaluate the loss of accuracy.
 
-    Of several Wasserstein losses the one that speaks for them is picked by validation distance.
+    Among several Wasserstein losses, one is chosen by validation distance to represent them.
     """
     found = result["found"]
     ours = [family for family in found["scores"] if find_family(family).ours]
@@ -191,7 +191,7 @@ def _nearer(found: Mapping[str, Any], best: str, gap: Mapping[str, float], step:
     elif gap["low"] > 0:
         words = "KL is nearer. "
     else:
-        words = "The two are not told apart. "
+        words = "No clear difference. "
     return Verdict(
         "the first guess of a Wasserstein loss is nearer to the truth than KL's",
         Outcome.HELD if gap["high"] < 0 else Outcome.FAILED,
@@ -204,7 +204,7 @@ def _nearer(found: Mapping[str, Any], best: str, gap: Mapping[str, float], step:
             for f in others
         )
         + f". Chosen on validation data: {_described(found['chosen'][best])}. "
-        "Intervals are over test examples and seeds; the luck of that choice is not in them.",
+        "Intervals are over test examples and seeds, not over that choice.",
     )
 
 
@@ -259,7 +259,7 @@ def _interval(gap: Mapping[str, float]) -> str:
 
 
 def _described(chosen: Sequence[Mapping[str, Any]]) -> str:
-    """The strengths of the choices, one for each split."""
+    """The strengths of the choices, one per split."""
     return "; ".join(
         f"power {trial.get('power', 1):g}, λ = {trial.get('strength', 1):.3g}, "
         f"α = {trial.get('kl', 0):.2g}"

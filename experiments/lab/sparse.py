@@ -1,4 +1,4 @@
-"""Targets as labels and weights, from lists of labels or from any other form."""
+"""Convert targets to labels and weights, from lists of labels or any other form."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from wassloss import SparseTarget
 def from_lists(
     counts: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any] | None = None
 ) -> SparseTarget:
-    """Lists of labels, laid end to end, as a sparse target.
+    """Convert concatenated lists of labels to a sparse target.
 
     Args:
-        counts: how many labels each example has, `(n,)`.
+        counts: number of labels per example, `(n,)`.
         labels: label ids, those of the first example first, `(sum of counts,)`.
-        weights: one per label; without them, the labels of an example share a mass of 1 equally,
+        weights: one per label; by default, the labels of an example share a mass of 1 equally,
             as the paper normalises tags.
 
     >>> from_lists(np.array([1, 2]), np.array([7, 3, 4])).weights
@@ -37,7 +37,7 @@ def from_lists(
 
 
 def as_sparse(target: Tensor | SparseTarget) -> SparseTarget:
-    """Class ids `(n,)`, dense weights `(n, labels)` or a sparse target, as a sparse target."""
+    """Convert class ids `(n,)` or dense weights `(n, labels)` to a sparse target."""
     if isinstance(target, SparseTarget):
         return target
     if target.dim() == 1:

@@ -1,4 +1,4 @@
-"""How figures look: colours that colour-blind readers can distinguish, sizes in a footer."""
+"""Style of figures: colours that colour-blind readers can distinguish, sizes in a footer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette; each colour has its own marker, for print without colours.
+# Okabe and Ito's palette; each colour has its own marker, for print in grey.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def new_figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:
-    """A figure without global state, and its axes `(rows, columns)`."""
+    """Create a figure without global state, and its axes `(rows, columns)`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -26,7 +26,7 @@ def new_figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figu
 
 
 def draw_band(axes: Axes, x: ArrayLike, band: ArrayLike, place: int, label: str) -> None:
-    """A line with its interval: `band` has rows mean, low, high."""
+    """Draw a line with its interval: `band` has rows mean, low, high."""
     mean, low, high = np.asarray(band)
     color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
     axes.plot(x, mean, color=color, marker=marker, markersize=4, linewidth=1.6, label=label)
@@ -34,7 +34,7 @@ def draw_band(axes: Axes, x: ArrayLike, band: ArrayLike, place: int, label: str)
 
 
 def finish(axes: Axes, title: str, x: str, y: str, legend: bool = True) -> None:
-    """Title, names of the axes, light grid, legend."""
+    """Set the title, the names of the axes, a light grid and the legend."""
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -45,12 +45,12 @@ def finish(axes: Axes, title: str, x: str, y: str, legend: bool = True) -> None:
 
 
 def state_sizes(figure: Figure, text: str) -> None:
-    """Say below the figure what it was made from."""
+    """Write below the figure what it was made from."""
     figure.supxlabel(text, fontsize=8, color="#444444")
 
 
 def png(figure: Figure, dpi: int = 130) -> bytes:
-    """A figure as PNG with a palette: a third of the size, and no difference that can be seen."""
+    """Render a PNG with a palette: a third of the size, without a visible difference."""
     from PIL import Image
 
     drawn, small = BytesIO(), BytesIO()

@@ -1,4 +1,4 @@
-"""One thread for small models: several would mostly wait for each other."""
+"""Use one thread for small models, because several would mostly wait for each other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Trials: a loss with its strengths, a learning rate, a weight penalty; all trained equally.
 
-All trials of a set are linear models that are trained together and scored during training, so
-that stopping early is one more strength to choose, for every loss.
+All trials of a data set are linear models that are trained together and scored during training, so
+the step at which to stop is one more setting to choose, for every loss.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from wassloss.losses.baselines import (
 from wassloss.models import Linear
 from wassloss.scores import accuracy, ranking_auc, top_k_cost
 
-EVALUATIONS = 10  # per run: where it may stop early
+EVALUATIONS = 10  # per run, at which it may stop early
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one model is trained with.
+    """The settings of one model.
 
     Attributes:
         loss: ``"kl"``, ``"softened"``, ``"softened_nearest"``, ``"expected"``, ``"squared_emd"``;
             ``"plan"``, ``"product"``, ``"debiased"``, ``"relaxed"``, ``"nearest"`` (Wasserstein
             losses); ``"plan_softened"``, ``"nearest_softened"`` (with KL on softened labels).
         rate: the learning rate.
-        penalty: of the weights.
-        power: of the distance, in the cost.
+        penalty: the weight penalty.
+        power: power of the distance in the cost.
         strength: λ, which is 1/ε, in units of the cost.
         kl: weight of the KL term.
-        width: of softened labels.
-        gamma: of relaxed transport.
-        iterations: Algorithm 1's, where not solved to tolerance.
+        width: width of softened labels.
+        gamma: γ of relaxed transport.
+        iterations: of Algorithm 1, if not solved to a tolerance.
         decode: rank labels by ``"probability"`` or by least expected ``"cost"``.
-        less: how much of the regressed cost is subtracted from the logits that rank.
+        less: factor of the regressed cost that is subtracted from the logits before ranking.
     """
 
     loss: str
@@ -118,11 +118,11 @@ class Trial:
         return logits - self.less * data.regressed_costs[on] if self.less else logits
 
     def of_model(self) -> Trial:
-        """The trial of the model alone, however its labels are ranked."""
+        """The trial without settings that only affect the ranking of labels."""
         return replace(self, decode="probability", less=0.0)
 
     def as_json(self) -> dict[str, Any]:
-        """What differs from the defaults, and the loss."""
+        """The loss, and the settings that differ from their defaults."""
         plain = {f.name: f.default for f in fields(self)}
         return {name: value for name, value in asdict(self).items() if value != plain[name]}
 
@@ -145,7 +145,7 @@ def softened_kl(metric: GroundMetric, width: float, *, nearest: bool = False) ->
 
 
 class OfProbabilities(PerExampleLoss):
-    """The relaxed loss of a softmax: its measure has mass 1, as the targets here."""
+    """The relaxed loss of a softmax, whose mass is 1, like that of the targets here."""
 
     def __init__(self, loss: RelaxedWassersteinLoss) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class Scores:
     Attributes:
         curve: top-k cost for k = 1, 2, …, `(n, k)`.
         auc: ranking AUC.
-        accuracy: whether the first guess is the label of most mass.
+        accuracy: whether the first guess is the label with the most mass.
     """
 
     curve: NDArray[np.float64]
@@ -173,12 +173,12 @@ class Scores:
 
     @property
     def cost(self) -> NDArray[np.float64]:
-        """The mean of the top-k cost over k: the one number that is tuned for."""
+        """The mean of the top-k cost over k, the score used for tuning."""
         mean: NDArray[np.float64] = self.curve.mean(1)
         return mean
 
     def summary(self) -> dict[str, Any]:
-        """Means, as JSON holds them."""
+        """Mean scores, for JSON."""
         return {
             "cost": round(float(self.cost.mean()), 5),
             "auc": round(float(np.nanmean(self.auc)), 5),
@@ -191,13 +191,13 @@ class Scores:
 def scores_of(rankings: Sequence[Tensor], data: LabelledSet, on: str) -> list[Scores]:
     """Score several rankings of the labels on a part of the data."""
     part, count = getattr(data, on), len(rankings)
-    # All at once, because one ranking alone does not fill a GPU.
+    # All at once, because a single ranking does not fill a GPU.
     logits = torch.cat(list(rankings))
     target = SparseTarget(
         part.target.indices.repeat(count, 1), part.target.weights.repeat(count, 1)
     )
     curve = top_k_cost(logits, target, data.metric, k=data.ks, reduction="none")
-    # Each example's AUC by itself, NaN where all labels are true.
+    # The AUC of each example, NaN if all labels are true.
     auc = ranking_auc(logits, target, reduction="none")
     heaviest = target.indices.gather(1, target.weights.argmax(1, keepdim=True))
     right = accuracy(logits, heaviest.squeeze(1), reduction="none")
@@ -231,18 +231,18 @@ def train_trials(
     momentum: float = 0.7,
     batch_size: int = 100,
 ) -> list[list[Look]]:
-    """Train a linear model for each trial and score it during training.
+    """Train a linear model for each trial, and score it during training.
 
     Args:
-        data: what to train on and to score on.
+        data: training and scoring data.
         trials: one per model.
         seeds: of the order of the examples, one per model.
-        iterations: steps to take.
+        iterations: number of steps.
         on: the part to score on.
-        looks: for each model the iteration at which it is scored; by default each is scored ten
-            times on the way. A model goes on after its look, which changes nothing for the others.
-        momentum: of SGD; by default the paper's.
-        batch_size: examples per step; by default the paper's.
+        looks: the iteration at which each model is scored; default: each is scored ten times.
+            Models continue after being scored, which does not affect the others.
+        momentum: of SGD; default: the paper's.
+        batch_size: examples per step; default: the paper's.
     """
     every = max(1, iterations // EVALUATIONS)
     if looks is not None:
@@ -269,7 +269,7 @@ def train_trials(
 
 
 def train_model(data: LabelledSet, trial: Trial, iterations: int, seed: int) -> nn.Module:
-    """One model, as `train_trials` would train it."""
+    """Train one model as `train_trials` would."""
     return _trained(data, [trial], [seed], iterations)[0]
 
 
@@ -304,18 +304,18 @@ def _trained(
 
 
 def _graphable(trial: Trial) -> bool:
-    """Whether a CUDA graph can hold the loss: its loops must not depend on data."""
+    """Whether a CUDA graph can capture the loss: its loops must not depend on data."""
     return trial.loss not in ("debiased",)
 
 
 def _of_loss(trial: Trial) -> Trial:
-    """The trial without learning rate and penalty, which is equal for equal losses."""
+    """The trial without learning rate and penalty; equal for equal losses."""
     return replace(trial.of_model(), rate=0.0, penalty=0.0)
 
 
 def _model(data: LabelledSet) -> Linear:
     model = Linear(data.train.features.shape[1], data.metric.size)
-    # A random start persists in the weights of rare labels and costs every loss some AUC.
+    # Random initial weights persist for rare labels, which lowers the AUC of every loss.
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     return model.to(data.device)

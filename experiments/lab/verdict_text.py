@@ -1,4 +1,4 @@
-"""What verdicts are made of: means, differences with their intervals, trials in words."""
+"""Text of verdicts: means, differences with their intervals, trials."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 
 def mean_of(runs: Sequence[Mapping[str, Any]], name: str) -> float:
-    """A score's mean over runs."""
+    """The mean of a score over runs."""
     return float(sum(run[name] for run in runs) / len(runs))
 
 
 def interval(gap: Mapping[str, float]) -> str:
-    """A difference with its interval."""
+    """Format a difference with its interval."""
     return f"{gap['mean']:+.4f} [{gap['low']:+.4f}, {gap['high']:+.4f}]"
 
 
 def described(trial: Mapping[str, Any]) -> str:
-    """A trial in words."""
+    """Describe a trial in words."""
     names = {
         "loss": "{}", "power": "power {:g}", "strength": "λ = {:.3g}", "kl": "α = {:.3g}",
         "width": "width {:.2g}", "gamma": "γ = {:.2g}", "rate": "learning rate {:.3g}",

@@ -1,4 +1,4 @@
-"""Several losses, weighed and added."""
+"""A weighted sum of losses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wassloss.losses.baselines import PerExampleLoss
 
 
 class WeightedSum(PerExampleLoss):
-    """A sum of losses, which have a `reduction` that is taken over, with a weight for each."""
+    """A weighted sum of losses, which must have a `reduction`."""
 
     def __init__(self, losses: Sequence[nn.Module], weights: Sequence[float]) -> None:
         super().__init__()

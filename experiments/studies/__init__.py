@@ -1,1 +1,1 @@
-"""Studies behind a choice or a page of the documentation, each a script of its own."""
+"""Studies behind a choice or a page of the documentation, one script each."""

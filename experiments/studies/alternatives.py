@@ -1,10 +1,10 @@
-"""What one would otherwise train ordered labels with, tuned as much as the Wasserstein loss.
+"""Alternatives for training with ordered labels, tuned as much as the Wasserstein loss.
 
-Ten grades of disease progression of 442 patients (scikit-learn's diabetes data), a linear model,
-one objective at a time, all by the same full-batch optimiser. Each objective has twelve settings,
-of which a validation split picks the one with the smallest mean distance; the distances of the
-guesses on the test split are counted. Guesses are the most probable grade or, as "best bet", the
-one with the least expected distance. Twenty random splits of 60, 20 and 20 %.
+The data are ten grades of disease progression in 442 patients (scikit-learn's diabetes data). A
+linear model is trained with each objective by the same full-batch optimiser. Each objective has
+twelve settings, chosen by the mean distance on a validation split; the result is the distribution
+of distances on the test split. Guesses are the most probable grade or, as "best bet", the one with
+the least expected distance. There are twenty random splits of 60, 20 and 20 %.
 
     python -m experiments.studies.alternatives docs/figures/alternatives.json
 """
@@ -57,7 +57,7 @@ def best_bet(logits: Tensor) -> Tensor:
     return label
 
 
-# What is tried, twelve settings each: the loss, and the penalty on the weights.
+# Objectives with twelve settings each: the loss, and the weight penalty.
 OBJECTIVES: dict[str, list[tuple[Loss, float]]] = {
     "cross-entropy": [(cross_entropy, c) for c in PENALTIES],
     "label smoothing": [
@@ -81,14 +81,14 @@ def grades_of_patients() -> tuple[Tensor, Tensor]:
 def fitted(loss: Loss, penalty: float, x: Tensor, y: Tensor) -> wl.models.Linear:
     torch.manual_seed(0)
     model = wl.models.Linear(features=x.shape[1], labels=GRADES).double()
-    with warnings.catch_warnings():  # an unfinished fit is judged on the validation split too
+    with warnings.catch_warnings():  # an unfinished fit is also scored on the validation split
         warnings.simplefilter("ignore", wl.ConvergenceWarning)
         train_full_batch(model, loss, (x, y), weight_decay=2 * penalty, max_iterations=300)
     return model
 
 
 def run_split(seed: int) -> dict[str, list[int]]:
-    """How many guesses on the test split are off by 0, 1, … grades, by objective."""
+    """Count the guesses on the test split that are off by 0, 1, … grades, by objective."""
     x, y = grades_of_patients()
     train, rest = train_test_split(np.arange(len(x)), test_size=0.4, random_state=seed)
     validation, test = train_test_split(rest, test_size=0.5, random_state=seed)

@@ -1,9 +1,9 @@
-"""Which `epsilon`, `kl_weight` and `power` suit every metric?
+"""Find the `epsilon`, `kl_weight` and `power` that suit every metric.
 
 Networks and linear models are trained with each setting of `WassersteinLoss` and with
-cross-entropy, under the same optimiser, and scored on validation data. The table shows what each
-setting changes against cross-entropy, for taxonomies, ordered labels and distributions separately:
-a default has to be right for all of them.
+cross-entropy, under the same optimiser, and scored on validation data. The table shows each
+setting's change from cross-entropy separately for taxonomies, ordered labels and distributions,
+because a default must suit all of them.
 
     python -m experiments.studies.defaults docs/results/defaults.json
     python -m experiments.studies.defaults docs/results/defaults.json --table
@@ -27,7 +27,7 @@ from experiments.lab.networks.trials import Job, Run, Trial, run_all
 from experiments.lab.provenance import machine, versions
 
 EPSILONS, KL_WEIGHTS, POWERS = (0.05, 0.1, 0.2), (0.0, 0.1, 0.25, 0.5, 1.0), (1.0, 2.0)
-# The sets that the default was chosen on; docs/defaults.md shows it on the others too.
+# The sets on which the default was chosen; docs/defaults.md has results on others.
 SETS = (
     *("definitions-3000", "california", "cement", "stock", "digits", "grades", "grades-linear"),
     "s-jaffe",
@@ -37,14 +37,14 @@ SCORES = ("distance", "right", "nll")
 
 
 def trials() -> Iterator[Trial]:
-    """Cross-entropy, and every setting."""
+    """Yield cross-entropy and all settings."""
     yield Trial("ce")
     for values in itertools.product(EPSILONS, KL_WEIGHTS, POWERS):
         yield Trial("w", tuple(zip(("epsilon", "alpha", "power"), values, strict=True)))
 
 
 def compute(name: str) -> dict[str, Any]:
-    """The mean validation scores of every setting on one set."""
+    """Mean validation scores of every setting on one set."""
     tried = list(trials())
     jobs = [Job(name, trial, seed, "validation") for trial in tried for seed in SEEDS]
     found = iter(run_all(jobs))
@@ -65,7 +65,7 @@ def _means(runs: list[Run]) -> dict[str, float]:
 
 
 def table(sets: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows: of each setting, the median change over the sets of a kind."""
+    """Head and rows: for each setting, the median change over the sets of a kind."""
     kinds = list(dict.fromkeys(of_set["kind"] for of_set in sets.values()))
     columns = [(kind, score) for kind in kinds for score in SCORES if _has(sets, kind, score)]
     names = {"distance": "mean distance", "right": "accuracy", "nll": "NLL"}
@@ -87,13 +87,13 @@ def _has(sets: dict[str, Any], kind: str, score: str) -> bool:
 
 
 def _change(sets: dict[str, Any], kind: str, score: str, i: int) -> float:
-    """Median over the sets of a kind, in per cent of cross-entropy's, which is first."""
+    """Median change over the sets of a kind, in per cent of cross-entropy's score, the first."""
     of_kind = [s["scores"] for s in sets.values() if s["kind"] == kind]
     return float(np.median([100 * (s[i][score] / s[0][score] - 1) for s in of_kind]))
 
 
 def main() -> None:
-    """Compute what the file lacks, and keep each set as it is finished."""
+    """Compute the sets that the file lacks, writing each one when it is finished."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("output", type=Path)
     parser.add_argument("--table", action="store_true", help="only print the table of the file")

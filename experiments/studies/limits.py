@@ -1,11 +1,11 @@
-"""What bounds the fronts of the experiments `frontier` and `tags`: the cost itself, regressed.
+"""How far can the fronts of `frontier` and `tags` move? A regression of the cost itself.
 
 The top-k cost of a label is its distance to the nearest true one. `NearestCostRegression` predicts
-that of every label from the features, with no regard for anything else: what a linear model knows
-of the cost. Subtracted from the logits of the KL model that `tags` chose, with a weight β, it
-trades AUC for cost with no other loss to train.
+it for every label from the features, and nothing else: it is what a linear model can learn about
+the cost. Subtracted from the logits of the KL model that `tags` chose, with a weight β, it trades
+AUC for cost without training another loss.
 
-β is picked on validation data: once for the least cost, and once for the least cost at KL's AUC. KL
+β is chosen on validation data, once for the least cost and once for the least cost at KL's AUC. KL
 models are trained with several seeds; scores are on test data.
 
     python -m experiments.studies.limits docs/results/tags.json docs/results/limits.json
@@ -26,13 +26,13 @@ from experiments.lab.search import AUC_SLACK, Candidate, candidates, choose, com
 from experiments.lab.verdict_text import mean_of
 from experiments.run import load_result
 
-# In units of one over the median distance; by the last, logits no longer matter.
+# In units of the inverse median distance; with the last one, logits have no effect.
 BETAS = (0.6, 1.2, 2.5, 5.0, 10.0, 20.0, 40.0, 1e4)
 SEEDS = (1, 2, 3, 4, 5)
 
 
 def limits(data: LabelledSet, kl: Candidate, seeds: Sequence[int]) -> dict[str, Any]:
-    """The two choices for a set, beside its KL model."""
+    """The two choices for a set, next to its KL model."""
     unit = data.metric.median_cost()
     trials = [replace(kl.trial, less=beta / unit) for beta in (0.0, *BETAS)]
     looks = [kl.iteration] * len(trials)
@@ -53,7 +53,7 @@ def limits(data: LabelledSet, kl: Candidate, seeds: Sequence[int]) -> dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tags", type=Path, help="what `python -m experiments tags` wrote")
+    parser.add_argument("tags", type=Path, help="result of `python -m experiments tags`")
     parser.add_argument("out", type=Path)
     parser.add_argument("--sets", nargs="+", default=["clipart", "flickr8k", "delicious"])
     asked = parser.parse_args()

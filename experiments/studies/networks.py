@@ -1,16 +1,16 @@
-"""Parts of the experiment `networks` within a given time, on a machine with a GPU and many cores.
+"""Compute parts of the experiment `networks` within a given time, on a GPU and many cores.
 
-Every training is kept as a file of its own. The same command again continues where the last one
-stopped; the order below decides what is done first. On another machine, `--known` takes the
-`about.json` of the last one.
+Every training is stored in its own file, and the same command resumes where the last one stopped;
+the order below sets the priorities. To continue on another machine, pass the last one's
+`about.json` as `--known`.
 
     python -m experiments.studies.networks check flickr8k delicious
     python -m experiments.studies.networks run PIECES --seconds 500 --out ARCHIVES
     python -m experiments.studies.networks merge PIECES docs/results/networks.json ARCHIVE ...
 
-`merge` adds what the pieces say to a result of `python -m experiments networks`. Differences have
-the interval over examples and seeds where both sides are in the pieces, and that over seeds alone
-where one side is only in the result.
+`merge` adds the pieces to a result of `python -m experiments networks`. The interval of a
+difference is over examples and seeds if both sides are in the pieces, and over seeds alone if one
+is only in the result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from experiments.lab.networks.trials import Job, Run, Trial
 from experiments.lab.provenance import machine, versions
 
 SETTINGS = Settings()
-# Processes share a GPU by turns: a network of images takes it all, small networks a part of it.
+# Processes take turns on a GPU: a network for images fills it, small networks use a part of it.
 CREWS = {
     "long": Crew(1, gpu=True),
     "gpu": Crew(12, gpu=True, beside={"long": 4}, also=("cpu",)),
@@ -54,29 +54,29 @@ CREWS = {
 }
 ALL, TRANSFORMER = "tiny-imagenet-450", "definitions-transformer"
 TAGS = ("delicious-linear", "flickr8k-linear", "clipart-linear")
-# The exact distances of most of their scores need POT; those on a line do not.
+# The exact distances in most of their scores need POT; those on a line do not.
 EXACT = importlib.util.find_spec("ot") is not None
 DISTRIBUTIONS = (
     *("s-jaffe", "s-bu-3dfe", "emotion6"),
     *("yeast-alpha", "yeast-cdc", "yeast-spo", "fg-net"),
 )
-# With all images the most promising first, seed after seed.
+# With all images, the most promising settings first, seed after seed.
 FIRST = ("0.2 0.35 2",)
 SECOND = ("0.1 0.3 1", "0.2 0.25 1")
-DEFAULT = "0.2 0.5 1"  # of the candidates
-# What was chosen for cross-entropy with few images.
+DEFAULT = "0.2 0.5 1"  # among the candidates
+# The settings chosen for cross-entropy with few images.
 RATED = Trial("w", CANDIDATES["0.2 0.5 1"].strengths, 0.4834, 4.026)
 
 
 def candidates(name: str, queue: str) -> Plan:
-    """All settings that might be the default, and cross-entropy, seed after seed."""
+    """All settings that might become the default, and cross-entropy, seed after seed."""
     seeds = range(1, 1 + (3 if name in LONG else SETTINGS.seeds))
     trials = [Trial("ce"), *CANDIDATES.values()]
     return Plan(f"candidates {name}", queue, figure.scorings(name, trials, seeds))
 
 
 def tuned(name: str, queue: str, families: Sequence[str] = ()) -> Plan:
-    """Families of a task tuned; all that suit it unless some are named."""
+    """Tune the given families of a task; by default, all that apply to it."""
     trials = figure.drawn(SETTINGS, name, kind_of(name), families)
     return Plan(
         f"tuned {name}",
@@ -92,7 +92,7 @@ def scored(
     trials: Mapping[str, Sequence[Trial]],
     done: Mapping[Job, Run],
 ) -> list[Job]:
-    """What was chosen on validation data, to be scored on test data."""
+    """Score on test data what was chosen on validation data."""
     found = (done[job] for job in figure.validations(name, trials))
     runs = {key: [next(found) for _ in each] for key, each in trials.items()}
     chosen = figure.chosen_of(trials, runs)
@@ -106,20 +106,20 @@ def untouched(name: str, queue: str) -> Plan:
 
 
 def all_images(names: Iterable[str], queue: str, also: Sequence[Trial] = ()) -> Plan:
-    """Candidates with 450 images of each class, seed after seed."""
+    """Candidates with 450 images per class, seed after seed."""
     trials = [*(CANDIDATES[name] for name in names), *also]
     return Plan("candidates of all images", queue, figure.scorings(ALL, trials, (1, 2, 3)))
 
 
 def validated(name: str, queue: str, chosen: Mapping[str, Any]) -> Plan:
-    """What was chosen on a task, scored on validation data again: which of our losses is best?"""
+    """Score the choices of a task on validation data again, to choose among Wasserstein losses."""
     trials = dict.fromkeys(map(Trial.from_json, chosen.values()))
     jobs = [Job(name, trial, 0, "validation") for trial in trials]
     return Plan(f"validated {name}", queue, jobs)
 
 
 def _validated(tuned: Mapping[str, Any]) -> list[Plan]:
-    """The tasks whose result does not say yet how their choices did on validation data."""
+    """Tasks whose result lacks the validation scores of their choices."""
     return [
         validated(name, "gpu" if name in SETTINGS.images else "cpu", of["chosen"])
         for name, of in tuned.items()
@@ -129,7 +129,7 @@ def _validated(tuned: Mapping[str, Any]) -> list[Plan]:
 
 
 def plans(result: Mapping[str, Any] | None = None) -> list[Plan]:
-    """All that is left, the most valuable first in each queue."""
+    """All remaining plans, the most valuable first in each queue."""
     return [
         all_images(FIRST, "long"),
         untouched("delicious-linear", "gpu"),
@@ -153,7 +153,7 @@ def run(
     known: Path | None = None,
     result: Mapping[str, Any] | None = None,
 ) -> int:
-    """Work off plans, of all tasks unless some are named; returns how many jobs are left."""
+    """Run plans, by default of all tasks; return the number of jobs left."""
     began, pieces = time.monotonic(), Pieces(folder)
     asked = [
         plan
@@ -185,7 +185,7 @@ def run(
 
 
 def check(name: str, batches: int = 30) -> None:
-    """Say what a few steps with each loss of a task take, and its data and scores."""
+    """Print the times of a few steps with each loss of a task, of its data and of its scores."""
     began = time.perf_counter()
     torch.set_num_threads(1)
     task, said = load_task(name, 1), []
@@ -204,7 +204,7 @@ def check(name: str, batches: int = 30) -> None:
 
 
 def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
-    """Add what pieces say to a result; returns what was added."""
+    """Add pieces to a result; return what was added."""
     found, added = result["found"], []
     tasks = dict.fromkeys(job.task for job in pieces)
     for name in tasks:
@@ -243,7 +243,7 @@ def merge(pieces: Mapping[Job, Run], result: dict[str, Any]) -> list[str]:
 def _candidates_of(
     name: str, pieces: Mapping[Job, Run], found: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The settings whose seeds are all there."""
+    """The settings whose seeds are complete."""
     seeds = range(1, 1 + (3 if name in LONG else SETTINGS.seeds))
     whole = {
         entry: [pieces[Job(name, trial, seed)] for seed in seeds]
@@ -265,7 +265,7 @@ def _candidates_of(
 
 
 def _as_untouched(of: Mapping[str, Any]) -> dict[str, Any]:
-    """Of candidates, cross-entropy and the default, which is one of them."""
+    """Cross-entropy and the default, from the candidates that include them."""
     names = {"ce": "ce", DEFAULT: "default"}
     parts = {
         part: {new: of[part][old] for old, new in names.items()}
@@ -275,9 +275,9 @@ def _as_untouched(of: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> tuple[list[str], Settings]:
-    """The families of which all runs are there; cross-entropy has to be.
+    """The families for which all runs, and those of cross-entropy, are complete.
 
-    A set of few trials has two seeds if more families are whole with them than with three.
+    A set of few trials has two seeds if more families are complete with two than with three.
     """
     trials = figure.drawn(SETTINGS, name, kind_of(name))
     there = {
@@ -302,10 +302,10 @@ def _tuned_in(name: str, pieces: Mapping[Job, Run]) -> tuple[list[str], Settings
 def _joined(
     old: Mapping[str, Any], new: Mapping[str, Any], pairs: Sequence[tuple[str, str]] = ()
 ) -> dict[str, Any]:
-    """A task's results with others of the same task; the new ones where both have an entry.
+    """Merge two results of a task; new entries replace old ones.
 
-    Cross-entropy stays the old one, so that rows agree. New runs are paired with new ones of it,
-    example by example, where its choice is the same.
+    Cross-entropy keeps its old entry, so that rows agree. New runs are paired with its new ones,
+    example by example, if its choice is the same.
     """
     reference = {entry for entry in old["scores"] if entry.endswith("ce")}
     joined = {
@@ -333,7 +333,7 @@ def _joined(
 def _over_seeds(
     scores: Mapping[str, Any], pairs: Iterable[tuple[str, str]]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Differences of runs of the same seed, with Student's interval of their mean."""
+    """Differences between runs of the same seed, with Student's interval of their mean."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for own, other in pairs:
         names = [n for n in PAIRED if n in scores[own] and n in scores[other]]
@@ -349,7 +349,7 @@ def _over_seeds(
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parts = parser.add_subparsers(dest="verb", required=True)
-    running = parts.add_parser("run", help="work off what is not yet in the folder")
+    running = parts.add_parser("run", help="run the jobs that are not in the folder")
     running.add_argument("pieces", type=Path)
     running.add_argument("--seconds", type=float, default=500.0)
     running.add_argument("--out", type=Path, help="folder for archives of all pieces")
@@ -358,7 +358,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     running.add_argument("--tasks", nargs="*", default=[], help="only these")
     for queue, crew in CREWS.items():
         running.add_argument(f"--{queue}", type=int, default=crew.workers, metavar="WORKERS")
-    running.add_argument("--list", action="store_true", help="only say what would be done")
+    running.add_argument("--list", action="store_true", help="only print the jobs")
     checking = parts.add_parser("check", help="train each loss for a few steps, and time it")
     checking.add_argument("tasks", nargs="+")
     merging = parts.add_parser("merge", help="add pieces to a result")
@@ -411,4 +411,4 @@ def main(given: Sequence[str] | None = None) -> None:
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # at once, whatever workers are still doing
+    os._exit(0)  # exit immediately, without waiting for workers

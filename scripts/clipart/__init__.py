@@ -1,1 +1,1 @@
-"""The built-in clip art, checked against its source and made again from it."""
+"""Check the built-in clip art against its source, and rebuild it."""

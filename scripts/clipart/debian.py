@@ -1,4 +1,4 @@
-"""Debian's packages of clip art, read as they are: an ``ar`` archive with a tar file inside."""
+"""Read Debian's packages of clip art: an ``ar`` archive that contains a tar file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MAGIC = b"!<arch>\n"
 
 
 def files(package: Path, suffix: str, links: bool = False) -> Iterator[tuple[str, bytes]]:
-    """Names below ``usr/share/openclipart/svg`` (or ``png``) and contents.
+    """Yield names below ``usr/share/openclipart/svg`` (or ``png``) and contents.
 
     Args:
         package: the .deb file.
         suffix: ``svg`` or ``png``.
-        links: whether links count as the files that they point at, or are left out.
+        links: whether to yield links, with the contents of the files they point to.
     """
     top = f"usr/share/openclipart/{suffix}/"
     contents: dict[str, bytes] = {}  # for links: going back in a compressed archive is slow

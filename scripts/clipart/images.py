@@ -1,4 +1,4 @@
-"""From a drawing to what a network sees of it."""
+"""Turn drawings into the images that a network takes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from experiments.corpora.features import Extractor, TorchExtractor
 SIZE = 224
 MARGIN = 0.04  # of the longer side, all around; found by comparing features with the file's own
 WHITE = (255, 255, 255)
-Image.MAX_IMAGE_PIXELS = None  # one drawing has 231 million, which Pillow would take for an attack
+Image.MAX_IMAGE_PIXELS = None  # one drawing has 231 million, which Pillow would reject
 
 
 def framed(png: bytes) -> Image.Image | None:
-    """The drawing on white, without its margins, in the middle of a square; None if it is blank."""
+    """Return the drawing on white, cropped and centred in a square; None if it is blank."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # palettes with transparency
         drawing = Image.open(io.BytesIO(png)).convert("RGBA")
@@ -40,11 +40,11 @@ def framed(png: bytes) -> Image.Image | None:
 
 
 def write_framed(drawings: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
-    """Frame each drawing that is not blank and is not framed yet; the files by name."""
+    """Frame each drawing that is not blank and not framed yet; return the files by name."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for name, png in drawings.items():
-        # Names have slashes, and may be long.
+        # Names contain slashes and may be long.
         path = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:20]}.png"
         if not path.exists():
             image = framed(png)
@@ -56,7 +56,7 @@ def write_framed(drawings: Mapping[str, bytes], folder: Path) -> dict[str, Path]
 
 
 def efficientnet_lite0(weights: Path) -> Extractor:
-    """The network, from PyPI's ``efficientnet_lite_pytorch``, and its weights."""
+    """Load the network, from PyPI's ``efficientnet_lite_pytorch``, and its weights."""
     from efficientnet_lite_pytorch import EfficientNet
 
     network = EfficientNet.from_name("efficientnet-lite0")
@@ -70,11 +70,11 @@ def efficientnet_lite0(weights: Path) -> Extractor:
 def variants(
     names: list[str], features: np.ndarray, authors: Mapping[str, str], threshold: float
 ) -> np.ndarray:
-    """A number for each drawing, shared by its variants.
+    """Return a number for each drawing, shared by its variants.
 
-    Drawings are variants if they lie in one folder, are of one author and their names differ by a
-    number at the end or a word such as ``bw``; or if the cosine between their features, less the
-    mean, is above the threshold. So are variants of variants.
+    Drawings are variants if they lie in one folder, have the same author, and their names differ by
+    a final number or a word such as ``bw``; or if the cosine between their centred features is
+    above the threshold. The relation is made transitive.
     """
     parent = list(range(len(names)))
 

@@ -1,4 +1,4 @@
-"""Tags of drawings, from what their SVG files say of themselves."""
+"""Tags of drawings, from the metadata in their SVG files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from experiments.corpora.wordnet import WordNet
 
 PUBLIC_DOMAIN = ("cc/PublicDomain", "licenses/publicdomain")
-# Subjects that say where a drawing was filed or what wrote it, not what it shows.
+# Subjects that describe where a drawing was filed or what wrote it, not what it shows.
 BOILERPLATE = {
     *("action", "activities", "clip_art", "clipart", "filesystem", "hash", "lemon_theme_icon"),
     *("magick", "mime-types", "mimetypes", "miscellany", "openclipart", "organizations"),
     *("ornamental", "signs_and_symbols", "simple", "special", "stuff", "subnational", "theme"),
     *("united_nations_member", "unsorted"),
 }
-# How the collection's own spellings read in English; found by looking at what was left over.
+# English for the collection's own spellings; found by inspecting unmatched subjects.
 SPELLINGS = {
     "appicon": "application icon",
     "bodypart": "body",
@@ -36,7 +36,7 @@ SPELLINGS = {
 
 
 class Metadata(NamedTuple):
-    """What a drawing says of itself."""
+    """The metadata in a drawing."""
 
     subjects: frozenset[str]
     licence: str
@@ -44,12 +44,12 @@ class Metadata(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether it says that it is in the public domain."""
+        """Whether the drawing is declared to be in the public domain."""
         return any(words in self.licence for words in PUBLIC_DOMAIN)
 
 
 def metadata(svg: bytes) -> Metadata:
-    """Read with expressions, for many of the files are not well-formed XML."""
+    """Parse with regular expressions, because many of the files are not well-formed XML."""
     text = svg.decode("utf-8", "replace")
     subject = re.search(r"<dc:subject.*?</dc:subject>", text, re.DOTALL)
     items = re.findall(r"<rdf:li[^>]*>(.*?)</rdf:li>", subject[0], re.DOTALL) if subject else []
@@ -60,19 +60,19 @@ def metadata(svg: bytes) -> Metadata:
 
 
 def _name(author: str) -> str:
-    """Without addresses of mail."""
+    """Remove e-mail addresses."""
     words = re.sub(r"[(<]?\S+@\S+", "", html.unescape(author))
     return " ".join(words.split())
 
 
 def words_of(drawing: Metadata, net: WordNet, known: Counter[str]) -> set[str]:
-    """Words in the singular; of a compound of two subjects, such as roadsign, both.
+    """Return words in the singular, and both parts of compounds of two subjects, like roadsign.
 
     ``known`` counts the subjects of all drawings.
     """
     found = set()
     for subject in drawing.subjects - BOILERPLATE - {drawing.author.lower()}:
-        if subject.startswith("hash("):  # what Perl prints of a table that is not there
+        if subject.startswith("hash("):  # Perl's text for a missing table
             continue
         if subject in SPELLINGS:
             found |= set(SPELLINGS[subject].split())
@@ -91,7 +91,7 @@ def _parts(word: str, net: WordNet, known: Counter[str]) -> tuple[str, ...]:
 
 
 def _singular(word: str, net: WordNet) -> str:
-    """Also of plurals that WordNet lists as words, such as games."""
+    """Return the singular, also of plurals that WordNet lists as words, such as games."""
     if word in net.singulars:
         return net.singulars[word]
     if len(word) > 4 and word[-1] == "s" and word[-2] not in "aisu" and word[:-1] in net:

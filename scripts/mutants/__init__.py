@@ -1,1 +1,1 @@
-"""Small changes to the library, which some test should notice: `python -m scripts.mutants`."""
+"""Mutation testing: make small changes to the library that some test should catch."""

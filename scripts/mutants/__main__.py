@@ -1,9 +1,9 @@
-"""Change the library in small ways, one at a time, and see whether a test fails.
+"""Make small changes to the library, one at a time, and check whether a test fails.
 
     python -m scripts.mutants --count 300 --seed 0 --out build/mutants.jsonl
 
-The sample depends on the seed and the sources alone. Results are added to the file one by one, and
-what it has is not run again. Each change is made in a copy: the checkout is not touched.
+The sample depends only on the seed and the sources. Results are appended to the file one by one,
+and changes that it already has are not run again. Changes are made in a copy of the checkout.
 
 mutmut and cosmic-ray do not fit: the first replaces functions by trampolines, whose source Triton
 and torch.compile would read; the second changes the checkout itself.
@@ -30,7 +30,7 @@ from scripts.mutants.changes import Change, changes
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "src/wassloss/"
-# Which tests cover a file, by the beginning of its path: those that are fast at the front.
+# The tests that cover a file, by the beginning of its path, fast ones first.
 WORKS = "tests/works/test_works.py::test_a_share_of_the_cells"
 DIFFERENCES = "tests/works/test_works.py::test_gradients_in_double_precision_are_differences"
 COVERED_BY: dict[str, list[str]] = {
@@ -66,16 +66,16 @@ COVERED_BY: dict[str, list[str]] = {
     "native/": ["tests/native"],
     "scores/differences.py": ["tests/scores/test_differences.py"],
 }
-# Of the processor's time, whatever else the machine does: a change that takes much longer than its
-# tests without it is caught, because it never ends.
-ALLOWED = (2.0, 30.0)  # times what the tests take, plus so many seconds
+# A change is also caught if its tests take much longer than without it, because it may never end.
+# Measured in processor time, which does not depend on other work of the machine.
+ALLOWED = (2.0, 30.0)  # factor, and additional seconds
 PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
 BUILD = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
 Result = dict[str, str | float | int]
 
 
 def tests_of(path: str) -> list[str]:
-    """The tests of a file: those of its own name first."""
+    """Return the tests of a file, those with its name first."""
     inner = path.removeprefix(SOURCE)
     listed = next(tests for start, tests in COVERED_BY.items() if inner.startswith(start))
     own = Path("tests", inner).with_name(f"test_{Path(inner).stem}.py")
@@ -85,7 +85,7 @@ def tests_of(path: str) -> list[str]:
 
 
 def sample(count: int, seed: int) -> list[Change]:
-    """So many changes, drawn from all files alike by their number of lines of code."""
+    """Draw changes from all files, in proportion to their lines of code."""
     files = [
         str(path.relative_to(ROOT))
         for pattern in ("*.py", "*.hpp", "*.cpp")
@@ -100,11 +100,11 @@ COPIED = ("conftest.py", "pyproject.toml", "setup.py", "README.md", "scripts/rea
 
 
 class Copies:
-    """A copy of the checkout for each thread."""
+    """One copy of the checkout per thread."""
 
     def __init__(self, folder: Path, seconds: float | None) -> None:
         self.folder, self.local, self.made = folder, threading.local(), 0
-        self.seconds = seconds  # that tests may take, where they are known to pass
+        self.seconds = seconds  # limit for tests that are known to pass
         self.lock = threading.Lock()
         self.allowed: dict[tuple[str, ...], float] = {}
 
@@ -122,7 +122,7 @@ class Copies:
         return Path(self.local.path)
 
     def usual(self, tests: list[str]) -> float:
-        """How long tests may take, by how long they take without a change; they must pass."""
+        """Time the tests without a change, which must pass."""
         if self.seconds is not None:
             return self.seconds
         key = tuple(tests)
@@ -153,7 +153,7 @@ def run(change: Change, copies: Copies) -> Result:
 
 
 def command(words: list[str], copy: Path, seconds: float = math.inf) -> tuple[int, str, float]:
-    """Run a program within a copy: its code, what it printed, the processor's time it took."""
+    """Run a program within a copy; return its exit code, output and processor time."""
     environment = os.environ | {
         "PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
@@ -175,11 +175,11 @@ def _result(change: Change, outcome: str, seconds: float, by: str) -> Result:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.mutants", description=__doc__)
-    parser.add_argument("--count", type=int, default=300, help="changes in all (300)")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
-    parser.add_argument("--jobs", type=int, default=2, help="changes at a time (2)")
-    parser.add_argument("--seconds", type=float, help="that tests may take: they are known to pass")
-    parser.add_argument("--only", default="", help="files whose path has this; of the same sample")
+    parser.add_argument("--count", type=int, default=300, help="number of changes (300)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (0)")
+    parser.add_argument("--jobs", type=int, default=2, help="changes tested in parallel (2)")
+    parser.add_argument("--seconds", type=float, help="limit for tests that are known to pass")
+    parser.add_argument("--only", default="", help="only files whose path contains this")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants.jsonl")
     asked = parser.parse_args()
     asked.out.parent.mkdir(parents=True, exist_ok=True)

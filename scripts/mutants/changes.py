@@ -1,4 +1,4 @@
-"""Every small change to a file: in Python by its syntax tree, in C++ by patterns."""
+"""List every small change to a file: by the syntax tree in Python, by patterns in C++."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Or: ("or", "and"), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"),
 }  # fmt: skip
 CHECKS = re.compile(r"_?(check|refuse|explain)")
-# Words for people, and what only type checkers see.
+# Text for people, and code that only type checkers use.
 UNSEEN = re.compile(r"TYPE_CHECKING|__repr__|extra_repr|__all__")
-CPP = [  # clang-format puts blanks around operators, and none into templates
+CPP = [  # clang-format puts spaces around operators, but not inside templates
     (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " / "), (r" / ", " * "), (r" < ", " <= "),
     (r" > ", " >= "), (r" <= ", " < "), (r" >= ", " > "), (r" == ", " != "), (r" && ", " || "),
     (r" \|\| ", " && "), (r" \+= ", " -= "), (r" -= ", " += "), (r"\b0\.5\b", "0.25"),
@@ -28,7 +28,7 @@ CPP = [  # clang-format puts blanks around operators, and none into templates
 
 @dataclass(frozen=True)
 class Change:
-    """Some characters of a file, and what to put in their place."""
+    """A range of characters in a file, and their replacement."""
 
     path: str  # within the repository
     start: int
@@ -52,7 +52,7 @@ class Change:
 
 
 def changes(root: Path, path: str) -> list[Change]:
-    """All changes to one file, in its order."""
+    """Return all changes to one file, in order."""
     text = (root / path).read_text(encoding="utf-8")
     spans = _python(text) if path.endswith(".py") else _cpp(text)
     found = {
@@ -99,7 +99,7 @@ def _python(text: str) -> Iterator[tuple[int, int, str]]:
         match node:
             case ast.BinOp(left=left, op=operator, right=right):
                 yield from swapped(left, operator, right)
-                if isinstance(operator, ast.Add | ast.Sub):  # without one of its terms
+                if isinstance(operator, ast.Add | ast.Sub):  # drop one of the terms
                     yield (*span(node), source(left))
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
                 yield from swapped(left, operator, right)
@@ -128,7 +128,7 @@ def _python(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _seen(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that compute: no annotations, no words of errors, no representations."""
+    """Yield the nodes that compute, without annotations, error messages and representations."""
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue

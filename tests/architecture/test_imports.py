@@ -1,4 +1,4 @@
-"""Rooms import one another in one direction only, and no import inside a function hides a cycle."""
+"""Packages import one another in one direction only; imports inside functions hide no cycle."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "wassloss"
 
-# From the bottom up: a room imports only rooms that stand before it, as docs/architecture.md draws
-# them.
+# From the bottom up, as in docs/architecture.md: a package imports only packages above it in this
+# list.
 ROOMS = (
     "_files",
     "_sealed",
@@ -40,20 +40,21 @@ ROOMS = (
 
 
 def room_of(module: str) -> str | None:
-    """The room of a dotted module name; None for the package itself."""
+    """The package of a dotted module name; None for wassloss itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else None
 
 
 def imported_modules(path: Path) -> Iterator[tuple[str, int]]:
-    """Every module of ours that a file imports, wherever in the file, with its line."""
+    """Yield every module of wassloss that a file imports, anywhere in the file, with its line."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import in line {node.lineno}"
             module = node.module or ""
-            # `from wassloss import ground` imports a room, `from wassloss.ground import Tree` not.
+            # `from wassloss import ground` imports a package, `from wassloss.ground import Tree`
+            # does not.
             names = [f"{module}.{a.name}" if module == "wassloss" else module for a in node.names]
         else:
             continue
@@ -68,7 +69,7 @@ def room_of_file(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def test_every_room_is_in_the_list() -> None:
+def test_every_package_is_in_the_list() -> None:
     assert {room_of_file(path) for path in python_files()} == set(ROOMS)
 
 
@@ -80,7 +81,7 @@ def test_imports_point_down(room: str) -> None:
         for path in python_files()
         if room_of_file(path) == room
         for module, line in imported_modules(path)
-        # `from wassloss import __version__` is the package's own.
+        # `from wassloss import __version__` imports wassloss itself.
         if (found := room_of(module)) is not None
         and not found.startswith("__")
         and found not in allowed
@@ -89,7 +90,7 @@ def test_imports_point_down(room: str) -> None:
 
 
 def module_graph() -> dict[str, set[str]]:
-    """Which module imports which, at the top of files and inside functions."""
+    """The imports of each module, at the top of files and inside functions."""
     files = {
         ".".join(("wassloss", *p.relative_to(SOURCE).with_suffix("").parts)): p
         for p in python_files()
@@ -109,7 +110,7 @@ def module_graph() -> dict[str, set[str]]:
 
 
 def _running(tree: ast.Module) -> Iterator[ast.AST]:
-    """All nodes that run, which leaves out imports for annotations alone."""
+    """Yield all nodes that are executed, which excludes imports for annotations only."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Every public name, listed: one that is added, renamed or lost is seen here."""
+"""The list of all public names, to notice any that is added, renamed or removed."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ def test_public_names(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", NAMES)
-def test_dir_shows_public_names_alone(module: str) -> None:
+def test_dir_shows_only_public_names(module: str) -> None:
     if module in NEEDS:
         pytest.importorskip(NEEDS[module])
     found = importlib.import_module(module)
     assert dir(found) == sorted(found.__all__)
 
 
-def test_rooms_that_the_package_offers_are_listed() -> None:
+def test_exported_packages_are_listed() -> None:
     rooms = {name for name in wassloss.__all__ if f"wassloss.{name}" in NAMES}
     assert rooms == set(NAMES["wassloss"].split()[-11:])
 
 
-def test_there_are_no_more_than_someone_can_survey() -> None:
-    """Of names that a room and the package both offer, one counts; modules do not."""
+def test_the_number_of_public_names_is_limited() -> None:
+    """Names that a package and wassloss both export count once; modules do not count."""
     modules = {name.rsplit(".", maxsplit=1)[-1] for name in NAMES}
     names = {name: None for listed in NAMES.values() for name in listed.split()}
     assert len(names.keys() - modules) <= 100

@@ -1,4 +1,4 @@
-"""Running commands, and small data to run them on."""
+"""Run commands, and small data to run them on."""
 
 import csv
 import os
@@ -19,24 +19,24 @@ from tests.data.tables import split
 from tests.training.problems import grades, tags
 from wassloss.cli.app import app
 
-NAMES = ("awful", "bad", "fair", "good", "superb")  # alphabetical, and in their order
+NAMES = ("awful", "bad", "fair", "good", "superb")  # in alphabetical order, which is also their own
 METRIC = wl.ground.Ordinal(5, labels=NAMES)
 
 
 def wassloss(*words: object) -> Result:
-    """A command in this process."""
+    """Run a command in this process."""
     return CliRunner().invoke(app, [str(word) for word in words], prog_name="wassloss")
 
 
 def ok(*words: object) -> Result:
-    """A command that must succeed."""
+    """Run a command that must succeed."""
     result = wassloss(*words)
     assert result.exit_code == 0, result.output
     return result
 
 
 def failed(*words: object, code: int = 1) -> str:
-    """The one line that a command fails with; the options it names are options of the command."""
+    """Return the line with which a command fails; all options that it names must exist."""
     result = wassloss(*words)
     assert result.exit_code == code, result.output
     lines = result.stderr.splitlines()
@@ -47,9 +47,9 @@ def failed(*words: object, code: int = 1) -> str:
 
 
 def unknown_options(message: str, words: list[str]) -> list[str]:
-    """Options that a message names, but that the command whose it is does not have.
+    """Options that a message names but the command it is about does not have.
 
-    Words of the user's own are no advice, and a whole command in backquotes is another one.
+    The user's own words are ignored, and so are whole commands in backquotes.
     """
     own = re.sub("`wassloss [^`]*`", "", message)
     asked = [(own, {*options_of(words), *words})]
@@ -64,7 +64,7 @@ def unknown_options(message: str, words: list[str]) -> list[str]:
 
 
 def options_of(words: list[str]) -> set[str]:
-    """The options of the command that a command line names."""
+    """The options of the command on a command line."""
     command: Any = get_command(app)
     for word in words:
         if word not in getattr(command, "commands", {}):
@@ -74,7 +74,7 @@ def options_of(words: list[str]) -> set[str]:
 
 
 def process(*words: object, warn: str = "error", **options: Any) -> subprocess.Popen[str]:
-    """A command as a program of its own, with warnings as errors."""
+    """Start a command in a new process, with warnings as errors."""
     command = [sys.executable, "-W", warn, "-m", "wassloss.cli", *map(str, words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     return subprocess.Popen(
@@ -88,7 +88,7 @@ def process(*words: object, warn: str = "error", **options: Any) -> subprocess.P
 
 
 def tagged(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data.Dataset:
-    """Examples with one to three labels; 120 to train on, 40 to validate, 40 to test."""
+    """Examples with one to three labels: 120 for training, 40 for validation, 40 for testing."""
     x, y = tags()
     data = wl.data.Dataset(x, y, label_names=names, label_count=5)
     if not parts:
@@ -104,7 +104,7 @@ def graded(parts: bool = True, names: tuple[str, ...] | None = NAMES) -> wl.data
 
 
 def wine_table(path: Path) -> Path:
-    """A table as people have them: text categories, gaps, a row number and labels in words."""
+    """A realistic table: text categories, gaps, a row number and labels that are words."""
     rng = np.random.default_rng(0)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -119,11 +119,11 @@ def wine_table(path: Path) -> Path:
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    """What a run has learned."""
+    """The weights of a run."""
     return wl.load(run).model_.state_dict()
 
 
 def same_weights(one: Path, other: Path) -> bool:
-    """Whether two runs learned the same, bit for bit."""
+    """Whether two runs have equal weights, bit for bit."""
     a, b = weights(one), weights(other)
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)

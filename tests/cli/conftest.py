@@ -1,9 +1,9 @@
-"""What all commands of the tests share."""
+"""Fixtures of all tests of commands."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`compare` chooses by one fold: it is in `tests/estimators` that its choice matters."""
+    """Let `compare` use a single fold; its choice is tested in `tests/estimators`."""
     monkeypatch.setattr("wassloss.estimators.comparison._MANY", 1)

@@ -1,7 +1,7 @@
-"""`python interrupted.py MODULE WORDS...`: a command with Ctrl-C as soon as it imports MODULE.
+"""`python interrupted.py MODULE WORDS...`: run a command, with Ctrl-C when it imports MODULE.
 
-With a name that has a dot at its end, such as `metric.npz.`, when it opens such a file or gives a
-finished one this name; with `exit`, at the end of the interpreter.
+If the name ends in a dot, such as `metric.npz.`, interrupt when the command opens such a file or
+renames a finished one to it; with `exit`, when the interpreter exits.
 """
 
 import atexit
@@ -12,7 +12,7 @@ from typing import Any
 
 WHEN, *WORDS = sys.argv[1:]
 sent = False
-# Whatever the shell that runs the tests does: Python would inherit that it ignores interrupts.
+# Handle interrupts even if the shell that runs the tests ignores them, which Python would inherit.
 ignored = bool(os.environ.get("IGNORE_INTERRUPTS"))
 signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
 
@@ -25,7 +25,7 @@ def interrupt() -> None:
 
 
 class Watch:
-    """Finds no module, but sees which are looked for."""
+    """An import hook that finds no module, but sees which are requested."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Terminals that hold ASCII only: every command still says what it has to say."""
+"""Every command works on terminals that support only ASCII."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ascii_only(*words: object) -> Result:
-    """A command in this process whose output is ASCII."""
+    """Run a command in this process with ASCII output."""
     runner = CliRunner(charset="ascii")
     return runner.invoke(app, [str(word) for word in words], prog_name="wassloss")
 

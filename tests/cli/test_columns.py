@@ -1,4 +1,4 @@
-"""Tables: columns by name in any order, by position where there are no names."""
+"""Columns of tables: by name in any order, by position if there are no names."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ TRAIN = ("--metric", "ordinal", "--tol", 0.01)
 
 
 def table(seed: int = 0, count: int = 120) -> tuple[np.ndarray, np.ndarray]:
-    """Features whose columns matter differently, and grades 0 to 2 that depend on them."""
+    """Features whose columns have different effects, and grades 0 to 2 that depend on them."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((count, 4))
     score = x @ [3.0, -2.0, 0.5, 0.0] + 0.1 * rng.standard_normal(count)
@@ -44,7 +44,7 @@ def shuffled(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def said(*words: object) -> Result:
-    """A command that must succeed, with its warnings shown as a user sees them."""
+    """Run a command that must succeed, with warnings as a user sees them."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         result = wassloss(*words)
@@ -59,7 +59,7 @@ def answers(run: Path, data: Path, *words: object) -> list[str]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Trained on columns in their order."""
+    """A run trained on columns in their original order."""
     data = written(tmp_path / "train.csv", columns())
     ok("train", data, "--out", tmp_path / "run", *TRAIN)
     return tmp_path / "run"
@@ -123,7 +123,7 @@ def test_extra_columns_are_ignored_in_one_line(run: Path, tmp_path: Path) -> Non
 
 
 def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
-    """Written from a table in another order, a file without named columns still says its names."""
+    """A file without column names keeps the names of a table with another order."""
     pytest.importorskip("pyarrow")
     new = columns(1)
     expected = answers(run, written(tmp_path / "new.csv", new))
@@ -136,7 +136,7 @@ def test_names_survive_every_format(run: Path, tmp_path: Path) -> None:
         assert answers(run, path) == expected
 
 
-REPEATED = {  # options that take several words, and what they say in one go
+REPEATED = {  # options that take several words, and all their words at once
     "drop": (("maker", "id"), "maker,id"),
     "features": (("acid", "cellar,organic"), "acid,cellar,organic"),
     "order": (("poor", "fair,good"), "poor,fair,good"),

@@ -1,4 +1,4 @@
-"""`wassloss compare`: from a table as it is to a model that predicts."""
+"""`wassloss compare`: from a raw table to a model that predicts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("loss "))
     shown = [line.split()[0] for line in lines[start + 1 : start + 8]]
-    assert shown == ["cross-entropy", "W", "softened"] * 2 + ["ridge"]  # none is wrapped
+    assert shown == ["cross-entropy", "W", "softened"] * 2 + ["ridge"]  # no line is wrapped
     assert lines[start - 1].split() == ["mean"]
     assert lines[start].split()[3:5] == ["distance", "NLL"]
     assert lines[start + 8].startswith(
@@ -70,7 +70,7 @@ def test_from_a_table_to_predictions(wine: Path, tmp_path: Path) -> None:
 
 
 def test_its_model_is_like_any_other(wine: Path, tmp_path: Path) -> None:
-    """Every command, and Python, take the directory, or the file in it."""
+    """Every command, and Python, accept the directory or the file in it."""
     pandas = pytest.importorskip("pandas")
     out, page = tmp_path / "cmp", tmp_path / "report.html"
     done = ok("compare", wine, *WORDS, "--drop", "id", "--jobs", 1, "--out", out)

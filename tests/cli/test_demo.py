@@ -1,4 +1,4 @@
-"""The demo, in the small; `make demo` runs it in the large."""
+"""The demo at a small size; `make demo` runs it in full."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def test_quick_demo(tmp_path: Path) -> None:
     assert f"Report: {out / 'report.html'}" in text
     for name in ("accuracy ↑", "mean distance ↓", "grave mistakes ↓", "neg. log-likelihood ↓"):
         assert name in text
-    assert text.count("cross-entropy says") == 10  # five mistakes either way
+    assert text.count("cross-entropy says") == 10  # five mistakes of each kind
     assert [path.name for path in out.iterdir()] == ["report.html"]
     page = (out / "report.html").read_text()
     assert page.index("the mean distance from the truth is") < page.index("<svg")

@@ -1,4 +1,4 @@
-"""The commands of the pages run as they stand, with less patience."""
+"""Run the commands of the pages as they are, with faster settings."""
 
 import re
 import shlex
@@ -11,28 +11,28 @@ import wassloss as wl
 from tests.cli.commands import ok, saved, wassloss
 
 ROOT = Path(__file__).parents[2]
-FASTER = {"train": ("--tol", 0.5), "compare": ("--jobs", 1)}  # than as they stand
+FASTER = {"train": ("--tol", 0.5), "compare": ("--jobs", 1)}  # than in the text
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
-    """The language and the text of each block."""
+    """Yield the language and the text of each block."""
     return re.findall(r"```(\w+)\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
 def words(block: str) -> list[list[str]]:
-    """What follows `wassloss` on each line of a console block."""
+    """The words after `wassloss` on each line of a console block."""
     lines = (line.removeprefix("$ ") for line in block.splitlines())
     return [shlex.split(line)[1:] for line in lines if line.startswith("wassloss ")]
 
 
 def commands(page: str) -> list[list[str]]:
-    """Those of all console blocks."""
+    """The commands of all console blocks."""
     return [each for kind, text in blocks(page) if kind == "console" for each in words(text)]
 
 
 @pytest.mark.filterwarnings(
     "default::wassloss.data.DataWarning",
-    "ignore:The inplace keyword",  # of Dask, in what newer releases of pandas deprecate
+    "ignore:The inplace keyword",  # raised by Dask with newer releases of pandas
 )
 @pytest.mark.parametrize(
     ("page", "made"),
@@ -54,7 +54,7 @@ def test_guides_of_code_and_commands(
 
 
 def check_answers(made: list[str]) -> None:
-    """Files are there, and data sets of answers are the same."""
+    """Check that files exist, and that written predictions agree."""
     assert all(Path(name).exists() for name in made)
     if "graded" in made:
         ds = pytest.importorskip("pyarrow.dataset")
@@ -68,7 +68,7 @@ def check_answers(made: list[str]) -> None:
 
 
 def write_wine() -> None:
-    """The table that `compare` is shown on, and more of its kind."""
+    """Write the table with which `compare` is demonstrated, and new rows."""
     lines = [
         f"{i % 7 + i / 100},{('old', 'new')[i % 2]},{('poor', 'fair', 'good')[i % 7 // 3]}"
         for i in range(60)

@@ -35,7 +35,7 @@ def metric(tmp_path: Path) -> Path:
 
 
 def written(kind: str, folder: Path) -> Path:
-    """The same tags in a file of each kind, or as two files in a folder."""
+    """Write the same tags to a file of each kind, or as two files in a folder."""
     if kind != "folder":
         return saved(tagged(), folder / f"data.{kind}")
     shards = folder / "shards"
@@ -57,7 +57,7 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
     names = {path.name for path in run.iterdir()}
     assert {"config.json", "model.safetensors", "scores.json", "log.jsonl"} <= names
 
-    # Scores: the file's, the command's, and those computed by hand are the same.
+    # Scores in the file, from the command and computed by hand are equal.
     told = json.loads(ok("evaluate", run, data, "--json", "--part", "test").stdout)
     filed = json.loads((run / "scores.json").read_text())["parts"]["test"]
     assert told["scores"] == pytest.approx(filed["scores"])
@@ -83,7 +83,7 @@ def test_from_data_to_report(kind: str, metric: Path, tmp_path: Path) -> None:
 def test_predictions_for_a_folder(
     metric: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same as for one file, rows numbered through; a part too, and without labels."""
+    """As for one file, with rows numbered consecutively; also for one part, and without labels."""
     pa = pytest.importorskip("pyarrow.parquet")
     file, shards = written("parquet", tmp_path), written("folder", tmp_path)
     run = tmp_path / "run"
@@ -160,7 +160,7 @@ def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> Non
     assert opened.hidden_layer_sizes == (8, 4)
     assert opened.metric_.power == 2
     assert opened.metric_.labels == NAMES
-    # Features were brought to mean 0 and variance 1 over the training examples, not all.
+    # Features were standardised over the training examples, not over all.
     train = tagged().part("train").features
     standardized = torch.from_numpy(opened.scaler_.transform(train.double().numpy())).float()
     assert standardized.mean(0).abs().max() < 1e-6
@@ -171,7 +171,7 @@ def test_the_configuration_tells_everything(metric: Path, tmp_path: Path) -> Non
 
 
 class Stopped(Exception):  # noqa: N818
-    """As if the process had been killed."""
+    """Raised to imitate a killed process."""
 
 
 @pytest.mark.parametrize("kind", ["csv", "folder"])
@@ -202,7 +202,7 @@ def test_resume_goes_on_as_if_never_stopped(
     assert isinstance(wassloss(*command, "--out", run).exception, Stopped)
     monkeypatch.undo()
     assert "was stopped before its end" in failed("evaluate", run, data)
-    ok("train", "--out", run, "--resume")  # the rest it knows
+    ok("train", "--out", run, "--resume")  # the other options are stored
     assert same_weights(run, whole)
     if solver == "adam":
         log = (run / "log.jsonl").read_text().splitlines()
@@ -210,7 +210,7 @@ def test_resume_goes_on_as_if_never_stopped(
 
 
 def test_names_in_a_table_are_matched_with_the_metric(tmp_path: Path) -> None:
-    """The metric's order of labels is not the alphabet's, and a test file lacks some of them."""
+    """The metric's labels are not in alphabetical order, and a test file lacks some of them."""
     order = ("superb", "good", "fair", "bad", "awful")
     wl.ground.Ordinal([0, 1, 2, 3, 9], labels=order).save(tmp_path / "metric.npz")
     data = saved(graded(parts=False), tmp_path / "data.csv")
@@ -260,7 +260,7 @@ def test_every_command_has_help_with_an_example() -> None:
 
 @pytest.mark.parametrize("precision", [torch.float64, torch.float16])
 def test_features_of_any_precision(precision: torch.dtype, metric: Path, tmp_path: Path) -> None:
-    """Tables that pandas wrote are in double precision, and models are not."""
+    """Tables written by pandas are in double precision, and models are not."""
     pytest.importorskip("pyarrow")
     given = tagged()
     target = wl.SparseTarget(given.target.indices, given.target.weights.double())

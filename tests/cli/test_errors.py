@@ -1,4 +1,4 @@
-"""What goes wrong: one line that says what to do, an exit code, and nothing lost."""
+"""Errors: one line with advice, an exit code, and no loss of data."""
 
 import dataclasses
 import re
@@ -56,7 +56,7 @@ def run(data: Path, metric: Path, tmp_path: Path) -> Path:
 
 
 def bad_files(folder: Path) -> dict[str, tuple[str, str]]:
-    """By case: a file, and what the error says."""
+    """Return, by case, a file and a part of its error."""
     (folder / "columns.csv").write_text("a,b\n1,2\n")
     (folder / "inf.csv").write_text("a,label\n1,good\ninf,bad\n")
     (folder / "empty.csv").write_text("a,label\n")
@@ -120,7 +120,7 @@ def test_parquet_that_cannot_be_used(metric: Path, tmp_path: Path) -> None:
 def test_features_that_float32_cannot_hold(
     suffix: str, run: Path, metric: Path, tmp_path: Path
 ) -> None:
-    """In one line that says where, whichever command reads them."""
+    """The error is one line with the position, from any command that reads the features."""
     large = graded(parts=False)
     x = large.features.double()
     x[2, 1] = 1e200
@@ -242,7 +242,7 @@ def test_advice_is_checked_in_every_test() -> None:
 
 
 def test_advice_of_a_command_is_for_that_command(data: Path, run: Path, tmp_path: Path) -> None:
-    """Where the same thing is missing, each command says what it takes itself."""
+    """If the same input is missing, each command names its own option."""
     everything = saved(tagged(parts=False), tmp_path / "everything.parquet")
     command = ("train", everything, "--metric", tmp_path / "metric.npz")
     ok(*command, "--out", tmp_path / "nothing-held-out", *QUICK)
@@ -306,7 +306,7 @@ def test_a_checkpoint_cut_short_is_passed_over(run: Path, tmp_path: Path) -> Non
 
 
 def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
-    """No file may grow beyond what a checkpoint takes, as on a disk that fills."""
+    """Limit the size of files to less than a checkpoint, as on a full disk."""
     run, whole = tmp_path / "run", tmp_path / "whole"
     command = ("train", data, "--metric", metric, "--hidden-layer-sizes", 256, *QUICK)
     ok(*command, "--out", whole)
@@ -319,7 +319,7 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "cannot write the checkpoint of step 10" in said
     assert "free some space, then resume" in said
-    assert [path.name for path in run.glob(".*")] == [".wassloss.lock"]  # nothing half-written
+    assert [path.name for path in run.glob(".*")] == [".wassloss.lock"]  # no partial file
     ok("train", "--out", run, "--resume")
     assert same_weights(run, whole)
 
@@ -339,7 +339,7 @@ def test_a_full_disk(data: Path, metric: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_goes_on(data: Path, metric: Path, tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
-    # KL, for Numba's code rounds differently in the process that compiled it than from its cache.
+    # KL, because Numba's code rounds differently in the process that compiled it.
     command = ("train", data, "--metric", metric, "--hidden-layer-sizes", 16)
     command += ("--transport-weight", 0, "--batch-size", 20, "--checkpoint-every", 100_000)
     started = process(*command, "--max-iter", 2000, "--out", run)

@@ -1,4 +1,4 @@
-"""`wassloss export`: from what commands wrote to a file that answers alone."""
+"""`wassloss export`: from the output of commands to a self-contained file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels that spreadsheets take for formulas: as they are, or escaped on demand."""
+"""Labels that spreadsheets interpret as formulas: unchanged, or escaped on demand."""
 
 import csv
 from pathlib import Path

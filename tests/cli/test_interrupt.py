@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a command: exit code 130, one line, and nothing half-written."""
+"""Ctrl-C at any moment of a command: exit code 130, one line, and no partial file."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ QUICK = (  # forty steps
 
 
 def interrupted(when: str, *words: object) -> tuple[int, str, str]:
-    """What becomes of a command that is interrupted."""
+    """Run a command that is interrupted; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, PROGRAM, when, *map(str, words)],
         capture_output=True,
@@ -55,7 +55,7 @@ def test_while_it_imports(module: str, data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_while_it_trains(data: Path, tmp_path: Path) -> None:
-    """Before there is a run, and once there is one, with what was saved and how to go on."""
+    """Before a run exists, and later, with what was saved and how to resume."""
     run = tmp_path / "run"
     words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", run, *QUICK)
     for when in ("data.csv.", "lightning_fabric"):
@@ -65,7 +65,7 @@ def test_while_it_trains(data: Path, tmp_path: Path) -> None:
     for when, steps in (("log.jsonl.", 0), ("model.safetensors.", 40)):
         code, out, said = interrupted(when, *words)
         assert (code, out) == (130, "")
-        if when != "log.jsonl.":  # noted, and the first step is taken
+        if when != "log.jsonl.":  # the first step has been taken
             assert said == f"Interrupted, saved after {steps} steps; {go_on}"
         words = ("train", "--out", run, "--resume")
     assert "5 passes over the data" in ok(*words).stdout
@@ -110,7 +110,7 @@ def test_a_demonstration(tmp_path: Path) -> None:
     assert (found[0], found[2]) == (130, "Interrupted.\n")
 
 
-def test_when_all_is_done() -> None:
+def test_at_exit() -> None:
     code, out, said = interrupted("exit", "--version")
     assert (code, said) == (130, "Interrupted.\n")
     assert out.startswith("wassloss ")
@@ -120,7 +120,7 @@ def test_when_all_is_done() -> None:
 def test_a_command_that_was_told_to_ignore_it(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `nohup` and shells do for what runs in the background."""
+    """As with `nohup`, and for background processes of shells."""
     monkeypatch.setenv("IGNORE_INTERRUPTS", "1")
     words = ("train", data, "--metric", tmp_path / "metric.npz", "--out", tmp_path / "run", *QUICK)
     code, _, said = interrupted("torch", *words)

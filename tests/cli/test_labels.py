@@ -1,4 +1,4 @@
-"""Labels are the values that occur: numbers as numbers, and nothing in between."""
+"""Labels are the values that occur: numbers stay numbers, without values in between."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ QUICK = ("--tol", 0.01)
 
 
 def table(path: Path, labels: list[Any], seed: int = 0, count: int = 90) -> Path:
-    """Rows whose first feature says which of the labels they have."""
+    """Write rows whose first feature determines the label."""
     rng = np.random.default_rng(seed)
     which = np.arange(count) % len(labels)
     x = np.stack([which + 0.05 * rng.standard_normal(count), rng.standard_normal(count)], axis=1)
@@ -85,18 +85,18 @@ def test_a_label_never_seen_is_named_with_its_line(tmp_path: Path) -> None:
     message = failed("evaluate", run, other)
     assert "other.csv cannot be read as data: line 3: '16' is none of the 3 labels" in message
     assert "'15', '20', '40'" in message
-    other.write_text("a,b,label\n1,2,15.0\n1,2,4e1\n")  # the same numbers, written otherwise
+    other.write_text("a,b,label\n1,2,15.0\n1,2,4e1\n")  # the same numbers in another notation
     ok("evaluate", run, other)
 
 
 def test_data_that_changed_since_training_are_not_taken_for_the_same(tmp_path: Path) -> None:
-    """What was held out is drawn by row: of other rows it would be another part."""
+    """Held-out rows are drawn by row number: in other data they would be other rows."""
     data, run = table(tmp_path / "data.csv", [1, 2, 3]), tmp_path / "run"
     ok("train", data, "--metric", "ordinal", "--test", 0.3, "--out", run, *QUICK)
     assert json.loads(ok("evaluate", run, "--json").stdout)["part"] == "test"
     table(data, [1, 2, 3], seed=1, count=30)
     assert "data.csv has changed since" in failed("evaluate", run)
-    told = ok("evaluate", run, data, "--json")  # as other data: all of it, none seen in training
+    told = ok("evaluate", run, data, "--json")  # treated as new data: all rows are evaluated
     assert json.loads(told.stdout)["examples"] == 30
     assert told.stderr == ""
 
@@ -137,7 +137,7 @@ def test_codes_with_leading_zeros_are_names(tmp_path: Path) -> None:
     ("metric", "labels", "expected"),
     [
         (wl.ground.Ordinal([15, 20, 40], labels=["15", "20", "40"]), [40, 15], [2, 0]),
-        (wl.ground.Ordinal([15, 20, 40]), [2, 0], [2, 0]),  # by id, for no position is 2
+        (wl.ground.Ordinal([15, 20, 40]), [2, 0], [2, 0]),  # by id, because no position is 2
         (wl.ground.Discrete(5), [4, 0], [4, 0]),  # by id
         (
             wl.ground.Ordinal([0, 1, 9], labels=["mild", "grave", "fatal"]),

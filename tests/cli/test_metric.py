@@ -1,4 +1,4 @@
-"""`wassloss metric build` and `show`, and the readers below them."""
+"""`wassloss metric build` and `show`, and the readers that they use."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ VECTORS = np.array([[3.0, 0.1], [4.0, 1.0], [0.0, 2.0], [0.3, 3.0]], dtype=np.fl
 
 
 def vector_files(folder: Path) -> dict[str, list[object]]:
-    """The same vectors in each form."""
+    """Write the same vectors in each format."""
     lines = [f"{w} {' '.join(map(str, v))}" for w, v in zip(WORDS, VECTORS, strict=True)]
     (folder / "glove.txt").write_text("\n".join(lines) + "\n")
     (folder / "word2vec.txt").write_text("\n".join(["4 2", *lines]) + "\n")
@@ -90,7 +90,7 @@ def test_costs(tmp_path: Path) -> None:
     assert "a: b 2, c 9" in text
     assert "symmetric: no" in text
     assert "zero diagonal: no" in text
-    assert "  least: 1\n" in text  # the diagonal is left out
+    assert "  least: 1\n" in text  # the diagonal is excluded
 
 
 @pytest.mark.parametrize(

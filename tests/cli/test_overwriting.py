@@ -1,4 +1,4 @@
-"""What commands replace: what they wrote themselves, and nothing else."""
+"""Commands replace only files that they wrote themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def model(table: Path) -> Path:
     return path
 
 
-FOREIGN = {  # what others keep under these names
+FOREIGN = {  # files of others with these names
     "model.safetensors": b'\x40\0\0\0\0\0\0\0{"weight":{"dtype":"F32","shape":[1],"data',
     "comparison.json": b'{"rows": 3}\n',
     "report.html": b"<!doctype html><title>Quarterly report</title>",
@@ -41,7 +41,7 @@ FOREIGN = {  # what others keep under these names
 
 
 def refused(path: Path, *words: object) -> None:
-    """A command that names a file and leaves it, and all others, as they are."""
+    """Run a command that must name a file and leave it, and all others, unchanged."""
     before = {each: each.read_bytes() for each in path.parent.iterdir()}
     said = failed(*words)
     assert f"{path} would be replaced, but is not " in said
@@ -86,7 +86,7 @@ def test_train_replaces_nothing_of_others(
 def test_train_begins_again_where_a_run_had_only_begun(table: Path, tmp_path: Path) -> None:
     words = ("train", table, "--metric", "ordinal", "--test", 0.2, "--out", tmp_path)
     ok(*words)
-    (tmp_path / "model.safetensors").unlink()  # a run without checkpoints, killed at its end
+    (tmp_path / "model.safetensors").unlink()  # as if killed at its end
     ok(*words)
     assert wl.load(tmp_path).n_features_in_ == 1
 
@@ -108,7 +108,7 @@ OUTPUTS: dict[str, tuple[str, Words]] = {
 def test_a_file_of_the_users_own_is_kept(
     command: str, table: Path, model: Path, tmp_path: Path
 ) -> None:
-    """And one that the command wrote before, or that is empty, is replaced."""
+    """A file that the command wrote before, or that is empty, is replaced."""
     if command == "export":
         pytest.importorskip("onnx")
     new = tmp_path / "new.csv"

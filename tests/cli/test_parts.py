@@ -1,4 +1,4 @@
-"""Parts whose names are not quite train, validation and test: found, said, or refused."""
+"""Parts with unusual names: recognised, reported or refused."""
 
 import json
 import warnings
@@ -14,7 +14,7 @@ SUFFIXES = ["csv", "folder"]
 
 
 def renamed(names: dict[str, str], path: Path) -> Path:
-    """The data with other names of parts, in a file or a folder of the kind that the name says."""
+    """Write the data with other names of parts, to a file or folder by the suffix of the path."""
     data = graded()
     parts = {names.get(name, name): rows for name, rows in data.parts.items()}
     if path.suffix in (".parquet", ".folder"):
@@ -58,7 +58,7 @@ def test_case_and_blanks_do_not_matter(suffix: str, metric: Path, tmp_path: Path
 def test_parts_without_one_to_train_on_are_refused(
     suffix: str, metric: Path, tmp_path: Path
 ) -> None:
-    """Everything would be trained on, and the scores would be of what was learned by heart."""
+    """All rows would be trained on, and scores would be those of the training data."""
     data = renamed({"train": "training"}, tmp_path / f"data.{suffix}")
     for extra in ((), ("--test", 0.2)):
         said = failed("train", data, "--metric", metric, "--out", tmp_path / "run", *QUICK, *extra)
@@ -96,7 +96,7 @@ def test_names_that_come_to_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_process_says_it_once(metric: Path, tmp_path: Path) -> None:
-    """Warnings of this kind are shown to users, not only to tests."""
+    """Warnings of this kind are shown to users, not only in tests."""
     data = renamed({"validation": "valid"}, tmp_path / "data.csv")
     words = (
         "train",

@@ -1,4 +1,4 @@
-"""No model is judged by rows that it was trained on without a word."""
+"""A model is never evaluated on rows that it was trained on without a warning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = ("--metric", "ordinal", "--tol", 0.1)
 
 
 def noise(count: int, seed: int = 0, gaps: bool = False) -> list[str]:
-    """Rows whose labels have nothing to do with their features."""
+    """Rows whose labels are independent of their features."""
     rng = np.random.default_rng(seed)
     rows = []
     for i in range(count):
@@ -38,7 +38,7 @@ def shuffled(rows: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_a_report_on_a_file_that_was_shuffled(gaps: bool, tmp_path: Path) -> None:
-    """Both runs hold out the same row numbers of the same file, but other rows."""
+    """Both runs hold out the same row numbers of one file, but different rows."""
     rows = noise(160, gaps=gaps)
     data = table(tmp_path / "data.csv", rows)
     words = ("--test", 0.25, *QUICK)

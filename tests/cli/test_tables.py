@@ -1,4 +1,4 @@
-"""`wassloss train` on tables as people have them: the same reading as `wassloss compare`."""
+"""`wassloss train` on raw tables, which it reads as `wassloss compare` does."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_from_a_table_as_it_is_to_predictions(wine: Path, tmp_path: Path) -> Non
     frame = pytest.importorskip("pandas").read_csv(shuffled)
     answers = [line.split(",")[1] for line in plain.splitlines()[1:]]
     assert opened.predict(frame).tolist() == answers
-    # A level and a gap that training did not have; a column that is gone.
+    # A new level, a new gap, and a missing column.
     new = [{**rows[1], "cellar": "under water", "maker": "", "acid": "NA"}]
     odd = written(tmp_path / "odd.csv", new, order)
     assert len(ok("predict", run, odd).stdout.splitlines()) == 2
@@ -89,7 +89,7 @@ def test_what_is_held_out_is_never_trained_on(wine: Path, tmp_path: Path) -> Non
         "test": 60,
     }
     assert set.union(*parts.values()) == set(range(240))
-    # Other features of the rows held out do not change what is learned.
+    # The features of held-out rows do not affect training.
     rows = rows_of(wine)
     for row in parts["test"]:
         rows[row] = {**rows[row], "organic": "True", "cellar": "old"}
@@ -132,14 +132,14 @@ def test_train_compare_and_python_fit_the_same_model(wine: Path, tmp_path: Path)
     read = {"label_column": "grade", "drop": ["id"]}
     data = wl.data.read(wine, **read)
     X, y = data.features.numpy(), data.y
-    # To all rows, with the defaults of everything.
+    # All rows, all defaults.
     ok("train", wine, *words, "--out", tmp_path / "all")
     run = wl.load(tmp_path / "all")
     own = wl.WassersteinClassifier("ordinal", classes=grades).fit(X, y)
     np.testing.assert_allclose(run.coef_, own.coef_, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(run.intercept_, own.intercept_, rtol=1e-9, atol=1e-12)
     assert run.get_params()["alpha"] == own.alpha
-    # What a comparison says of W + KL is what a run with its settings scores on the same rows.
+    # A comparison's scores of W + KL are those of a run with its settings on the same rows.
     frame = pytest.importorskip("pandas").read_csv(wine).drop(columns=["id", "grade"])
     found = wl.compare(frame, y, "ordinal", classes=grades)
     ours = next(c for c in found.candidates if (c.loss, c.decision) == ("W + KL", "probable"))
@@ -150,7 +150,7 @@ def test_train_compare_and_python_fit_the_same_model(wine: Path, tmp_path: Path)
     assert scores["mean_distance"] == pytest.approx(ours.distance.mean())
     assert ours.nll is not None
     assert scores["nll"] == pytest.approx(ours.nll.mean(), rel=1e-6)
-    # The best model, fitted to all rows, is the classifier with its parameters.
+    # The best model, fitted to all rows, equals the classifier with its parameters.
     kept = {**found.kept.settings, "decision": found.best.decision}
     again = wl.WassersteinClassifier("ordinal", classes=grades, random_state=0, **kept)
     X = frame_features(frame, found.best.table_)
@@ -158,7 +158,7 @@ def test_train_compare_and_python_fit_the_same_model(wine: Path, tmp_path: Path)
 
 
 def test_rows_held_out_decide_nothing(tmp_path: Path) -> None:
-    """The share that is drawn by its labels, and a part of the file."""
+    """Neither a held-out share, drawn by label, nor a part of the file affects the model."""
     label = np.repeat(["a", "b", "c"], 40)
     _, held = held_out(label, 120, 0.25, None, 0)
     for part in (False, True):
@@ -232,7 +232,7 @@ def test_what_a_table_cannot_be(wine: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_far_from_zero_keep_their_precision(tmp_path: Path) -> None:
-    """Seconds since 1970, a minute apart, are one number in single precision."""
+    """Seconds since 1970, one minute apart, are equal in single precision."""
     lines = ["time,label", *(f"{1_700_000_000 + 60 * i},{'ab'[i >= 20]}" for i in range(40))]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     run = tmp_path / "run"

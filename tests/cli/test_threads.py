@@ -1,4 +1,4 @@
-"""How the command sets up its threads."""
+"""The thread settings of the command."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Real data sets, where this machine has them."""
+"""Real data sets, if they are on this machine."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Data sets for tests: divided into parts, and in files."""
+"""Data sets for tests: split into parts, and in files."""
 
 import csv
 import dataclasses
@@ -13,7 +13,7 @@ from wassloss.targets import is_class_ids
 
 
 def split(data: Dataset, shares: dict[str, float]) -> Dataset:
-    """Parts drawn at random, always the same."""
+    """Assign random parts, always the same."""
     order = torch.from_numpy(np.random.default_rng(0).random(len(data)).argsort())
     sizes = [round(share * len(data)) for share in shares.values()]
     drawn = order[: sum(sizes)].split(sizes)
@@ -22,7 +22,7 @@ def split(data: Dataset, shares: dict[str, float]) -> Dataset:
 
 
 def saved(data: Dataset, path: Path) -> Path:
-    """A data set in a file, in the format that the suffix says."""
+    """Write a data set to a file, in the format of the suffix."""
     names = data.label_names or tuple(map(str, range(data.label_count)))
     features = data.feature_names or tuple(f"x{i}" for i in range(data.features.shape[1]))
     columns: dict[str, list[Any]] = dict(zip(features, data.features.T.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The clip art that ships, against what its datasheet says."""
+"""The built-in clip art matches its datasheet."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The record: what it holds together, what it refuses."""
+"""`Dataset`: what it keeps together, and what it refuses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Round trips in every format, and files that are not what they should be."""
+"""Round trips in every format, and invalid files."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def targets(kind: str) -> Any:
         return torch.arange(N) % 3
     if kind == "dense":
         return torch.rand(N, 3)
-    if kind == "tags":  # each example's labels share a mass of 1
+    if kind == "tags":  # the labels of an example share a mass of 1
         return SparseTarget(torch.tensor([[0, 2]] * N), torch.full((N, 2), 0.5))
     weights = torch.rand(N, 2) + 0.1
     return SparseTarget(torch.tensor([[2, 1]] * (N - 1) + [[0, 0]]), weights * _one_in_last())
@@ -42,12 +42,12 @@ def _one_in_last() -> torch.Tensor:
 
 def example(kind: str, **fields: Any) -> Dataset:
     features = torch.randn(N, 4)
-    features[:, 3] = 0  # a column that a sparse format leaves out
+    features[:, 3] = 0  # a column that a sparse format omits
     return Dataset(features, targets(kind), **({"label_names": ("a", "b", "c")} | fields))
 
 
 def all_features(path: Path, names: tuple[str, ...] | None = None) -> torch.Tensor:
-    """Read as for a prediction."""
+    """Read the features as for a prediction."""
     return read_wanted(path, Wanted(feature_names=names, labelled=False)).features
 
 
@@ -68,7 +68,7 @@ def test_round_trip(suffix: str, kind: str, tmp_path: Path) -> None:
     assert torch.equal(dense(again), dense(data))
     assert again.label_names == data.label_names
     assert isinstance(again.target, torch.Tensor) == (kind == "classes") or kind == "dense"
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # no temporary is left
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # no temporary file is left
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -119,7 +119,7 @@ def test_csv_as_people_write_it(tmp_path: Path) -> None:
 
 
 def in_format(suffix: str, values: list[Any], folder: Path, **options: Any) -> Dataset:
-    """Three rows of one feature with these labels, as someone else would write them."""
+    """Write three rows of one feature with these labels, not in our own format."""
     path = folder / f"data{suffix}"
     if suffix == ".csv":
         path.write_text("x,label\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
@@ -148,7 +148,7 @@ def test_labels_are_the_values_that_occur(
     assert data.label_count == len(names)
     assert isinstance(data.target, torch.Tensor)
     assert data.target.tolist() == ids
-    # Another file, which does not have them all, is read with the list of the first.
+    # Another file, which lacks some labels, is read with the list of the first.
     again = in_format(suffix, [values[1]] * 3, tmp_path, label_names=data.label_names)
     assert isinstance(again.target, torch.Tensor)
     assert again.target.tolist() == [ids[1]] * 3
@@ -161,7 +161,7 @@ def test_csv_words_are_numbers_only_if_all_are(tmp_path: Path) -> None:
     for words, names in (
         (["1", "1.0", "+1"], ("1",)),
         (["1e1", "9", "0.50"], ("0.5", "9", "10")),
-        (["10", "9", "ten"], ("10", "9", "ten")),  # one is not: as text
+        (["10", "9", "ten"], ("10", "9", "ten")),  # one is not a number, so all are text
         (["010", "9", "100"], ("010", "100", "9")),  # codes keep their zeros
         (["1_0", "9", "9"], ("1_0", "9")),
         (["nano", "inf", "1e999"], ("1e999", "inf", "nano")),
@@ -237,7 +237,7 @@ def test_a_row_without_a_group(tmp_path: Path) -> None:
 
 
 def test_csv_labels_out_of_range(tmp_path: Path) -> None:
-    # Never as positions in the list: a file that counts from 1 would be read wrong in silence.
+    # Never as positions in the list: a file that counts from 1 would silently be read wrong.
     with pytest.raises(ValueError, match=r"line 2: '0' is none of the 2 labels, 'a', 'b'"):
         csv_of(tmp_path, "x,label\n1,0\n1,1\n", label_names=("a", "b"))
     with pytest.raises(ValueError, match=r"line 2: 'dgo' .* did you mean 'dog'"):
@@ -369,7 +369,7 @@ def test_columns_with_a_name_of_their_own_can_be_features(tmp_path: Path) -> Non
 
 
 def test_a_process_may_end_as_soon_as_it_has_read_a_csv(tmp_path: Path) -> None:
-    """Threads of Arrow that freed memory of Python's aborted two of five such processes."""
+    """Arrow's threads, freeing Python's memory at exit, aborted two of five such processes."""
     (tmp_path / "x.csv").write_text("a,b,c,grade\n" + "1,2,3,low\n" * 500)
     code = """
 import sys, wassloss as wl
@@ -384,7 +384,7 @@ except ValueError:  # it has no column label
 
 
 def test_files_of_a_folder_may_have_different_types_but_not_lose_values(tmp_path: Path) -> None:
-    """Arrow's own data sets would force the first file's types on the others."""
+    """Arrow's data sets would force the first file's types on the others."""
     folder = tmp_path / "table"
     folder.mkdir()
 

@@ -1,4 +1,4 @@
-"""Rows are recognised whatever their order, their storage and their precision; others are not."""
+"""Rows are recognised in any order, storage and precision; other rows are not."""
 
 from pathlib import Path
 
@@ -68,4 +68,4 @@ def test_they_are_kept_with_a_model(tmp_path: Path) -> None:
     assert (known.rows, known.twins) == (50, 0)
     assert known.values.dtype == np.uint64
     assert known.overlap(X).seen == 50
-    assert not hasattr(best.fit(X, y), "trained_on_")  # of another fit
+    assert not hasattr(best.fit(X, y), "trained_on_")  # belongs to another fit

@@ -1,4 +1,4 @@
-"""A label that is missing is not a class: its row is left out, and a warning counts them."""
+"""A missing label is not a class: its row is dropped, and a warning has the number of rows."""
 
 from pathlib import Path
 

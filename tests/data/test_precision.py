@@ -1,4 +1,4 @@
-"""Numbers that float32 cannot hold: errors name the place and the dtype, in every reader."""
+"""Numbers beyond float32: in every reader, errors name the position and the dtype."""
 
 import warnings
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_word_vectors(tmp_path: Path) -> None:
 def test_lists() -> None:
     with pytest.raises(ValueError, match=f"features {FITS}"):
         wl.data.Dataset(X.tolist(), Y)
-    assert wl.data.Dataset(X, Y).features.dtype == torch.float64  # arrays say what they are
+    assert wl.data.Dataset(X, Y).features.dtype == torch.float64  # arrays keep their dtype
     for make in (wl.ground.Ordinal, lambda p: wl.ground.Matrix([[0, p[1]], [p[1], 0]])):
         with pytest.raises(ValueError, match=r"must fit torch.float32, got .*\[.*1\] = 1e\+200"):
             make([0, 1e200])

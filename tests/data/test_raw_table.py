@@ -60,7 +60,7 @@ def test_columns_are_found_by_name() -> None:
     np.testing.assert_array_equal(found, raw.features(given))
 
 
-def test_what_says_nothing_is_left_out() -> None:
+def test_uninformative_columns_are_left_out() -> None:
     raw = RawTable.of(table(none=[None] * 3, word=["x", "x", "x"], a=[1.5, 2.0, 4.0]))
     assert raw.feature_names == ("a",)
     with pytest.raises(ValueError, match="column that says something"):
@@ -82,7 +82,7 @@ def test_a_word_among_numbers_is_a_mistake() -> None:
 def test_row_numbers_are_warned_of() -> None:
     with pytest.warns(DataWarning, match=r"column 'id' looks like row numbers: drop it \(--drop"):
         RawTable.of(table(id=list(range(7, 27)), a=[1.0, 3.0] * 10))
-    RawTable.of(table(a=[1, 2, 3]))  # so few may count something
+    RawTable.of(table(a=[1, 2, 3]))  # so few rows may contain counts
 
 
 def test_dates_and_gaps_can_be_refused() -> None:
@@ -123,7 +123,7 @@ def test_files(tmp_path: Path) -> None:
         *("ok", "code=007", "code=A1"),
     )
     assert train.features[:, :2].tolist() == [[1, 0], [2, 1], [3, 0]]
-    # A file in which the codes look like numbers, and which has none of the labels but one.
+    # A file whose codes look like numbers, with only one of the labels.
     (tmp_path / "b.csv").write_text("code,label,ok,x,cut\n007,b,false,2,Fair\n")
     test = read(tmp_path / "b.csv", like=train)
     assert test.features.tolist() == [[2, 0, 1, 0, 0, 0, 1, 0]]
@@ -167,7 +167,7 @@ def test_levels_never_seen_are_named() -> None:
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "dictionary"])
 def test_text_is_read_alike_in_every_format(kind: str, tmp_path: Path) -> None:
-    """Blanks are trimmed and words for gaps are gaps, in columns of any type."""
+    """Whitespace is stripped and words for gaps are gaps, in columns of any type."""
     towns, grades = [" A", "B ", "?", "A"] * 10, ["low", " high", "low ", "high"] * 10
     csv, parquet = tmp_path / "x.csv", tmp_path / "x.parquet"
     rows = [f"{town},{grade}" for town, grade in zip(towns, grades, strict=True)]

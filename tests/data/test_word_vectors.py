@@ -1,4 +1,4 @@
-"""Word vectors: all formats agree, with gensim too; bad files say what is wrong in one line."""
+"""Word vectors: all formats agree, also with gensim; errors about bad files are one line."""
 
 import gzip
 from pathlib import Path
@@ -10,7 +10,7 @@ from wassloss.data import WordVectors, read_word_vectors
 
 WORDS = ("the", "cat", "café", "new_york", "naïve")
 VECTORS = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
-# The shortest decimals that give each float32 back.
+# The shortest decimals that round-trip each float32.
 LINES = [
     f"{word} {' '.join(np.format_float_scientific(x) for x in row)}"
     for word, row in zip(WORDS, VECTORS, strict=True)
@@ -50,7 +50,7 @@ def test_gensim_reads_the_same(tmp_path: Path) -> None:
     ours = read_word_vectors(path)
     assert tuple(theirs.index_to_key) == ours.words
     np.testing.assert_array_equal(theirs.vectors, ours.vectors)
-    # And what gensim writes.
+    # Files written by gensim are read, too.
     theirs.save_word2vec_format(str(tmp_path / "theirs.txt"))
     back = read_word_vectors(tmp_path / "theirs.txt")
     assert back.words == ours.words
@@ -58,7 +58,7 @@ def test_gensim_reads_the_same(tmp_path: Path) -> None:
 
 
 def test_binary_files_by_way_of_gensim(tmp_path: Path) -> None:
-    """As the error for such a file advises."""
+    """The advice of the error for such a file works."""
     models = pytest.importorskip("gensim.models")
     (tmp_path / "word2vec.bin").write_bytes(BINARY)
     theirs = models.KeyedVectors.load_word2vec_format(str(tmp_path / "word2vec.bin"), binary=True)
@@ -68,7 +68,7 @@ def test_binary_files_by_way_of_gensim(tmp_path: Path) -> None:
 
 
 def test_large_numbers_are_finite() -> None:
-    """Their sum is not, which is what is looked at first."""
+    """Their sum, which is checked first, overflows."""
     table = WordVectors(("a", "b"), np.full((2, 2), 3e38, np.float32))
     assert table.vectors.max() == np.float32(3e38)
     with pytest.raises(ValueError, match=r"vectors must be finite.*'b'"):

@@ -19,7 +19,7 @@ from wassloss.scores import distance_at_k
 
 
 def expected_cost(p: Tensor, chosen: Tensor, metric: GroundMetric) -> Tensor:
-    """The expected cost to the nearest of a set, `(batch,)`."""
+    """Return the expected cost to the nearest label of a set, `(batch,)`."""
     return (p * metric.cost_columns(chosen.reshape(len(p), -1)).amin(1)).sum(1)
 
 
@@ -70,14 +70,14 @@ def test_the_median_never_builds_columns() -> None:
 
 
 def test_where_all_mistakes_are_alike_the_most_probable() -> None:
-    p = torch.stack([torch.randperm(7) for _ in range(20)]) / 28  # no two are close
+    p = torch.stack([torch.randperm(7) for _ in range(20)]) / 28  # no near ties
     assert torch.equal(least_cost_label(p, Discrete(7)), p.argmax(1))
     chosen = least_cost_labels(p, Discrete(7), 3)
     assert torch.equal(chosen, top_labels(p, 3))
 
 
 def test_deciding_by_cost_makes_milder_mistakes() -> None:
-    # Truth drawn from the prediction itself: the decision is then the best there is.
+    # Labels are drawn from the prediction itself, so the decision is optimal.
     p = torch.rand(4000, 8, dtype=torch.float64).pow(3)
     truth = torch.multinomial(p, 1).squeeze(1)
     metric = wl.ground.Grid((2, 4)).to(dtype=torch.float64)

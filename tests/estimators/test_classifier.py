@@ -1,4 +1,4 @@
-"""The classifier: limits, laws, and forms of y that say the same."""
+"""The classifier: limits, laws, and equivalent forms of y."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_class_weights_are_sample_weights() -> None:
     by_class = wl.WassersteinClassifier("ordinal", class_weight=weights).fit(X, Y)
     by_sample = wl.WassersteinClassifier("ordinal").fit(X, Y, sample_weight=1.0 + Y)
     np.testing.assert_array_equal(proba(by_class), proba(by_sample))
-    # Twice the weight is twice the examples, which share one penalty.
+    # Doubling the weights is the same as repeating the examples, which share one penalty.
     doubled = by_class.set_params(alpha=2.0).fit(X, Y, sample_weight=np.full(len(X), 2.0))
     np.testing.assert_allclose(proba(doubled), proba(by_sample), atol=1e-9)
 
@@ -127,7 +127,7 @@ def test_dense_distributions_are_learned() -> None:
     softened = np.exp(-np.abs(np.arange(10) - Y[:, None]))
     fitted = wl.WassersteinClassifier("ordinal").fit(X, softened)
     assert proba(fitted).shape == (200, 10)
-    # The answer is to be the label of most weight.
+    # The right prediction is the label of largest weight.
     assert fitted.score(X, softened) == np.mean(fitted.predict(X) == Y) > 0.3
 
 
@@ -237,7 +237,7 @@ def test_features_of_a_data_frame_keep_their_names() -> None:
     ],
 )
 def test_bad_keywords(keywords: dict[str, Any], message: str) -> None:
-    estimator = wl.WassersteinClassifier(**keywords)  # says nothing, as scikit-learn wants
+    estimator = wl.WassersteinClassifier(**keywords)  # does not validate
     with pytest.raises((ValueError, TypeError), match=message):
         estimator.fit(X, Y)
 
@@ -273,7 +273,7 @@ def test_bad_weights(weight: Any, message: str) -> None:
         wl.WassersteinClassifier().fit(X, Y, sample_weight=weight)
 
 
-def test_a_fit_that_failed_is_no_fit() -> None:
+def test_a_failed_fit_leaves_the_estimator_unfitted() -> None:
     estimator = wl.WassersteinClassifier().fit(X, Y)
     with pytest.raises(ValueError, match="epsilon"):
         estimator.set_params(epsilon=-1).fit(X, Y)
@@ -282,7 +282,9 @@ def test_a_fit_that_failed_is_no_fit() -> None:
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adam"])
-def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_fit_leaves_the_estimator_unfitted(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -295,7 +297,7 @@ def test_a_fit_that_was_interrupted_is_no_fit(solver: str, monkeypatch: pytest.M
         estimator.predict(X)
 
 
-def test_the_score_of_no_fit() -> None:
+def test_score_before_fit() -> None:
     for y in (Y, np.eye(3)[[0, 1, 2]]):
         with pytest.raises(NotFittedError):
             wl.WassersteinClassifier().score(X[: len(y)], y)
@@ -303,7 +305,7 @@ def test_the_score_of_no_fit() -> None:
 
 def test_the_exact_loss_can_be_fitted() -> None:
     tags = np.abs(np.arange(10) - Y[:, None]) <= 1
-    # Between sets of labels it has kinks, which L-BFGS stumbles over.
+    # The loss has kinks, at which L-BFGS may fail.
     for y, solver in ((Y, "auto"), (tags, "adam")):
         fitted = wl.WassersteinClassifier("ordinal", epsilon=0, solver=solver).fit(X, y)
         assert np.abs(fitted.predict(X) - Y).mean() < 2

@@ -1,4 +1,4 @@
-"""`wl.compare`: losses and decisions tuned alike, judged on rows on which nothing was chosen."""
+"""`wl.compare`: losses and decisions with equal tuning budgets, evaluated on held-out rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X, Y = grades()
 
 @pytest.fixture(scope="module")
 def progress() -> list[tuple[int, int]]:
-    """What `found` told while it was computed."""
+    """The progress reported while `found` was computed."""
     return []
 
 
@@ -37,13 +37,13 @@ def found(progress: list[tuple[int, int]]) -> wl.estimators.Comparison:
 
 @pytest.fixture
 def one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To choose by, where it does not matter what is chosen."""
+    """Use a single fold, for tests that do not depend on the choice."""
     monkeypatch.setattr(comparison, "_MANY", 1)
 
 
 @pytest.fixture
 def few_settings(one_fold: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To choose among: an eighth of the work."""
+    """Use few settings, an eighth of the work."""
     paths = {
         loss: tuple((strengths, alphas[1::2][:2]) for strengths, alphas in of_loss[:1])
         for loss, of_loss in comparison._PATHS.items()
@@ -113,7 +113,7 @@ def test_the_best_is_fitted_to_all_rows(found: wl.estimators.Comparison) -> None
 
 @pytest.mark.usefixtures("one_fold")
 def test_what_is_scored_is_what_the_classifier_answers() -> None:
-    # Of least expected cost, which is not of least expected distance where the power is 2.
+    # Least expected cost differs from least expected distance if the power is 2.
     metric = wl.ground.Ordinal(5, power=2)
     found = wl.compare(X, Y, metric)
     train, held = held_out(Y, len(Y), 0.25, None, 0)
@@ -191,7 +191,7 @@ def test_a_hidden_layer(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"random_state": -1}, "random_state must be"),
     ],
 )
-def test_what_makes_no_sense(keywords: dict[str, Any], said: str) -> None:
+def test_bad_input(keywords: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         wl.compare(X, Y, "ordinal", **keywords)
     with pytest.raises(ValueError, match="y must hold class ids"):
@@ -214,7 +214,7 @@ def test_rows_to_hold_out_can_be_named() -> None:
 
 
 def chosen(found: wl.estimators.Comparison) -> Any:
-    """All that was decided before the rows held out were looked at."""
+    """Everything that was decided before the held-out rows were used."""
     columns = None if not hasattr(found.best, "table_") else found.best.table_.columns
     return (
         [(c.loss, c.decision, c.settings, c.validation) for c in found.candidates],
@@ -302,7 +302,7 @@ def test_a_group_on_both_sides_is_refused() -> None:
 
 @pytest.mark.usefixtures("few_settings")
 def test_half_stars() -> None:
-    """Labels that look continuous."""
+    """Labels that look like continuous targets."""
     stars = 0.5 + Y[:120] / 2
     with pytest.raises(ValueError, match=r"If these numbers are labels.*classes=np.unique\(y\)"):
         wl.compare(X[:120], stars, "ordinal")
@@ -323,7 +323,7 @@ def test_too_few_rows(rows: int) -> None:
 
 
 @pytest.mark.usefixtures("few_settings")
-def test_one_row_held_out_says_nothing_sure() -> None:
+def test_one_held_out_row_gives_no_conclusion() -> None:
     found = wl.compare(X[:60], Y[:60], "ordinal", test=[3])
     assert found.answer.startswith("No clear gain")
     assert "[no interval]" in str(found) or "–" in str(found)

@@ -1,4 +1,4 @@
-"""Which class is which label of the metric."""
+"""How classes are matched with labels of the metric."""
 
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ def test_classes_are_matched_by_name_and_one_may_be_missing(kind: Any) -> None:
     assert estimator.classes_.dtype.kind == np.dtype(kind).kind
     p = estimator.predict_proba(X)
     assert p.shape == (30, 4)
-    assert p[:, 3].max() < 0.3  # what was never seen is hardly expected
+    assert p[:, 3].max() < 0.3  # a class without examples has low probability
     assert estimator.score(X, NAMES) > 0.5
     answers = set(estimator.set_params(decision="least_cost").predict(X))
     assert answers <= set(SCALE.labels)
@@ -77,7 +77,7 @@ UNEVEN = wl.ground.Ordinal([0, 1, 3, 9, 20])
     ],
 )
 def test_classes_of_a_metric_without_names_are_never_guessed(classes: list[Any]) -> None:
-    """Whichever classes are there: what works with all of them must work with some, and alike."""
+    """For any subset of the classes: if all of them work, a subset must work in the same way."""
     y = np.resize(np.array(classes), 30)
     message = r"y must hold numbers of labels.*0\.\.4.*classes=\[\.\.\.\].*labels="
     with pytest.raises(ValueError, match=message):
@@ -85,7 +85,7 @@ def test_classes_of_a_metric_without_names_are_never_guessed(classes: list[Any])
 
 
 def test_numbers_of_labels_that_are_positions_of_others_are_never_guessed() -> None:
-    """A part of the classes 0, 1, 3, 9, 20 must not pass for numbers of labels."""
+    """A subset of the classes 0, 1, 3, 9, 20 must not be taken for label ids."""
     line = wl.ground.Ordinal([0, 1, 3, 9, 20])
     with pytest.raises(ValueError, match="could hold numbers of labels or positions"):
         labels_of_classes(np.array([0, 1, 3]), line, None)

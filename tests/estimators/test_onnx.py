@@ -1,4 +1,4 @@
-"""Exported models answer as ours do, in ONNX Runtime."""
+"""Exported models agree with ours in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METRIC = wl.ground.Ordinal([0, 1, 3, 4], labels=NAMES.tolist(), power=2)
 
 
 def answers(path: Path, features: Any) -> tuple[Any, dict[str, Any]]:
-    """What the file answers, and its metadata."""
+    """Run the file; return its outputs and its metadata."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     found = session.run(None, {"features": np.asarray(features, np.float64)})
     about = session.get_modelmeta().custom_metadata_map
@@ -41,14 +41,14 @@ def answers(path: Path, features: Any) -> tuple[Any, dict[str, Any]]:
     ],
 )
 def test_it_answers_as_the_classifier(keywords: dict[str, Any], tmp_path: Path) -> None:
-    """Names sort in another order than the metric has them."""
+    """The alphabetical order of names differs from the metric's."""
     fitted = wl.WassersteinClassifier(METRIC, **keywords).fit(X, NAMES[IDS])
     export_onnx(fitted, tmp_path / "model.onnx")
     (p, label), about = answers(tmp_path / "model.onnx", X)
     np.testing.assert_allclose(p, fitted.predict_proba(X), atol=1e-5)
     labels = np.array(about["labels"])
     assert about["labels"] == fitted.classes_.tolist()
-    assert np.mean(labels[label] == fitted.predict(X)) > 0.98  # near ties may go either way
+    assert np.mean(labels[label] == fitted.predict(X)) > 0.98  # near ties may be broken either way
     assert (about["feature_names"], about["preprocessing"]) == (None, None)
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 

@@ -1,4 +1,4 @@
-"""Features so large that they, their variance or their squares are not numbers any more."""
+"""Features so large that they, their variance or their squares overflow."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_fitting(solver: str) -> None:
 
 @pytest.mark.parametrize("standardize", [True, False])
 def test_predicting(standardize: bool) -> None:
-    """What cannot be predicted is an error, not NaN."""
+    """A prediction that overflows is an error, not NaN."""
     fitted = classifier(solver="adam", standardize=standardize).fit(TAME, Y)
     for predict in (fitted.predict, fitted.predict_proba, fitted.decision_function):
         with pytest.raises(
@@ -43,7 +43,7 @@ def test_predicting(standardize: bool) -> None:
 
 
 def test_steps_whose_squares_overflow() -> None:
-    """Adam divides by the root of the squared gradient's mean, which would be infinite."""
+    """Adam divides by the root of the mean squared gradient, which would overflow."""
     large = TAME * np.array([1.0, 1e30])
     with pytest.raises(ValueError, match=r"squares fit torch.float32, got .* in row 0, column 1"):
         classifier(solver="adam", standardize=False).fit(large, Y)

@@ -1,4 +1,4 @@
-"""Unnormalised measures."""
+"""The regressor for unnormalised measures."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ import wassloss as wl
 
 
 def bumps(n: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A bump on a line whose place and mass the features tell, with noise."""
+    """A bump on a line whose position and mass depend on the features, with noise."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 5))
     centre, mass = 6 + 1.5 * x[:, :1], np.exp(0.4 * x[:, 1:2])
@@ -29,7 +29,7 @@ def test_it_predicts_place_and_mass(kl_weight: float) -> None:
     predicted = fitted.predict(X_NEW)
     assert predicted.min() > 0
     assert fitted.score(X_NEW, Y_NEW) > 0.45
-    assert predicted.sum() / Y_NEW.sum() == pytest.approx(1, abs=0.05)  # no mass made or lost
+    assert predicted.sum() / Y_NEW.sum() == pytest.approx(1, abs=0.05)  # total mass is right
     place = predicted @ np.arange(12) / predicted.sum(1)
     assert np.corrcoef(place, X_NEW[:, 0])[0, 1] > 0.9
 

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, and its tools around our estimators."""
+"""scikit-learn's own checks, and its tools with our estimators."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""Scores in scikit-learn's searches."""
+"""Our scores as scorers in scikit-learn's searches."""
 
 import pickle
 
@@ -42,7 +42,7 @@ def test_scores_of_probabilities_judge_probabilities() -> None:
 
 
 def test_classes_that_a_fold_lacks() -> None:
-    """A model that never saw the middle class is two steps off where it says the last."""
+    """Without the middle class, a model that predicts the last one is two steps off."""
     known = Y != 1
     model = LogisticRegression(max_iter=1000).fit(X[known], Y[known])
     scorer = make_scorer(wl.scores.mean_absolute_error, classes=[0, 1, 2])
@@ -113,7 +113,7 @@ def test_in_a_search() -> None:
 
 
 def test_a_model_without_mistakes_wins_the_search() -> None:
-    """Its severity is undefined, and its kappa if a fold holds one label only."""
+    """Its severity is undefined, and so is its kappa if a fold has only one label."""
     x, y = np.repeat([[0.0], [10.0], [20.0]], 30, axis=0), np.repeat([0, 1, 2], 30)
     severity = make_scorer(wl.scores.mistake_severity, metric=wl.ground.Ordinal(3))
     grid = {"C": [1e-9, 100.0]}

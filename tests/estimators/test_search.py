@@ -1,4 +1,4 @@
-"""Strengths chosen by cross-validation, against searches of scikit-learn."""
+"""Strengths chosen by cross-validation, compared with scikit-learn's searches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grades(n: int = 120, seed: int = 0) -> tuple[Any, Any]:
 X, Y = grades()
 
 
-@pytest.mark.slow  # those of the classifier, which it fits, are in every run
+@pytest.mark.slow  # the checks of the classifier, which it fits, are in every run
 @parametrize_with_checks(
     [wl.WassersteinClassifierCV(alphas=(10.0, 1.0), kl_weights=(0.5,), cv=2)],
     expected_failed_checks=expected_failures,
@@ -47,7 +47,7 @@ def test_it_finds_what_a_grid_search_finds() -> None:
     assert ours.scores_.shape == (3, 2, 1, 1, 2)
     found = theirs.cv_results_["mean_test_score"].reshape(2, 2).T  # (kl_weights, alphas)
     np.testing.assert_allclose(ours.scores_.mean(0)[:, 0, 0], found, atol=1e-9)
-    assert ours.best_score_ == pytest.approx(theirs.best_score_)  # of equal ones, either is right
+    assert ours.best_score_ == pytest.approx(theirs.best_score_)  # either of equal ones is right
     chosen = {"alpha": ours.alpha_, "kl_weight": ours.kl_weight_}
     again = wl.WassersteinClassifier("ordinal", tol=1e-7, **chosen).fit(X, Y)
     np.testing.assert_allclose(ours.predict_proba(X), again.predict_proba(X), atol=1e-5)
@@ -64,7 +64,7 @@ def test_processes_find_the_same() -> None:
 
 def test_a_fold_may_lack_classes() -> None:
     y = Y.copy()
-    y[0] = 7  # of which no fold but one has any
+    y[0] = 7  # only one fold has this class
     with pytest.warns(UserWarning, match="least populated class"):
         fitted = wl.WassersteinClassifierCV("ordinal", cv=3, alphas=(1.0,)).fit(X, y)
     assert fitted.classes_.tolist() == [0, 1, 2, 3, 7]
@@ -97,7 +97,7 @@ def test_weights_and_tags() -> None:
     assert -1.5 < fitted.best_score_ < 0
 
 
-def test_nothing_to_try() -> None:
+def test_empty_grids() -> None:
     with pytest.raises(ValueError, match="alphas must hold a number"):
         wl.WassersteinClassifierCV(alphas=()).fit(X, Y)
 
@@ -155,7 +155,7 @@ def test_linear_parameters_are_of_the_given_features() -> None:
     "made", [wl.WassersteinClassifier, partial(wl.WassersteinClassifierCV, **FEW)]
 )
 def test_ordered_categories_of_pandas(made: Any) -> None:
-    """An ensemble would number them in alphabetical order, in silence."""
+    """An ensemble would silently number them in alphabetical order."""
     pd = pytest.importorskip("pandas")
     names = np.array(["poor", "fair", "good", "best"])
     y = pd.Series(pd.Categorical(names[Y], categories=names, ordered=True))

@@ -1,4 +1,4 @@
-"""Sparse features: the models of dense ones, without a dense copy."""
+"""Sparse features give the models of dense ones, without a dense copy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_training_takes_the_same_steps(
 
 
 def test_sparse_and_dense_rows_may_alternate(tmp_path: Path) -> None:
-    """Whichever of them a model was fitted to, it predicts the same for both, also from a file."""
+    """A model predicts the same for both, whichever it was fitted to, also after loading."""
     for one in (X, DENSE):
         fitted = wl.WassersteinClassifier("ordinal").fit(one, Y)
         fitted.save(tmp_path / "model")
@@ -77,7 +77,7 @@ def test_measures() -> None:
 
 
 def test_it_fits_in_memory() -> None:
-    """Dense, these would be 800 MB."""
+    """As a dense matrix the features would take 800 MB."""
     big = sparse.random_array((2000, 50_000), density=0.001, format="csr", rng=RNG)
     y = np.digitize(big @ RNG.normal(size=50_000), [-0.5, 0.5])
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Files of fitted estimators."""
+"""Save and load fitted estimators."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def test_a_classifier_comes_back_as_it_was(keywords: Any, y: Any, tmp_path: Path
     assert loaded.score(X, y) == fitted.score(X, y)
     assert loaded.n_iter_ == fitted.n_iter_
     assert loaded.get_params()["epsilon"] == fitted.epsilon
-    again = loaded.fit(X, y)  # with the keywords it was made with
+    again = loaded.fit(X, y)  # the keywords are kept
     np.testing.assert_allclose(again.predict_proba(X), fitted.predict_proba(X), atol=1e-6)
 
 
@@ -135,7 +135,7 @@ def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monk
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
-def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_saved_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         wl.WassersteinClassifier().save(tmp_path / "model")
     random = wl.WassersteinClassifier(random_state=np.random.RandomState(0)).fit(X, Y)
@@ -151,7 +151,7 @@ def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
 def test_a_comparison_of_a_data_frame_predicts_from_data_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Text and gaps become features as they do in a file, and the file of the model knows how."""
+    """Text and gaps become features as they do from a file, and the model's file stores how."""
     monkeypatch.setattr(comparison, "_MANY", 1)  # one fold to choose by
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)

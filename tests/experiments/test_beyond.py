@@ -1,4 +1,4 @@
-"""The experiments beyond the paper: what they compare, and what their verdicts say."""
+"""The experiments beyond the paper: their comparisons and verdicts."""
 
 import dataclasses
 
@@ -51,13 +51,13 @@ def test_a_nearer_wasserstein_loss_holds() -> None:
 def test_a_nearer_rival_is_named() -> None:
     result = _comparison(kl=[3, 0, 2], decoded=[0, 0, 1], plan=[1, 1, 1])
     found = verdicts(result, "grade")
-    # Nearer than KL and fewer grave mistakes, but never right, and a rival is nearer.
+    # Nearer than KL with fewer grave mistakes, but never right, and a rival is nearer.
     assert [v.outcome for v in found] == [Outcome.HELD, Outcome.FAILED, Outcome.PARTLY]
     assert "Nearer to the truth, outside the interval: KL, least expected cost." in found[1].words
 
 
 @pytest.mark.parametrize(
-    ("plan", "words"), [([3, 1, 2], "KL is nearer"), ([0, 3, 2], "not told apart")]
+    ("plan", "words"), [([3, 1, 2], "KL is nearer"), ([0, 3, 2], "No clear difference")]
 )
 def test_what_is_not_nearer_does_not_hold(plan, words) -> None:
     found = verdicts(_comparison(kl=[3, 0, 2], plan=plan), "grade")
@@ -84,7 +84,7 @@ def test_every_patient_is_guessed_once_and_never_learnt_from() -> None:
     assert sorted(tested) == list(range(442))
     counts = torch.bincount(data.target)
     assert int(counts.max() - counts.min()) <= 1
-    # The order of the grades is that of the progression: a body mass index says much about it.
+    # Grades are in the order of progression, which correlates with the body mass index.
     assert stats.spearmanr(data.features[:, 2], data.target).statistic > 0.5
     assert as_labelled(data, CPU).metric.median_cost() == pytest.approx(1.0)
 

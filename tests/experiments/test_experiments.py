@@ -87,7 +87,7 @@ def test_verdicts_say_something_in_words_and_numbers(result) -> None:
         assert verdict.words.endswith(".")
     page = render_page({read["experiment"]: read}, EXPERIMENTS)
     assert "data:image/png;base64," in page
-    # Whose letters may spell anything.
+    # Its letters may spell anything.
     assert "http" not in re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", page)
 
 

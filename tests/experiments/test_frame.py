@@ -93,12 +93,12 @@ def test_without_data_all_leaves_it_out_and_a_name_is_an_error(
     everything = dict(registry.EXPERIMENTS)
     registry.EXPERIMENTS.clear()
     registry.EXPERIMENTS["mnist"] = mnist
-    # As they were, in their order, which results are told in.
+    # Restore all experiments, in their order.
     request.addfinalizer(lambda: registry.EXPERIMENTS.update(everything))
     request.addfinalizer(registry.EXPERIMENTS.clear)
     lines: list[str] = []
     assert reproduce("all", tmp_path / "out", say=lines.append) == {}
-    assert any("mnist: left out" in line for line in lines)
+    assert any("mnist: skipped" in line for line in lines)
     assert (tmp_path / "out" / "index.html").is_file()
     with pytest.raises(FileNotFoundError, match=r"mnist"):
         reproduce(mnist.name, tmp_path / "out")
@@ -118,6 +118,6 @@ def test_intervals_against_known_ones() -> None:
     assert mean == 2.5
     # t quantile of 3 degrees of freedom 3.1824, standard error 0.6455
     assert (low, high) == pytest.approx((2.5 - 2.0543, 2.5 + 2.0543), abs=1e-3)
-    assert np.isnan(mean_interval([3.0])[1:]).all()  # one value says nothing about others
+    assert np.isnan(mean_interval([3.0])[1:]).all()  # one value gives no interval
     slope = slope_interval([0, 1, 2, 3], [1, 3, 5, 7])
     assert slope == pytest.approx((2.0, 2.0, 2.0))

@@ -1,4 +1,4 @@
-"""The experiments use what a user of the package could use: its public names only."""
+"""The experiments use only public names of the package, as a user would."""
 
 import ast
 import importlib
@@ -9,7 +9,7 @@ FILES = sorted((ROOT / "experiments").rglob("*.py"))
 
 
 def not_public(source: str) -> list[str]:
-    """What a file imports of wassloss that is private."""
+    """The private names of wassloss that a file imports."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "wassloss":

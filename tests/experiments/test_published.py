@@ -1,4 +1,4 @@
-"""Published tables: the splits as they are, and verdicts that follow the numbers."""
+"""Published tables: the original splits, and verdicts that follow the numbers."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from experiments.lab.experiment import Outcome
 
 @pytest.fixture
 def orca(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three splits of made examples, in ORCA's files."""
+    """Write three splits of synthetic examples in ORCA's format."""
     rng = np.random.default_rng(0)
     folder = tmp_path / "orca" / "tae" / "matlab"
     folder.mkdir(parents=True)

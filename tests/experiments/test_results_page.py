@@ -1,4 +1,4 @@
-"""The committed results: read, drawn and told from their JSON alone."""
+"""The committed results: read, drawn and described from their JSON alone."""
 
 import runpy
 from io import BytesIO
@@ -33,7 +33,8 @@ def test_committed_results_draw_their_committed_figures(name: str) -> None:
         file.seek(0)
         found, expected = image.imread(file), image.imread(folder / f"{name}-{figure}.png")
         assert found.shape == expected.shape
-        # Fonts differ a little between versions of matplotlib; a missing line is ten times more.
+        # Fonts differ slightly between versions of matplotlib; a missing line changes ten times
+        # more.
         assert float(np.abs(found - expected).mean()) < 0.01
 
 

@@ -1,4 +1,4 @@
-"""Choosing on validation data, and what is concluded from the choices."""
+"""Choices on validation data, and the verdicts that follow from them."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -193,7 +193,7 @@ def test_the_frontier_is_held_against_kl_and_against_rivals() -> None:
     assert outcomes("flickr8k", -0.05, 0.0, -0.01) == [Outcome.HELD] * 4
     assert outcomes("flickr8k", -0.03, 0.0, -0.01)[0] is Outcome.PARTLY, "6 % where 8 are hoped for"
     assert outcomes("flickr8k", -0.05, -0.01, -0.01)[0] is Outcome.PARTLY, "AUC was given up"
-    regressed = [Outcome.HELD, Outcome.FAILED]  # KL, less the same cost, is a rival too
+    regressed = [Outcome.HELD, Outcome.FAILED]  # KL with the same cost subtracted is a rival, too
     assert outcomes("clipart", 0.01, 0.0, 0.01) == [Outcome.FAILED, Outcome.FAILED, *regressed]
 
 

@@ -1,4 +1,4 @@
-"""Seeds of everything random here: one range, and errors that name the argument and the range."""
+"""Seeds in the experiments: one range, and errors that name the argument and the range."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Words in language models, on a made-up corpus."""
+"""Words in language models, on a synthetic corpus."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ SMALL = words.Settings(
 
 
 def _corpus() -> Glosses:
-    """Texts that count on from a word; the last two ids are read but not predicted."""
+    """Texts that count up from a word; the last two ids are read but not predicted."""
     size, length = 8, 5
     angles = torch.arange(size) * np.pi / size
     metric = Embedding(torch.stack([angles.cos(), angles.sin()], 1))
@@ -55,7 +55,7 @@ def test_all_losses_learn_to_count(corpus: Glosses) -> None:
     for criterion in words.CRITERIA:
         assert set(found["scores"][criterion]) == {words.CE, *words.STRENGTHS, words.UNTOUCHED}
         for runs in found["scores"][criterion].values():
-            # Only the first word of a text cannot be known.
+            # Only the first word of a text is unpredictable.
             assert all(run["accuracy"] > 0.75 for run in runs)
     untouched = found["chosen"]["nll"][words.UNTOUCHED]
     assert untouched["rate"] == found["chosen"]["nll"][words.CE]["rate"]

@@ -1,4 +1,4 @@
-"""Every experiment at sizes of a second or so."""
+"""Every experiment at a size that takes about a second."""
 
 from typing import Any
 

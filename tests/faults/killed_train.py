@@ -1,4 +1,4 @@
-"""`wassloss train`, as a program that a test kills: it leaves a file once it opens its data."""
+"""`wassloss train` as a program for a test to kill; it creates a file when it opens its data."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The process of `torchrun` in test_lost_worker.py: is a key of its first life still there?"""
+"""The processes of `torchrun` in test_lost_worker.py: does a key of the first attempt remain?"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What each process of `torchrun` does in test_lost_worker.py: one of them is lost, once."""
+"""The processes of `torchrun` in test_lost_worker.py: one of them is lost, once."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.training.problems import perceptron_without_dropout, tags, wasserstein
 from wassloss.training import TrainingPlan, train
 
-LOST_AT = 17  # between checkpoints, so that steps have to be taken again
+LOST_AT = 17  # between checkpoints, so that steps must be repeated
 
 
 def main(directory: str) -> None:

@@ -1,7 +1,7 @@
-"""Every format that is read: cut short anywhere, any byte changed, pickles put in.
+"""Every file format: truncated anywhere, any byte changed, with pickles inside.
 
-A damaged file is refused by one documented error. A change that no checksum covers (a text format
-has none) may be read as other data, but as data that passed every check; nothing else comes out.
+A damaged file is refused with one documented error. In a text format without a checksum, a change
+may be read as other data, but only as valid data.
 """
 
 import io
@@ -24,7 +24,7 @@ EXECUTED: list[str] = []
 
 
 class Bomb:
-    """Unpickled, it leaves a trace."""
+    """Creates a file when unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return EXECUTED.append, ("a pickle ran",)
@@ -82,7 +82,7 @@ each_format = pytest.mark.parametrize("kind", MAKERS)
 
 
 def attempt(load: Callable[[Path], object], path: Path) -> bool:
-    """Whether a file is read; if not, by a ValueError of one line that names it."""
+    """Whether a file is read; if not, the ValueError must be one line that names the file."""
     try:
         load(path)
     except ValueError as error:
@@ -129,7 +129,7 @@ def test_noise_and_a_pickle_are_refused(kind: str, tmp_path: Path) -> None:
 
 
 def test_pickles_inside_archives_are_refused(tmp_path: Path) -> None:
-    """In place of each array, and as one more: NumPy's own format can hold them."""
+    """They replace each array, or are added: NumPy's own format can contain them."""
     path, load = metric_file(tmp_path)
     with np.load(path) as archive:
         arrays = dict(archive)
@@ -142,7 +142,7 @@ def test_pickles_inside_archives_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_pickle_in_an_estimators_metric_is_refused(tmp_path: Path) -> None:
-    """The metric is an archive inside the file; the checksum is made to fit."""
+    """The metric is an archive inside the file; the checksum is recomputed to match."""
     from wassloss._sealed import sealed_tensors, unsealed_tensors
 
     path, load = estimator_file(tmp_path)
@@ -159,7 +159,7 @@ def test_a_pickle_in_an_estimators_metric_is_refused(tmp_path: Path) -> None:
     "header", [b"(30000000000000,), }", b"(3,),               ", b"(-3,), } @ (3,      "]
 )
 def test_headers_of_arrays_that_lie_are_refused(header: bytes, tmp_path: Path) -> None:
-    """They claim more than memory holds, or are no Python; the archive's checksums fit."""
+    """They claim more than fits in memory, or are not Python; the archive's checksums match."""
     path, load = metric_file(tmp_path)
     with np.load(path) as archive:
         arrays = dict(archive)

@@ -1,4 +1,4 @@
-"""Killed at any moment of writing a checkpoint, a run goes on from the one before, or this one."""
+"""A run killed at any moment of writing a checkpoint resumes from this one or the one before."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ MOMENTS = ["mkdir", "fsync", "replace", "unlink"]
 
 
 def die_at(count: int, moment: str, patch: pytest.MonkeyPatch) -> None:
-    """In a child process, end it at the given call of a function of the file system."""
+    """End the child process at the given call of a function of the file system."""
     place: Any = os if moment in ("fsync", "replace") else Path
     original: Callable[..., Any] = getattr(place, moment)
     calls = 0
@@ -24,7 +24,7 @@ def die_at(count: int, moment: str, patch: pytest.MonkeyPatch) -> None:
         nonlocal calls
         calls += 1
         if calls == count:
-            os._exit(9)  # as a kill does: no finally, no flush
+            os._exit(9)  # like a kill: no finally, no flush
         return original(*arguments, **keywords)
 
     patch.setattr(place, moment, deadly)

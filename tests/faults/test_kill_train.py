@@ -1,8 +1,8 @@
-"""`wassloss train` killed at random moments of its life, and resumed: the same run in the end.
+"""`wassloss train` killed at random moments, and resumed: the final run is the same.
 
-`WASSLOSS_KILLS` says how many kills (100), `WASSLOSS_KILL_SEED` which moments (0). Half fall
-anywhere in the life of a process, most of which is imports, half after its training has begun. A
-table of them is printed.
+`WASSLOSS_KILLS` is the number of kills (100), `WASSLOSS_KILL_SEED` the seed of their times (0).
+Half of them are anywhere in the life of a process, most of which is imports; the other half after
+training has started. A table of them is printed.
 """
 
 import json
@@ -50,10 +50,10 @@ PHASES = (
 
 @dataclass
 class Killed:
-    """One run: where it was killed, and what became of it."""
+    """One run: when it was killed, and the result."""
 
     number: int
-    moments: list[float] = field(default_factory=list)  # shares of the process's life
+    moments: list[float] = field(default_factory=list)  # as shares of the process's life
     phases: list[str] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)  # of the newest checkpoint at the kill
     starts: int = 0
@@ -70,31 +70,31 @@ class Killed:
 
 @dataclass
 class Times:
-    """Seconds of a process."""
+    """Durations of a process in seconds."""
 
     life: float
     training: float  # from the log to the scores
 
     def after(self, steps: int) -> "Times":
-        """Those of a process that goes on after so many steps."""
-        saved = 0.9 * self.training * steps / STEPS  # a part of it is scoring
+        """The durations of a process that resumes after this many steps."""
+        saved = 0.9 * self.training * steps / STEPS  # the rest is scoring
         return Times(self.life - saved, self.training - saved)
 
 
 class Clock:
-    """How long processes live, which changes with what else the machine does."""
+    """Estimates how long processes live, which depends on the load of the machine."""
 
     def __init__(self, times: Times) -> None:
         self._times, self._lock, self._paces = times, threading.Lock(), [1.0]
 
     def expected(self, steps: int) -> Times:
-        """What a process may need that goes on after so many steps."""
+        """Expected durations of a process that resumes after this many steps."""
         with self._lock:
             pace, times = statistics.median(self._paces[-5:]), self._times.after(steps)
         return Times(pace * times.life, pace * times.training)
 
     def learn(self, life: float, steps: int) -> None:
-        """One has taken so long."""
+        """Update the estimate from the life of one process."""
         with self._lock:
             self._paces.append(life / self._times.after(steps).life)
 
@@ -105,7 +105,7 @@ def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[
     pytest.importorskip("typer")
     pytest.importorskip("lightning_fabric")
     data = write_data(tmp_path)
-    # Numba's code rounds otherwise in the process that compiles it than from the disk.
+    # Numba's code rounds differently in the process that compiles it than from the cache.
     whole(data, tmp_path / "warm")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         times = list(pool.map(lambda i: whole(data, tmp_path / f"whole{i}"), range(AT_ONCE)))
@@ -114,7 +114,7 @@ def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[
     clock = Clock(times[0])
 
     drawn = random.Random(SEED)
-    wanted = []  # kills of each run: most are killed once, some several times
+    wanted = []  # kills per run: most are killed once, some several times
     while sum(wanted) < KILLS:
         wanted.append(min(KILLS - sum(wanted), drawn.choice([1, 1, 1, 2, 3])))
     moments = [[(drawn.random(), drawn.random() < 0.5) for _ in range(kills)] for kills in wanted]
@@ -137,7 +137,7 @@ def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[
 def kill_and_resume(
     number: int, moments: list[tuple[float, bool]], clock: Clock, data: Path, run: Path
 ) -> Killed:
-    """Kill a run at each of these moments (of its training, if true), and let it end."""
+    """Kill a run at each of these moments (of its training, if true), then let it finish."""
     told, left = Killed(number), list(moments)
     mark, copy = run.with_name(f"{run.name}.reading"), run.with_name(f"{run.name}.copy")
     while True:
@@ -163,7 +163,7 @@ def kill_and_resume(
             return told
         if process.returncode == 0:
             clock.learn(time.monotonic() - begun, steps)
-        if process.returncode == 0 and left:  # too late for the kill: as it was, and once more
+        if process.returncode == 0 and left:  # the kill came too late: start again
             shutil.rmtree(run)
             if copy.exists():
                 copy.rename(run)
@@ -181,12 +181,12 @@ def kill_and_resume(
         told.wrong.append("did not end")
     else:
         told.wrong += differences(outcome(run), outcome(data.parent / "whole0"))
-        wl.load(run)  # which checks every sum
+        wl.load(run)  # checks every checksum
     return told
 
 
 def start(mark: Path, data: Path, run: Path) -> subprocess.Popen[str]:
-    """The command; `--resume` begins a run where there is none."""
+    """Start the command; `--resume` starts a new run if there is none."""
     words = (*OPTIONS, "--metric", data.with_name("metric.npz"), "--out", run, "--resume")
     program = Path(__file__).with_name("killed_train.py")
     return subprocess.Popen(
@@ -200,7 +200,7 @@ def start(mark: Path, data: Path, run: Path) -> subprocess.Popen[str]:
 
 
 def whole(data: Path, run: Path) -> Times:
-    """An undisturbed run."""
+    """Run without a kill."""
     begun = time.monotonic()
     process = start(run.with_name(f"{run.name}.reading"), data, run)
     while process.poll() is None and not (run / "log.jsonl").exists():
@@ -230,7 +230,7 @@ def write_data(folder: Path) -> Path:
 
 
 def written(run: Path) -> dict[str, tuple[int, int] | None]:
-    """What changes when a file of a run is written, or written anew."""
+    """The inode and time of each file, which change when it is written."""
     return {"log": identity(run / "log.jsonl"), "scores": identity(run / "scores.json")}
 
 
@@ -243,7 +243,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def phase(run: Path, mark: Path, before: dict[str, tuple[int, int] | None]) -> str:
-    """Where a process was, by the files that it had written."""
+    """The phase of a process, from the files that it has written."""
     if not mark.exists():
         return "imports"
     now = written(run)
@@ -259,19 +259,19 @@ def phase(run: Path, mark: Path, before: dict[str, tuple[int, int] | None]) -> s
 
 
 def newest(run: Path) -> int:
-    """The steps of the newest checkpoint."""
+    """The step of the newest checkpoint."""
     return max((int(p.stem.split("-")[1]) for p in run.glob("checkpoint-*")), default=0)
 
 
 def outcome(run: Path) -> dict[str, Any]:
-    """All that a run leaves behind, without when it was and how long it took."""
+    """The contents of a run, without dates and durations."""
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     for record in log:
         record.pop("seconds")
     scores = json.loads((run / "scores.json").read_text())
     scores["training"].pop("seconds")
     config = json.loads((run / "config.json").read_text())
-    for name in ("started", "files", "sha256"):  # the latter are sums, also over the log's seconds
+    for name in ("started", "files", "sha256"):  # checksums depend on the log's durations
         config.pop(name, None)
     return {
         "model.safetensors": (run / "model.safetensors").read_bytes(),
@@ -283,12 +283,12 @@ def outcome(run: Path) -> dict[str, Any]:
 
 
 def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """What is not the same in two runs."""
+    """Describe the differences between two runs."""
     return [f"other {name}" for name in expected if found[name] != expected[name]]
 
 
 def table(runs: list[Killed], length: float, seconds: float) -> Iterator[str]:
-    """Every kill, and how many there were of each kind."""
+    """List every kill, and the number of each kind."""
     yield f"\n{' run  moment    where it was':49}  saved  resumes  same bits, log and scores"
     for run in runs:
         yield from run.lines()

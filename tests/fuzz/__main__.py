@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: random calls by the thousand, checked three ways; see docs/abuse.md."""
+"""`python -m tests.fuzz`: thousands of random calls, checked in three ways; see docs/abuse.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.batch is not None and len(asked.kind or []) != 1:
         parser.error("--batch needs one --kind")
-    torch.set_num_threads(1)  # tiny problems: a second thread only waits
+    torch.set_num_threads(1)  # problems are tiny, so a second thread would only wait
     if asked.batch is not None:
         tally, failure = run_batch(asked.kind[0], asked.seed, asked.batch)
         say(str(tally) if failure is None else str(failure))

@@ -1,4 +1,4 @@
-"""What is handed in: metrics that are barely one, masses at both ends of a dtype, every form."""
+"""Random inputs: degenerate metrics, masses at both ends of a dtype's range, all target forms."""
 
 import warnings
 from typing import Any
@@ -21,10 +21,10 @@ FORMS = ["ids", "dense", "sparse", "coo", "csr"]
 
 @st.composite
 def metrics(draw: st.DrawFn, tame: bool = False) -> wl.ground.GroundMetric:
-    """Any kind of metric, with labels that share a place; all of them, at times."""
+    """Any kind of metric, with labels that coincide, sometimes all of them."""
     try:
         return draw(_metrics(tame))
-    except ValueError as error:  # the median of what is mostly nothing
+    except ValueError as error:  # a median of mostly zeros
         assume("is 0 over these" not in str(error))
         raise
 
@@ -48,7 +48,7 @@ def _metrics(draw: st.DrawFn, tame: bool) -> wl.ground.GroundMetric:
         return wl.ground.Discrete(labels, **keywords)
     if kind == "line":
         return wl.ground.Ordinal(places(labels), **keywords)
-    if kind == "matrix":  # any costs, of no metric at all
+    if kind == "matrix":  # arbitrary costs, not a metric
         cost = abs(places(labels, labels))
         cost = cost + cost.T
         np.fill_diagonal(cost, 0)
@@ -64,16 +64,16 @@ def _metrics(draw: st.DrawFn, tame: bool) -> wl.ground.GroundMetric:
 
 
 def unit_of(metric: wl.ground.GroundMetric) -> float:
-    """The largest cost, where that is a number to measure others by."""
+    """The largest cost, if it is a sensible unit for others."""
     try:
         return metric.max_cost() or 1.0
-    except ValueError:  # more than its dtype holds
+    except ValueError:  # it overflows its dtype
         return 1.0
 
 
 @st.composite
 def logits(draw: st.DrawFn, labels: int, batch: int) -> Tensor:
-    """From flat to certain, with labels ruled out: (batch, labels), in any floating dtype."""
+    """Logits from flat to certain, with some labels impossible: (batch, labels), any dtype."""
     spread = draw(st.sampled_from([0.0, 1.0, 30.0, 1e3, 1e4]))
     values = spread * draw(hnp.arrays(np.float64, (batch, labels), elements=st.floats(-1, 1)))
     out = draw(hnp.arrays(np.bool_, (batch, labels)))
@@ -85,7 +85,7 @@ def logits(draw: st.DrawFn, labels: int, batch: int) -> Tensor:
 
 @st.composite
 def log_masses(draw: st.DrawFn, labels: int, batch: int) -> Tensor:
-    """Logs of masses from next to nothing to very much: (batch, labels)."""
+    """Logs of masses from tiny to huge: (batch, labels)."""
     middle = draw(st.sampled_from([0.0, -8.0, 8.0, -30.0, 30.0]))
     x = draw(hnp.arrays(np.float64, (batch, labels), elements=st.floats(-3, 3)))
     out = draw(hnp.arrays(np.bool_, (batch, labels)))
@@ -97,7 +97,7 @@ def log_masses(draw: st.DrawFn, labels: int, batch: int) -> Tensor:
 
 @st.composite
 def weights(draw: st.DrawFn, labels: int, batch: int) -> Array:
-    """Targets of one label, some or all, some weights next to nothing: (batch, labels)."""
+    """Targets with one, some or all labels, some of tiny weight: (batch, labels)."""
     weight = st.one_of(st.just(0.0), st.floats(0.01, 1.0), st.sampled_from([1e-30, 1e-320, 1e-6]))
     drawn = draw(hnp.arrays(np.float64, (batch, labels), elements=weight))
     drawn[drawn.sum(1) < 0.01, draw(st.integers(0, labels - 1))] = 1.0

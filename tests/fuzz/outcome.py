@@ -1,4 +1,4 @@
-"""How a call may end: with an answer, a warning beside it, or an error that names an argument."""
+"""How a call may end: with an answer, a warning and an answer, or an error naming an argument."""
 
 import traceback
 import warnings
@@ -16,22 +16,22 @@ SOURCES = Path(wl.__file__).parent
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave."""
+    """The result of a call."""
 
-    answer: Any = None  # None where it was refused
+    answer: Any = None  # None if it was refused
     refusal: str = ""
     doubtful: bool = False  # with a ConvergenceWarning
 
 
 def outcome(call: Callable[[], Any]) -> Outcome:
-    """Call, and let nothing pass but what is documented: other errors and warnings are raised."""
+    """Make the call; undocumented errors and warnings are raised."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         warnings.simplefilter("always", wl.ConvergenceWarning)
         try:
             answer = call()
         except (ValueError, TypeError) as error:
-            # Ours are raised by us; one that torch or NumPy raised was not foreseen.
+            # Documented errors are raised by wassloss; those of torch or NumPy are bugs.
             raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
             if SOURCES not in raised_in.parents:
                 raise
@@ -41,7 +41,7 @@ def outcome(call: Callable[[], Any]) -> Outcome:
     return Outcome(answer, doubtful=bool(caught))
 
 
-# What may be said of problems that make sense, but are too much for a dtype.
+# Messages that are allowed for valid problems that overflow a dtype.
 TOO_MUCH = (
     "metric must have finite costs",
     "must have a cost of transport that",

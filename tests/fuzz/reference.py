@@ -1,7 +1,7 @@
-"""Bounds that hold whatever found them: a dual value below the optimum, a plan's cost above it.
+"""Bounds that hold for any solve: a dual value below the optimum, a plan's cost above it.
 
-Potentials come from a tight solve in double precision; what is made of them here is NumPy alone. A
-bad solve only makes the bounds wide, never wrong.
+Potentials come from a tight solve in double precision; the bounds are computed from them in NumPy.
+A bad solve only makes the bounds wide, never wrong.
 """
 
 import warnings
@@ -19,7 +19,7 @@ from wassloss.transport import Newton
 
 @dataclass(frozen=True)
 class Bounds:
-    """Between what two numbers a transport cost is, and the size of what it is a sum of."""
+    """Bounds of a transport cost, and the size of the terms that it sums."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ def bounds(
     gamma: tuple[float, float] = (INF, INF),
     regularizer: str = "plan",
 ) -> Bounds:
-    """Of one example: `h`, `y` over all labels, `M` between them."""
+    """Bounds for one example: `h`, `y` over all labels, `M` between them."""
     rows, columns = h > 0, y > 0
     h, y, M = h[rows], y[columns], M[np.ix_(rows, columns)]
     if gamma == (INF, INF):
@@ -49,7 +49,7 @@ def bounds(
         value *= h.sum() * max(M.max(), 1e-300)
         return Bounds(value, value, size)
     g = _potentials(h, y, M, epsilon, gamma, regularizer)
-    with np.errstate(over="ignore"):  # then it is a bound that says nothing
+    with np.errstate(over="ignore"):  # an infinite bound is still valid
         low, plan = _dual(g, h, y, M, epsilon, gamma, regularizer)
     high = objective(_feasible(plan, h, y, gamma), h, y, M, epsilon, gamma, regularizer)
     logs = max(1.0, float(abs(np.log(h)).max()), float(abs(np.log(y)).max()))
@@ -115,7 +115,7 @@ def _dual(
 
 
 def _feasible(plan: Array, h: Array, y: Array, gamma: tuple[float, float]) -> Array:
-    """A plan that meets the marginals that are constraints, near the one given."""
+    """A plan near the given one that meets the marginals that are constraints."""
     if gamma[0] == INF:
         plan = plan * (h / np.maximum(plan.sum(1), 1e-300))[:, None]
         if gamma[1] < INF:

@@ -1,4 +1,4 @@
-"""`wasserstein` and `solve` under random abuse, each checked with an oracle of its own."""
+"""`wasserstein` and `solve` with random inputs, checked by an independent oracle."""
 
 import math
 from typing import Any
@@ -20,7 +20,7 @@ MASSES = [1.0, 1e-3, 1e3, 1e-30, 1e30]
 
 @given(st.data())
 def test_distances(data: st.DataObject) -> None:
-    """Of measures of any mass; with the plan that goes with them."""
+    """Distances between measures of any mass, with their plans."""
     metric = data.draw(metrics(), "metric")
     batch = data.draw(st.integers(0, 3), "batch")
     dtype = data.draw(st.sampled_from([torch.float32, torch.float64]), "dtype")
@@ -58,7 +58,7 @@ def test_distances(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_debiased_distances(data: st.DataObject) -> None:
-    """Not negative, nothing from a measure to itself, and the three parts put together."""
+    """Non-negative, zero from a measure to itself, and the sum of the three parts."""
     metric = data.draw(metrics(tame=True), "metric")
     h = torch.from_numpy(data.draw(weights(metric.size, 2), "h"))
     y = torch.from_numpy(data.draw(weights(metric.size, 2), "y"))
@@ -94,7 +94,7 @@ anything = st.one_of(
 
 @given(st.data())
 def test_senseless_arguments(data: st.DataObject) -> None:
-    """Whatever is handed in: an answer, or an error that names what is wrong."""
+    """Any argument gives an answer, or an error that names the problem."""
     labels = data.draw(st.integers(1, 4))
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
     number = st.one_of(st.floats(-2, 2), st.sampled_from([math.nan, math.inf, -math.inf, 1e38]))
@@ -120,7 +120,7 @@ def test_senseless_arguments(data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(names), unique=True, max_size=2))
     keywords = {name: data.draw(anything, name) for name in chosen}
     if isinstance(keywords.get("scaling_iterations"), int):
-        keywords["scaling_iterations"] %= 50  # which is a matter of time, not of sense
+        keywords["scaling_iterations"] %= 50  # many iterations are slow, but not invalid
     found = outcome(lambda: wl.wasserstein(h, y, metric, **keywords))
     assert found.answer is None or found.doubtful or found.answer.isfinite().all()
 

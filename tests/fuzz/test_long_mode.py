@@ -1,4 +1,4 @@
-"""The long mode of `python -m tests.fuzz`: it passes, repeats itself, and notices what is wrong."""
+"""The long mode of `python -m tests.fuzz` passes, is reproducible, and finds errors."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from wassloss import native
 from wassloss.transport import Newton
 
 SEED = 0
-BATCHES = 12  # within which a mistake is found; most take one
+BATCHES = 12  # within which an error is found; usually in the first
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,14 +61,14 @@ def test_a_campaign_ends_when_time_is_up() -> None:
 
 
 def test_the_reference_refuses_costs_without_end() -> None:
-    """A campaign of an hour would wait for it for ever."""
+    """Otherwise a campaign of an hour would wait forever."""
     masses = np.log(np.full((1, 2), 0.5))
     with pytest.raises(ValueError, match="costs and strengths must be finite"):
         solve(Problem(masses, masses, np.array([[0.0, np.inf], [np.inf, 0.0]]), 0.1))
 
 
 def gradient_check(gradient: list[float], kl_slope: list[float]) -> None:
-    """Check a gradient in half precision: of no transport at all, and a KL term of this slope."""
+    """Check a gradient in half precision without transport, with a KL term of this slope."""
     metric = wl.ground.Discrete(2)
     log_h, y, precision = np.log([[0.5, 0.5]]), np.array([[0.5, 0.5]]), precision_of(torch.float16)
     a = answer(problem(log_h, y, costs_of(metric), 1.0, precision))
@@ -102,11 +102,11 @@ def test_a_failure_names_the_command_that_repeats_it(
     assert main(command.split()) == 0
 
 
-# Mistakes on purpose
+# Deliberate mistakes
 
 
 def off(loss: Any) -> Callable[..., Tensor]:
-    """A `forward` that is off by a thousandth."""
+    """A `forward` that is wrong by a factor of 1.001."""
     right = loss.forward
 
     def forward(self: Any, *given: Any) -> Tensor:
@@ -116,7 +116,7 @@ def off(loss: Any) -> Callable[..., Tensor]:
 
 
 def flipped(loss: Any) -> Callable[..., Tensor]:
-    """A `forward` whose gradient has the wrong sign, its value being right."""
+    """A `forward` with the right value and a gradient of the wrong sign."""
     right = loss.forward
 
     def forward(self: Any, logits: Tensor, *given: Any) -> Tensor:
@@ -127,7 +127,7 @@ def flipped(loss: Any) -> Callable[..., Tensor]:
 
 
 def steeper(loss: Any) -> Callable[..., Tensor]:
-    """A `forward` whose gradient is too large by a hundredth."""
+    """A `forward` whose gradient is 1 % too large."""
     right = loss.forward
 
     def forward(self: Any, logits: Tensor, *given: Any) -> Tensor:
@@ -138,7 +138,7 @@ def steeper(loss: Any) -> Callable[..., Tensor]:
 
 
 def on_average(loss: Any) -> Callable[..., Tensor]:
-    """A `forward` that forgets the sample weights."""
+    """A `forward` that ignores the sample weights."""
     right = loss.forward
 
     def forward(self: Any, logits: Tensor, target: Any, sample_weight: Any = None) -> Tensor:
@@ -148,7 +148,7 @@ def on_average(loss: Any) -> Callable[..., Tensor]:
 
 
 def reads_rows(loss: Any) -> Callable[..., Tensor]:
-    """A `forward` that takes every batch for rows that follow one another in memory."""
+    """A `forward` that assumes contiguous batches."""
     right = loss.forward
 
     def forward(self: Any, logits: Tensor, *given: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Losses under random abuse: right, or refused, or warned about; compiled or composed alike."""
+"""Losses with random inputs: right, refused, or warned about; compiled and composed agree."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -21,14 +21,14 @@ from tests.losses import per_example
 from tests.oracles import INF, Array
 
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-5}
-# As parts of the largest cost: from all but exact to all but free.
+# Relative to the largest cost: from almost exact to almost free.
 EPSILONS = [0.0, 1e-6, 1e-3, 0.05, 0.3, 1.0, 30.0, 1e6]
 GAMMAS = [1e-3, 0.1, 1.0, 30.0, 1e6, INF]
 
 
 @contextmanager
 def composed() -> Iterator[None]:
-    """Without the compiled kernels that go from logits to loss."""
+    """Without the compiled kernels from logits to loss."""
     with pytest.MonkeyPatch.context() as patch:
         evaluate_with(patch)
         yield
@@ -51,7 +51,7 @@ def working(dtype: torch.dtype) -> torch.dtype:
 
 
 def slack_of(size: float, dtype: torch.dtype, unit: float) -> float:
-    """What rounding may do to a sum of this size, or the least mass at the largest cost."""
+    """The rounding error of a sum of this size, or of the least mass at the largest cost."""
     return TOLERANCE[working(dtype)] * size + 100 * torch.finfo(working(dtype)).tiny * (1 + unit)
 
 
@@ -93,7 +93,7 @@ def test_balanced_losses(data: st.DataObject) -> None:
     cost = metric.cost().double().numpy()
     kl = [divergence(x[b], truth[b]) if kl_weight else (0.0, 0.0) for b in range(batch)]
     known = [bounds(h[b], truth[b], cost, epsilon, regularizer=regularizer) for b in range(batch)]
-    most = torch.finfo(x.dtype).max / 10  # half precision does not hold every gradient
+    most = torch.finfo(x.dtype).max / 10  # a gradient may overflow half precision
     for found in (quick, slow):
         values, gradient = found.answer
         for value, transport, (divergence_, size) in zip(values.tolist(), known, kl, strict=True):
@@ -107,7 +107,7 @@ def test_balanced_losses(data: st.DataObject) -> None:
             assert found.doubtful or (
                 transport.low - slack <= value - above <= transport.high + slack
             )
-        # A number added to all logits changes nothing, but for rounding.
+        # Adding a constant to all logits has no effect, up to rounding.
         sizes = torch.tensor(
             [part.size + kl_weight * (1 + size) for part, (_, size) in zip(known, kl, strict=True)],
             dtype=torch.float64,
@@ -117,7 +117,7 @@ def test_balanced_losses(data: st.DataObject) -> None:
         off = gradient.double().sum(1).abs()
         assert ((off <= rounding * sizes) | (sizes > most)).all()
     if epsilon >= 0.05 * largest and not (quick.doubtful or slow.doubtful):
-        # Below, potentials (not plans) are hardly determined: anything between them is right.
+        # Below, potentials (not plans) are poorly determined: anything between them is right.
         scale = 1e-3 * (largest + epsilon + kl_weight)
         torch.testing.assert_close(quick.answer[1], slow.answer[1], rtol=1e-2, atol=scale)
 
@@ -167,6 +167,6 @@ def test_relaxed_losses(data: st.DataObject) -> None:
         value, slack = float(values[b]), slack_of(known.size, log_h.dtype, largest)
         assert math.isfinite(value)
         assert found.doubtful or known.low - slack <= value <= known.high + slack
-        # In the log of a mass it is of the size of the value, which making mass may have raised.
+        # In the log of a mass it has the size of the value, which creating mass may increase.
         steep = max(known.size, abs(known.high)) > torch.finfo(log_h.dtype).max / 10
         assert gradient[b].isfinite().all() or steep

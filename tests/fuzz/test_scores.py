@@ -1,4 +1,4 @@
-"""Scores and decisions under random abuse: in range, and the same in every form of a target."""
+"""Scores and decisions with random inputs: in range, and equal for every form of target."""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -44,7 +44,7 @@ def test_scores(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_decisions(data: st.DataObject) -> None:
-    """The label of least expected cost, looked for one by one."""
+    """The label of least expected cost, compared with exhaustive search."""
     metric = data.draw(metrics(), "metric")
     p = torch.from_numpy(data.draw(weights(metric.size, 3), "p"))
     k = data.draw(st.integers(1, metric.size), "k")

@@ -1,4 +1,4 @@
-"""One ground metric of every class, small enough for its K x K matrix, as factories."""
+"""Factories of one ground metric of every class, small enough for its K × K matrix."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,5 +62,5 @@ FACTORIES: dict[str, Factory] = {
 
 
 def every() -> list[Any]:
-    """Parameters for a test that a law holds for every class."""
+    """Parameters for a test of a law that holds for every class."""
     return [pytest.param(factory, id=name) for name, factory in FACTORIES.items()]

@@ -37,6 +37,6 @@ def test_many_labels_are_sampled_and_the_sample_is_always_the_same() -> None:
 
 def test_a_twin_outside_the_sample_is_noticed() -> None:
     positions = torch.arange(1000.0)
-    positions[999] = 0.5  # between two labels: no one's twin
+    positions[999] = 0.5  # between two labels, so not a duplicate
     assert Ordinal(positions).check_axioms().ok
     assert "labels apart: no" in str(Ordinal(positions // 2).check_axioms())

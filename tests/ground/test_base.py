@@ -36,7 +36,7 @@ def test_median_beyond_the_exact_size_is_estimated_the_same_way_each_time() -> N
 def test_median_of_very_many_labels_is_that_of_a_million_pairs() -> None:
     metric = Ordinal(1_000_000)  # whole columns would take gigabytes
     assert metric.median_cost() == pytest.approx(1e6 * (1 - 0.5**0.5), rel=0.01)
-    assert Discrete(20_000).median_cost() == 1  # none is of a label to itself
+    assert Discrete(20_000).median_cost() == 1  # pairs of a label with itself do not count
 
 
 def test_one_label_has_no_cost() -> None:

@@ -1,4 +1,4 @@
-"""Costs that are no distance: `C[i, j]` is that of predicting i when the truth is j."""
+"""Costs that are not distances: `C[i, j]` is the cost of predicting i if the truth is j."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ LABELS = [f"label {i}" for i in range(K)]
 
 
 def some_costs(dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """Asymmetric, with a diagonal and a zero off it."""
+    """Asymmetric costs with a nonzero diagonal, and a zero off the diagonal."""
     costs = torch.rand(K, K, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     costs[2, 5] = 0
     return (costs + 0.05 * torch.eye(K, dtype=torch.float64)).to(dtype)

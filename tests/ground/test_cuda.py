@@ -1,4 +1,4 @@
-"""The laws that could break on a GPU: run where there is one."""
+"""Laws that may break on a GPU, tested if there is one."""
 
 import pytest
 import torch

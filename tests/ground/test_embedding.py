@@ -37,7 +37,7 @@ def test_rows_of_any_magnitude_are_normalized() -> None:
 def test_gradient_agrees_with_differences(normalize: bool, power: float) -> None:
     def costs(vectors: torch.Tensor) -> torch.Tensor:
         metric = Embedding(vectors, normalize=normalize, power=power, scale=2.0)
-        return metric.cost_columns(torch.tensor([0, 3]))[:, [1, 2, 4]]  # none with itself
+        return metric.cost_columns(torch.tensor([0, 3]))[:, [1, 2, 4]]  # without i = j
 
     vectors = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(costs, vectors)

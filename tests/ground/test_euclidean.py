@@ -1,4 +1,4 @@
-"""Distances by products are those by differences, near pairs included."""
+"""Distances by matrix products equal those by differences, also for near pairs."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ FEATURES = 24
 
 
 def crowded_vectors(count: int, dtype: torch.dtype) -> Tensor:
-    """Some far apart, some within a thousandth or a millionth of each other, some equal."""
+    """Vectors of which some are far apart, some nearly equal (1e-3, 1e-6), some equal."""
     vectors = torch.randn(count, FEATURES, dtype=F64)
     half = count // 2
     vectors[half:] = vectors[: count - half]

@@ -58,7 +58,7 @@ def test_parts_without_a_path_are_named() -> None:
 
 
 def test_pairs_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Ring of 6 labels, two columns a block: pairs come back in the order asked for.
+    # A ring of 6 labels, two columns per block: pairs keep their order.
     monkeypatch.setattr("wassloss._memory.LARGEST_COLUMNS", 12)
     metric = FACTORIES["graph"]()
     first, second = torch.randint(6, (2, 50))

@@ -1,4 +1,4 @@
-"""Bad input: the message names the argument, what was expected and what came."""
+"""Bad input: the message names the argument, what was expected and what was passed."""
 
 import re
 from collections.abc import Callable

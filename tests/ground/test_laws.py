@@ -1,4 +1,4 @@
-"""What holds for every ground metric."""
+"""Laws of every ground metric."""
 
 from pathlib import Path
 

@@ -67,7 +67,7 @@ def test_labels_of_a_data_frame_give_way_to_those_given() -> None:
 
 
 def test_large_integers_have_no_rounding() -> None:
-    far = 10**8  # whose neighbours single precision does not tell apart
+    far = 10**8  # neighbouring integers are equal in single precision
     with pytest.raises(ValueError, match="distance must not be negative"):
         Matrix(torch.tensor([[0, far, -20000], [far, 0, 5], [-20000, 5, 0]]))
     with pytest.raises(ValueError, match="distance must be symmetric"):

@@ -42,7 +42,7 @@ def test_positions_carry_gradient() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_a_line_far_from_zero_is_as_long_in_any_precision(dtype: torch.dtype, power: float) -> None:
-    # Seconds since 1970 are not apart in single precision; their differences are.
+    # Seconds since 1970 coincide in single precision, unlike their differences.
     far = Ordinal(torch.tensor([1.7e9, 1.7e9 + 1, 1.7e9 + 4], dtype=torch.float64), power=power)
     h, y = (
         torch.tensor([[0.5, 0.5, 0.0]], dtype=dtype),

@@ -1,4 +1,4 @@
-"""Costs that no number can hold: errors name power and scale, not what was derived from them."""
+"""Costs that overflow or vanish: errors name power and scale, not derived quantities."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import wassloss as wl
 from wassloss.ground import Embedding, Grid, GroundMetric, Ordinal
 
 LARGE = [Ordinal(5000, power=20), Grid((90, 90), power=30)]  # their median is above 3e38
-SMALL = Ordinal(100, power=20)  # only its largest costs are
+SMALL = Ordinal(100, power=20)  # only its largest costs are above
 TINY = Ordinal(100, power=20, scale=1e6)  # all below 1e-45
 
 OVERFLOW = r"metric must have finite costs in torch.float32, but \(d / scale\) \*\* power overflows"
@@ -36,7 +36,7 @@ def test_typical_costs_that_overflow(metric: GroundMetric) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
 def test_a_table_of_costs_that_overflows(epsilon: float) -> None:
-    """Before the first batch, whichever labels that has."""
+    """Before the first batch, whatever its labels."""
     message = OVERFLOW + r" for d = 99, power = 20, scale = 1; pass scale='max', which keeps"
     for loss in (wl.WassersteinLoss, wl.NearestWassersteinLoss):
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Matrices that users computed in floating point: rounding is cleaned, mistakes are errors."""
+"""Matrices that users computed in floating point: rounding is removed, mistakes are errors."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def points(kind: str, rows: int, features: int, seed: int = 0) -> Tensor:
         x = rng.normal(size=(rows, features))[rng.integers(0, 1 + rows // 10, rows)] + 1e-3 * x
     elif kind == "duplicates":
         x = x[rng.integers(0, 1 + rows // 4, rows)]
-        x[0] += 1.0  # two different ones at least
+        x[0] += 1.0  # at least two different vectors
     elif kind == "one far away":
         x[-1] += 30.0
     elif kind == "wide range":
@@ -35,7 +35,7 @@ def points(kind: str, rows: int, features: int, seed: int = 0) -> Tensor:
 
 
 def check_clean(matrix: Matrix, given: Tensor) -> None:
-    """A distance matrix that differs from what was given by rounding alone."""
+    """Check for a distance matrix that differs from the input by rounding only."""
     kept = matrix.distance()
     assert kept.dtype == given.dtype
     assert torch.equal(kept, kept.T)
@@ -50,7 +50,7 @@ def check_clean(matrix: Matrix, given: Tensor) -> None:
 @pytest.mark.parametrize("offset", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_distances_of_any_points(kind: str, offset: float, unit: float) -> None:
-    # Up to 25 rows cdist takes differences, beyond them matrix products.
+    # cdist uses differences up to 25 rows, and matrix products for more.
     for rows in (2, 3, 25, 26, 60, 300):
         for features in (1, 2, 50, 768):
             x = (unit * (points(kind, rows, features) + offset)).float()
@@ -123,7 +123,7 @@ def test_single_precision_stored_in_double() -> None:
     x = points("clusters", 100, 8).float()
     for given in (torch.cdist(x, x).double(), torch.cdist(x, x).numpy().astype(np.float64)):
         check_clean(Matrix(given), torch.as_tensor(given))
-    # The same sizes in numbers that only double precision holds are no rounding.
+    # Deviations of this size in numbers that need double precision are not rounding.
     wide = torch.cdist(x.double(), x.double())
     wide[3, 3] = 1e-4
     with pytest.raises(ValueError, match=r"be 0 on the diagonal, got distance\[3, 3\] = 0.0001"):

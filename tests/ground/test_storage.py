@@ -1,4 +1,4 @@
-"""Damaged and foreign files; the round trip itself is among the laws."""
+"""Damaged and foreign files; the round trip is tested in test_laws.py."""
 
 import pickle
 import zipfile

@@ -1,4 +1,4 @@
-"""A metric on some labels, all others equally far; the laws are in test_laws.py."""
+"""A metric on a subset of labels, with all others equally far; for laws, see test_laws.py."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from wassloss.ground import Cost, Embedding, Matrix, Ordinal, Subset
 
 
-def test_is_the_matrix_it_says():
+def test_equals_the_explicit_matrix():
     inner, chosen = Ordinal([0.0, 3.0, 4.0]), [4, 1, 2]
     distance = torch.full((6, 6), 5.0).fill_diagonal_(0.0)
     for i, a in enumerate(chosen):

@@ -1,4 +1,4 @@
-"""Heights of lowest common ancestors and shortest paths, against the words of their definitions."""
+"""Heights of lowest common ancestors and shortest paths, compared with their definitions."""
 
 import itertools
 
@@ -12,7 +12,7 @@ PATHS = [
     *(("animal", "dog", "husky"), ("animal", "dog", "pug"), ("animal", "cat")),
     *(("plant", "tree", "conifer", "pine"), ("plant", "herb")),
 ]
-# A dog is a pet and a canine, so that wolf and cat have different lowest ancestors with it.
+# A dog is a pet and a canine, so its lowest common ancestors with wolf and cat differ.
 SEVERAL = {
     "dog": ["pet", "canine"],
     "wolf": ["canine"],
@@ -44,7 +44,7 @@ def test_it_is_the_height_of_what_two_paths_share() -> None:
 
 
 def test_a_class_above_another() -> None:
-    # The lowest notion that both belong to is the upper class itself.
+    # Their lowest common ancestor is the upper class itself.
     metric = heights([("a",), ("a", "b"), ("c",)])
     assert metric.distance()[0].tolist() == [0, 1, 2]
     assert metric.distance().T.equal(metric.distance())
@@ -78,7 +78,7 @@ def test_power_and_scale() -> None:
 
 
 def test_two_branches_of_different_depth() -> None:
-    # By path lengths the pine is twice as far from the herb as the pug from the cat.
+    # By path length, pine and herb are twice as far apart as pug and cat.
     tree, high = Tree.from_paths(PATHS).distance(), heights(PATHS).distance()
     assert (tree[3, 4], tree[1, 2]) == (4, 3)
     assert (high[3, 4], high[1, 2]) == (3, 2)
@@ -120,6 +120,6 @@ def test_several_parents_by_hand() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense(call, error: type, message: str) -> None:
+def test_bad_input(call, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call()

@@ -11,7 +11,7 @@ from wassloss.ground.tree import minimum_table, range_minimum
 
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Parents and lengths of a tree whose nodes are numbered in no particular order."""
+    """Parents and edge lengths of a tree whose nodes are in no particular order."""
     n = draw(st.integers(1, 14))
     parents = [-1] + [draw(st.integers(0, i - 1)) for i in range(1, n)]
     lengths = [draw(st.sampled_from([0.0, 0.25, 1.0, 3.5])) for _ in range(n)]
@@ -25,7 +25,7 @@ def trees(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 def path_lengths(parents: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     n = len(parents)
-    adjacency = np.full((n, n), np.inf)  # in a dense graph with inf for "none", 0 is an edge
+    adjacency = np.full((n, n), np.inf)  # in a dense graph inf stands for no edge, and 0 is an edge
     for node, parent in enumerate(parents):
         if parent != -1:
             adjacency[node, parent] = adjacency[parent, node] = lengths[node]
@@ -64,8 +64,8 @@ def test_distances_are_those_of_scipy() -> None:
 
 @given(trees())
 def test_edges_separate_what_is_below_from_the_rest(tree: tuple[np.ndarray, np.ndarray]) -> None:
-    # d(u, v) is the length of the edges that have just one of u and v below them: what the
-    # closed form of transport on a tree relies on.
+    # d(u, v) is the total length of the edges with exactly one of u and v below them, on which the
+    # closed form of transport on a tree relies.
     parents, lengths = tree
     metric = Tree(parents, lengths, nodes=range(len(parents)))
     start = torch.arange(len(parents))[:, None]

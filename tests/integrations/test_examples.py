@@ -1,4 +1,4 @@
-"""The examples of docs/integrations.md, each with the library it is about."""
+"""The examples of docs/integrations.md, each with its library."""
 
 import importlib
 import sys
@@ -8,14 +8,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-# Of torch, about itself: Lightning and the exporter walk trees with its own, older, classes.
+# torch's warnings about itself: Lightning and the exporter use its older classes of trees.
 torch_about_itself = pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec")
 FOLDER = Path(__file__).parents[2] / "examples" / "integrations"
 
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch):
-    """Import an example as if it were run from its folder; skip where it lacks a library."""
+    """Import an example as if it were run from its folder; skip if its library is missing."""
     monkeypatch.syspath_prepend(FOLDER)
 
     def load(name: str, *needed: str) -> ModuleType:

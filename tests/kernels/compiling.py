@@ -1,4 +1,4 @@
-"""Compile Triton's kernels for a GPU where there may be none, outside of the interpreter."""
+"""Compile Triton's kernels for a GPU, without one, outside the interpreter."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def output_of(script: str, cache: Path) -> str:
-    """What a script prints that compiles kernels; it must succeed."""
+    """Return what a script that compiles kernels prints; it must succeed."""
     environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, "-c", script],

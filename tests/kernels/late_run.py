@@ -1,4 +1,4 @@
-"""Losses and a training run, early and late: `after-main`, in a thread, or `atexit`, in a hook."""
+"""Losses and a training run during shutdown: `after-main` in a thread, `atexit` in a hook."""
 
 import atexit
 import sys
@@ -16,7 +16,7 @@ def late() -> None:
 
 
 if WHEN == "atexit":
-    atexit.register(late)  # before all that the imports below register: called after it
+    atexit.register(late)  # registered before those of the imports below, so called after them
 
 import torch  # noqa: E402
 
@@ -27,7 +27,7 @@ torch.set_num_threads(4)
 
 
 def answers() -> str:
-    """A number for everything that is shared out among threads."""
+    """A number for everything that is distributed over threads."""
     generator = torch.Generator().manual_seed(0)
     metric = wl.ground.Grid((8, 8), scale="median")
     logits = torch.randn(10_000, 64, generator=generator, requires_grad=True)
@@ -38,7 +38,7 @@ def answers() -> str:
         wl.WassersteinLoss(metric, kl_weight=0.0, normalize_cost=False),
         wl.NearestWassersteinLoss(metric, kl_weight=0.0, normalize_cost=False),
     ):
-        for target in (ids, few):  # either is worth several threads
+        for target in (ids, few):  # each is large enough for several threads
             loss = loss_fn(logits, target)
             values += [loss.detach(), *torch.autograd.grad(loss, logits)]
     h = logits.detach()[:20].softmax(1)

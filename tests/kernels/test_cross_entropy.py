@@ -1,4 +1,4 @@
-"""The kernel of cross-entropy computes what torch does, and `NumberTokenLoss` the same with it."""
+"""The kernel of cross-entropy computes what torch does, also in `NumberTokenLoss`."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ PRECISION = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 def _logits(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
     logits = 3 * torch.randn(TOKENS, WORDS)
-    logits[0, 5:] = -torch.inf  # words ruled out
+    logits[0, 5:] = -torch.inf  # impossible words
     logits[1, 7] = 90.0
     logits[2] -= 1e4
     return logits.to(DEVICE, dtype), torch.tensor([3, 7, 8, 0, 299, 150, 4]).to(DEVICE)
@@ -61,7 +61,7 @@ def test_numbers_are_the_same_with_and_without_it(dtype, reduction, monkeypatch)
     loss_fn = wl.NumberTokenLoss(values, reduction=reduction).to(DEVICE)
     logits, ids = _logits(dtype)
     ids[5] = -100
-    logits[5] = torch.nan  # which does not count
+    logits[5] = torch.nan  # ignored
 
     def found(compiled: bool) -> list[torch.Tensor]:
         monkeypatch.setattr(launch, "triton_available", lambda device: compiled)

@@ -1,4 +1,4 @@
-"""The kernel's costs are those of the plain way; on a GPU if there is one, else interpreted."""
+"""The kernel's costs are those of torch operations; on a GPU if there is one, else interpreted."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_costs(power, size):
     found = costs(chosen.to(DEVICE), vectors.to(DEVICE), power, scale).cpu()
     distance = by_differences(chosen.double(), vectors.double())
     expected = cost_of(distance, power, scale)
-    # The squares of near vectors are exact; of the others, to their own rounding.
+    # The squares of near vectors are exact; the others are rounded.
     torch.testing.assert_close(found.double(), expected, rtol=2e-6 * max(1, power), atol=1e-6)
     assert found[0, 5] == 0
     assert found[0, 70] == 0

@@ -1,4 +1,4 @@
-"""The kernel of a table of costs; on a GPU if there is one, else interpreted."""
+"""The kernel exp(−M/ε) of a table of costs; on a GPU if there is one, else interpreted."""
 
 import pytest
 import torch
@@ -19,20 +19,20 @@ def test_exponentials_are_those_of_double_precision(dtype, given):
     )
 
 
-def test_what_is_lower_than_the_range_is_zero():
+def test_entries_below_the_range_are_zero():
     found = gibbs_kernel(torch.tensor([0.0, 1.0, 2.0], device=DEVICE), 0.01, -150.0, torch.float64)
     assert found[0] == 1
     assert found[1] > 0
     assert found[2] == 0
 
 
-def test_of_a_table_that_is_transposed():
+def test_transposed_table():
     cost = torch.rand(5, 3, device=DEVICE)
     found = gibbs_kernel(cost.T, 0.5, -600.0, torch.float32)
     torch.testing.assert_close(found, (cost.T / -0.5).exp())
 
 
-def test_of_nothing():
+def test_empty_table():
     assert gibbs_kernel(torch.empty(0, 4, device=DEVICE), 1.0, -600.0, torch.float32).shape == (
         0,
         4,

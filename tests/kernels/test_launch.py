@@ -1,4 +1,4 @@
-"""Triton kernels that were launched before are launched again without asking Triton for them."""
+"""Repeated launches of a Triton kernel bypass Triton's own lookup."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from wassloss.kernels import launch
 
 
 class Compiled:
-    """What Triton returns from a launch: `compiled[grid](*arguments)` launches again."""
+    """The return value of a launch by Triton: `compiled[grid](*arguments)` launches again."""
 
     def __init__(self) -> None:
         self.launches: list[tuple[Any, ...]] = []
@@ -19,7 +19,7 @@ class Compiled:
 
 
 class Kernel:
-    """What `triton.jit` makes of a function with these parameters."""
+    """The return value of `triton.jit` for a function with these parameters."""
 
     arg_names = ("x", "size", "strength", "FIRST", "SECOND")
 
@@ -49,7 +49,7 @@ def start(kernel: Kernel, x=None, size: int = 3, strength: float = 0.5, first: i
 def test_a_second_launch_has_all_arguments_in_the_order_of_the_kernel() -> None:
     kernel, x = Kernel(), torch.zeros(8)
     start(kernel, x)
-    start(kernel, x, strength=0.25)  # no kernel is compiled for a strength
+    start(kernel, x, strength=0.25)  # kernels are not specialised on a strength
     assert len(kernel.found) == 1
     assert kernel.found[0].launches == [((7, 1, 1), x.data_ptr(), 3, 0.25, 1, True)]
 
@@ -60,7 +60,7 @@ def test_a_second_launch_has_all_arguments_in_the_order_of_the_kernel() -> None:
         {"size": 4},
         {"first": 2},
         {"x": torch.zeros(8, dtype=torch.float64)},
-        {"x": torch.zeros(8)[1:]},  # not at an address that vectors of numbers are loaded from
+        {"x": torch.zeros(8)[1:]},  # not aligned for vector loads
     ],
     ids=["size", "constant", "dtype", "alignment"],
 )

@@ -1,4 +1,4 @@
-"""The kernels of a language model's head compute what its torch version does, and compile."""
+"""The kernels of a language model's head agree with the torch version, and compile."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def test_kernels_compute_the_torch_version(name, dtype, keywords, monkeypatch):
     for power in (1.0, 1.5, 2.0):
         given = problem(dtype, DEVICE)
         with torch.no_grad():
-            given[2][3], given[2][5] = -torch.inf, 20.0  # a word ruled out, one above the rest
+            given[2][3], given[2][5] = -torch.inf, 20.0  # an impossible word, and a dominant one
         given[3][given[3] == 3] = 5
         arguments = given, metric.with_cost(power=power), keywords
         found = results(*arguments, True, monkeypatch)

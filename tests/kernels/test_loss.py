@@ -1,4 +1,4 @@
-"""The fused losses are the composed ones: value, gradient, and what they refuse."""
+"""Fused losses equal the composed ones: value, gradient, and refusals."""
 
 import functools
 import math
@@ -38,7 +38,7 @@ tables = pytest.mark.parametrize("tabulated", [True, False], ids=["table", "colu
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch):
-    """Choose whose kernels are used, by a function; None for nobody's."""
+    """Return a function that chooses the kernels to use, None for no kernels."""
 
     def choose(kernels) -> torch.device:
         evaluate_with(monkeypatch, *([kernels] if kernels else []))
@@ -48,7 +48,7 @@ def use(monkeypatch: pytest.MonkeyPatch):
 
 
 def few_labels(dtype: torch.dtype, support: int = 3) -> SparseTarget:
-    """Weights that sum to one; the first example has padding, with a label that does not exist."""
+    """Weights that sum to one; the first example has padding with an invalid label."""
     weights, indices = random_masses(BATCH, LABELS, support, seed=5).topk(support)
     weights[0, -1] = 0
     indices[0, -1] = -1
@@ -74,17 +74,17 @@ def loss_and_gradient(loss_fn, logits: Tensor, target, device) -> tuple[Tensor, 
 
 
 def of_kernels(fused: Evaluation) -> list[tuple[Tensor, Tensor]]:
-    """The loss and gradient that kernels found, if they had no doubts."""
+    """The loss and gradient of the kernels, which must not be marked as doubtful."""
     weights = torch.linspace(1, 2, len(fused.value), dtype=fused.value.dtype)
     return [] if fused.worst() > IGNORED else [(fused.value, weights[:, None] * fused.gradient)]
 
 
-# Where kernels are interpreted, each call takes seconds: the module is not asked for the same.
+# Interpreted kernels take seconds per call, so the module does not repeat them.
 TAKES_SECONDS = set() if CUDA else {TritonAnywhere}
 
 
 def compare(use, kernels, metric, logits, target, **keywords) -> Evaluation:
-    """The same loss by the kernels, and by the composed functions in double precision."""
+    """Compare the loss of the kernels with the composed functions in double precision."""
     asked = {name: x for name, x in keywords.items() if name != "weight"}
     fused = run(kernels, metric, logits, target, **asked)
     assert fused is not None
@@ -115,7 +115,7 @@ def compare(use, kernels, metric, logits, target, **keywords) -> Evaluation:
 def run(
     kernels, metric, logits, target, *, normalize_target=False, **keywords
 ) -> Evaluation | None:
-    """What the kernels say, with their status."""
+    """The result of the kernels, with their status."""
     device = DEVICE if kernels is TritonAnywhere else torch.device("cpu")
     logits, target = logits.to(device), moved(target, device)
     spec = LossSpec.checked(metric.to(device), normalize_target=normalize_target, **keywords)
@@ -158,7 +158,7 @@ def test_few_labels(use, kernels, dtype, regularizer, kl_weight):
 
 
 def compare_iterations(use, kernels, metric, logits, target, tolerance, **keywords) -> None:
-    """Algorithm 1 by the kernels, and by the composed functions in double precision."""
+    """Compare Algorithm 1 of the kernels with the composed functions in double precision."""
     fused = run(kernels, metric, logits, target, **keywords)
     assert fused.worst() == FINE
     found = of_kernels(fused) if kernels in TAKES_SECONDS else []
@@ -208,7 +208,7 @@ def test_algorithm_one_in_the_papers_setting(use, kernels, dtype):
 @each_kernels
 @each_dtype
 def test_algorithm_one_with_columns_too_light_for_anything_but_logarithms(use, kernels, dtype):
-    # Label 0 has hardly any mass, and in the first iterations too far a way to that of others.
+    # Label 0 has hardly any mass, and is at first too far from the mass of others.
     metric = wl.ground.Ordinal([0.0, *range(10, LABELS + 9)]).to(dtype=dtype)
     target = SparseTarget(torch.tensor([[0, 1]]), torch.tensor([[0.5, 0.5]], dtype=dtype))
     logits = torch.zeros(1, LABELS, dtype=dtype)
@@ -267,7 +267,7 @@ def test_impossible_labels_and_extreme_logits(use, kernels, dtype):
 @each_kernels
 @each_dtype
 def test_divergence_from_an_all_but_impossible_label(use, kernels, dtype):
-    """Its log goes further down than the least mass that transport reckons with."""
+    """Its log is below the log of the least mass that transport uses."""
     logits = some_logits(dtype)
     for i, label in enumerate((7, 8, 9)):
         logits[:, label] = (-200.0, -1e3, -5e3)[i]
@@ -379,7 +379,7 @@ def test_an_unfinished_solve_is_marked_and_warned_of(use, kernels):
 
 @each_kernels
 def test_a_loose_tolerance_is_not_met_on_the_way(kernels):
-    # In an early stage, at a larger epsilon, the error may be small while the answer is far off.
+    # In an early stage with a larger epsilon, a small error does not mean a good answer.
     metric, logits, target = random_metric(LABELS), some_logits(F64), few_labels(F64)
     exact = run(kernels, metric, logits, target, epsilon=1e-3, tol=1e-8, max_iterations=200)
     for iterations in (1, 2, 3, 4):
@@ -395,7 +395,7 @@ def test_a_loose_tolerance_is_not_met_on_the_way(kernels):
 def test_digits_that_single_precision_lacks(use, kernels, tabulated):
     metric = table_of(random_metric(LABELS).to(dtype=F32), tabulated)
     logits, target = some_logits(F32), few_labels(F32)
-    # With a table that is known before; without, the kernel finds out and says so.
+    # Known in advance with a table; without, the kernel detects and reports it.
     if tabulated:
         assert compare(use, kernels, metric, logits, target, epsilon=1e-3).worst() == FINE
     else:

@@ -1,6 +1,6 @@
-"""Triton's kernels compile to code for a GPU, where there is none to run it on.
+"""Triton's kernels compile to code for a GPU, even if there is none to run it on.
 
-The interpreter that the other tests use is Python: it lets pass what the compiler refuses.
+The interpreter of the other tests is Python, and accepts code that the compiler refuses.
 """
 
 import importlib.util
@@ -55,7 +55,7 @@ for kind, (kernel, real, chosen) in {KERNELS!r}.items():
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs triton")
 def test_losses_compile(tmp_path: Path) -> None:
-    """In one process, for torch takes longer to import than a kernel to compile."""
+    """In one process, because importing torch takes longer than compiling a kernel."""
     sizes = dict(line.split(":") for line in output_of(COMPILE, tmp_path).splitlines())
     assert sizes.keys() == KERNELS.keys()
     assert all(int(size) > 0 for size in sizes.values())

@@ -1,4 +1,4 @@
-"""The linear system of a Newton step on the GPU, solved as a walk along a graph."""
+"""The linear system of a Newton step on the GPU, solved as a random walk on a graph."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def step(coupling: Tensor, excess: Tensor, right: Tensor, labels: int) -> Tensor
 
 
 def system(size: int, labels: int, spread: float, excess: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Couplings over some orders of magnitude between labels; padding has an excess of 1."""
+    """Couplings between labels over some orders of magnitude; padding has an excess of 1."""
     generator = torch.Generator().manual_seed(size + labels)
     logs = spread * torch.rand(size, size, generator=generator, dtype=F64)
     coupling = torch.exp(-(logs + logs.T))
@@ -56,7 +56,7 @@ def test_the_step_solves_the_system(size: int, labels: int, spread: float, exces
     expected = torch.linalg.solve((diagonal + off.sum(1)).diag() - off, right)
     found = step(coupling, diagonal, right, labels)
     assert not found[labels:].any()
-    # Rounding of the right side moves all labels alike, by its sum over the excess.
+    # Rounding of the right-hand side shifts all labels equally, by its sum over the excess.
     found, expected = (x[:labels] - x[:labels].mean() for x in (found, expected))
-    # A step's error is left to the next: a few percent are enough.
+    # The next step corrects the error of a step, so a few percent are enough.
     assert (found - expected).norm() <= 0.05 * expected.norm()

@@ -1,4 +1,4 @@
-"""Losses of a batch, reduced on the device that computed them."""
+"""Losses of a batch, reduced on their device."""
 
 import math
 
@@ -23,12 +23,12 @@ summary_kernel = triton.jit(_summary)
 
 
 def summary(value: Tensor, status: Tensor) -> tuple[float, float, int]:
-    """Mean, share and the worst status, after one program per example."""
+    """Mean, share and worst status, from one program per example."""
     value, status = value.to(DEVICE), status.to(DEVICE)
     mean, share = value.new_empty(()), value.new_empty(())
     worst, finished = torch.zeros((2, 1), dtype=torch.int32, device=DEVICE)
     tensors = value, status, mean, share, worst, finished
-    for _ in range(2):  # the second one must find what it shares as the first one did
+    for _ in range(2):  # the second run must find the counters reset
         start_kernel(summary_kernel, len(value), tensors, (), (), {})
         assert int(finished) == 0
     return mean.item(), share.item(), int(worst)
@@ -51,7 +51,7 @@ def test_ignored_examples_do_not_count() -> None:
 
 
 def test_nothing_counts() -> None:
-    """The mean is NaN, as that of `CrossEntropyLoss`, but no gradient is multiplied by it."""
+    """The mean is NaN, as in `CrossEntropyLoss`, but the gradient is not."""
     mean, share, worst = summary(torch.zeros(3), torch.full((3,), IGNORED, dtype=torch.uint8))
     assert (share, worst) == (0.0, IGNORED)
     assert math.isnan(mean)

@@ -1,4 +1,4 @@
-"""Helpers for compiled code: none missing, none left over, whoever asks and whenever."""
+"""Worker threads of compiled code: started and stopped correctly in any thread at any time."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def four_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize("when", ["after-main", pytest.param("atexit", marks=pytest.mark.slow)])
 def test_after_the_main_thread(when: str) -> None:
-    """A thread that outlives it, or a hook at exit: the same answers."""
+    """A thread that outlives the main one, and a hook at exit, get the same answers."""
     pytest.importorskip("lightning_fabric")
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.late_run", when],
@@ -63,7 +63,7 @@ assert torch.equal(loss_fn(logits, target), expected)
 """
 
 
-# Without the core torch's own threads compute, and they do not survive a fork.
+# Without the core, torch's own threads are used, which do not survive a fork.
 @needs_native
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX: fork")
 def test_a_loss_after_a_fork() -> None:

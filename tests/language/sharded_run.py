@@ -1,4 +1,4 @@
-"""What each process of `torchrun` does in test_linear_head.py: it holds a part of the weight."""
+"""The processes of `torchrun` in test_linear_head.py, each with a part of the weight."""
 
 import os
 import sys
@@ -31,12 +31,12 @@ class Head(torch.nn.Module):
 
 
 def whole_words_sharded_parameters() -> None:
-    """FSDP makes the weight whole while its module runs; each process has tokens of its own."""
+    """FSDP gathers the weight while its module runs; each process has its own tokens."""
     from torch.distributed.fsdp import fully_shard  # since torch 2.6
 
     hidden, _, _, target = problem()
     head = Head(hidden.shape[1])
-    parts = torch.arange(10).reshape(2, 5)[:, :4]  # without the ignored token, as many for each
+    parts = torch.arange(10).reshape(2, 5)[:, :4]  # without the ignored token
     loss = sum(head(hidden[rows], target[rows]) for rows in parts) / 2
     expected = torch.autograd.grad(loss, list(head.parameters()))
     fully_shard(head, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
@@ -72,7 +72,7 @@ def half_of_the_words() -> None:
 
 
 def rows_of_a_distributed_weight() -> None:
-    """Tensor parallelism keeps the weight as a DTensor, of which each process passes its part."""
+    """Tensor parallelism stores the weight as a DTensor; each process passes its part."""
     hidden, weight, bias, target = problem()
     metric = metrics()["line"]
     loss = composed(metric, hidden, weight, bias, target)
@@ -105,9 +105,9 @@ def main() -> None:
         rows_of_a_distributed_weight()
     if hasattr(torch.distributed.fsdp, "fully_shard"):
         whole_words_sharded_parameters()
-    dist.barrier()  # neither ends while the other still talks to it
+    dist.barrier()  # neither exits while the other still communicates
     dist.destroy_process_group()
-    # Torch's own threads may abort an interpreter that ends, which says nothing of the above.
+    # Torch's threads may abort the interpreter at exit, which is not what is tested.
     sys.stdout.flush()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""The loss from hidden states is that of the logits: value, gradients, and what it refuses."""
+"""The loss from hidden states equals that of the logits: value, gradients, and refusals."""
 
 import copy
 import gc
@@ -34,7 +34,7 @@ def metrics() -> dict[str, wl.ground.GroundMetric]:
 
 
 def problem(dtype: torch.dtype = F64, device: str = "cpu") -> list[Tensor]:
-    """Hidden states, weight, bias and targets, one of them ignored."""
+    """Hidden states, weight, bias and targets, one of which is ignored."""
     shapes = (TOKENS, FEATURES), (WORDS, FEATURES), (WORDS,)
     inputs = [torch.randn(shape, dtype=F64).to(device, dtype).requires_grad_() for shape in shapes]
     target = torch.randint(WORDS, (TOKENS,))
@@ -125,7 +125,7 @@ def test_chunks_of_any_size():
 
 
 class LargestStorage(TorchDispatchMode):
-    """Notes the most bytes that any result of an operation has."""
+    """Records the largest number of bytes of any operation's result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,7 +197,7 @@ def test_shapes_without_bias_and_without_gradient():
     torch.testing.assert_close(alone, torch.autograd.grad(expected.sum(), weight)[0])
 
 
-def test_nothing_that_counts():
+def test_all_tokens_ignored_or_none():
     hidden, weight, bias, target = problem()
     loss = direct(metrics()["line"], hidden, weight, bias, target.fill_(-100))
     assert loss.isnan()
@@ -251,7 +251,7 @@ def test_checkpointing(reduction):
         torch.testing.assert_close([value.detach(), *[x.grad for x in given[:3]]], expected)
 
 
-# torch.compile looks at the gradients of the inputs after a break in the graph.
+# torch.compile reads the gradients of the inputs after a graph break.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 def test_compiled(reduction):
@@ -265,7 +265,7 @@ def test_compiled(reduction):
     compiled = torch.compile(step, backend="aot_eager")
     found = with_gradients(compiled(*given), given[:3])
     torch.testing.assert_close(found, with_gradients(step(*given), given[:3]))
-    loss_fn.kl_weight = 0.1  # not that of the graph
+    loss_fn.kl_weight = 0.1  # differs from that in the graph
     torch.testing.assert_close(compiled(*given), step(*given))
     with pytest.raises(ValueError, match=r"target must hold class ids in 0\.\.36"):
         compiled(*given[:3], given[3] + 30)

@@ -31,7 +31,7 @@ def _batch(seed: int = 0, shape: tuple[int, ...] = (3, 8)) -> tuple[Tensor, Tens
 
 
 def _plain(loss_fn: wl.NumberTokenLoss, logits: Tensor, target: Tensor) -> Tensor:
-    """The definition, one token after the other."""
+    """The definition, token by token."""
     ids, values = loss_fn.ids.tolist(), loss_fn.values
     found = []
     for row, label in zip(logits.reshape(-1, K), target.flatten().tolist(), strict=True):
@@ -89,7 +89,7 @@ def test_gradients_are_those_of_finite_differences(options: Any) -> None:
 @pytest.mark.parametrize("options", OPTIONS)
 def test_the_composed_path_is_the_same(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     logits, target = _batch(seed=2)
-    logits[0, 1] = math.nan  # which is ignored
+    logits[0, 1] = math.nan  # ignored
     target[0, 1] = -100
     loss_fn = wl.NumberTokenLoss(VOCABULARY, **options)
     found = []
@@ -163,7 +163,7 @@ def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
 
 
 def test_digits_count_in_their_place() -> None:
-    """A number of digits is then charged by its value: 314 for 214 as 100, for 315 as 1."""
+    """The loss depends on the value of a number: 214 for 314 costs 100, 315 for 314 costs 1."""
     digits = {str(d): d for d in range(10)}
     target = torch.tensor([3, 1, 4])
 
@@ -213,7 +213,7 @@ def test_it_compiles_and_follows_its_module() -> None:
 
 
 class Tokenizer(dict[str, int]):
-    """What `ntloss` asks of one."""
+    """The methods of a tokenizer that `ntloss` uses."""
 
     def get_vocab(self) -> dict[str, int]:
         return dict(self)
@@ -236,7 +236,7 @@ def test_it_is_the_loss_of_the_paper_s_package(
     x, y = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     ignoring = nn.functional.cross_entropy(x.movedim(-1, 1), target, reduction=reduction)
     expected = ignoring + 0.3 * theirs(x, target, reduction=reduction)
-    # Theirs misses numbers after a space: their values are handed over.
+    # Theirs does not recognise numbers after a space, so pass their values.
     numbers = DIGITS if digits else theirs.number_values
     weight = 0.3 * wl.NumberTokenLoss(numbers).metric.scale
     loss_fn = wl.NumberTokenLoss(numbers, number_weight=weight, reduction=reduction)

@@ -1,4 +1,4 @@
-"""Which tokens are numbers, in the spellings of real tokenizers."""
+"""Recognition of number tokens, in the spellings of real tokenizers."""
 
 import math
 import re
@@ -68,7 +68,7 @@ CORPUS = [f"{a} + {b} = {a + b}, or -{b}.{a:02} of 0.5" for a in range(100) for 
 
 
 def trained(kind: str) -> Any:
-    """A tokenizer as the library `tokenizers` trains it on the corpus."""
+    """A tokenizer trained on the corpus by the library `tokenizers`."""
     library = pytest.importorskip("tokenizers")
     words, unknown = library.pre_tokenizers, {"special_tokens": ["?"]}
     model, before, keywords = {
@@ -99,7 +99,7 @@ TOKENS = ("banana", *map(str, range(10)), ".", "Ġ7", "-4", "23", "456", "1.25")
 
 
 def _placed(*tokens: str) -> tuple[list[int], list[int]]:
-    """Places of number labels, and those of their number's first digit."""
+    """Places of number labels, and those of the first digit of their numbers."""
     found = number_tokens(Tokenizer(*TOKENS))
     ids = torch.tensor([[TOKENS.index(token) for token in tokens]])
     place, first = places(ids, found.written)
@@ -114,7 +114,7 @@ def _placed(*tokens: str) -> tuple[list[int], list[int]]:
         ("3 1 4", [2, 1, 0], [2, 2, 2]),
         ("3 1 4 . 1 5", [2, 1, 0, -1, -2], [2] * 5),
         ("1 banana 2 0", [0, 1, 0], [0, 1, 1]),
-        ("1 2 Ġ7", [1, 0, 0], [1, 1, 0]),  # a space begins a number
+        ("1 2 Ġ7", [1, 0, 0], [1, 1, 0]),  # a space starts a number
         ("1 2 -4 5", [1, 0, 1, 0], [1, 1, 1, 1]),  # and so does a sign
         ("23 456", [3, 0], [4, 4]),  # tokens of several digits: 23 thousands, 456
         ("456 . 23", [0, -2], [2, 2]),

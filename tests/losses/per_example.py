@@ -1,4 +1,4 @@
-"""The losses of each example in the metric's own units, with costs on demand, as functions."""
+"""Functional losses per example, in the metric's own units, with costs on demand."""
 
 from __future__ import annotations
 

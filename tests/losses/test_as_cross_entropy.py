@@ -1,10 +1,9 @@
-"""In every corner the loss modules behave as `CrossEntropyLoss` does.
+"""Loss modules behave like `CrossEntropyLoss` in every corner case.
 
-Where all labels are at distance 0 and the entropy is relative to the product of the marginals,
-transport costs nothing, and what is left of `W + KL` is cross-entropy: its values, its reductions
-and its gradients are the oracle. The one difference is on purpose: where `CrossEntropyLoss` has a
-gradient of NaN because nothing counts (0/0), ours is 0, so that one such batch cannot destroy the
-weights of a model.
+If all labels are at distance 0 and the entropy is relative to the product of the marginals,
+transport costs nothing, and `W + KL` is cross-entropy: its values, reductions and gradients are the
+oracle. One difference is deliberate: where `CrossEntropyLoss` has a gradient of NaN because no
+example counts (0/0), ours is 0, so that such a batch cannot destroy the weights of a model.
 """
 
 import itertools
@@ -24,11 +23,11 @@ from wassloss import native
 
 K = 5
 F64 = torch.float64
-FREE = wl.ground.Matrix(torch.zeros(K, K, dtype=F64))  # no distance at all
+FREE = wl.ground.Matrix(torch.zeros(K, K, dtype=F64))  # all distances are 0
 
 
 class RelaxedOnLogits(nn.Module):
-    """Relaxed transport takes logs of masses: those of a softmax make it comparable."""
+    """Relaxed transport takes logs of masses; use those of a softmax to compare it."""
 
     def __init__(self, metric: wl.ground.GroundMetric, **keywords: Any) -> None:
         super().__init__()
@@ -45,7 +44,7 @@ MODULES = {
 }
 
 
-# What there is on this machine; the tests of CUDA are `make test-cuda`.
+# The implementations on this machine; `make test-cuda` tests CUDA.
 PATHS = [
     *(["compiled"] if native.available() else []),
     "composed",
@@ -55,7 +54,7 @@ PATHS = [
 
 @contextmanager
 def on(path: str) -> Iterator[torch.device]:
-    """Losses that go by compiled code, by torch calls alone, or over a GPU."""
+    """Use compiled code, torch calls alone, or a GPU."""
     with pytest.MonkeyPatch.context() as patch:
         if path == "composed":
             evaluate_with(patch)
@@ -64,7 +63,7 @@ def on(path: str) -> Iterator[torch.device]:
 
 @dataclass(frozen=True)
 class Case:
-    """Logits and class ids, and what the loss is told beside them."""
+    """Logits and class ids, and further arguments of the loss."""
 
     logits: Tensor
     ids: Tensor
@@ -78,7 +77,7 @@ class Case:
         return Case(self.logits.to(device), self.ids.to(device, ids), moved)
 
     def counts(self) -> Tensor:
-        """Which examples do."""
+        """Which examples count."""
         return self.ids != self.keywords.get("ignore_index", -100)
 
 
@@ -165,7 +164,7 @@ def grad_of(loss: Tensor, x: Tensor, **keywords: Any) -> Tensor:
 
 
 def expected_gradient(given: Case, gradient: Tensor) -> Tensor:
-    """Theirs, with 0 instead of NaN where an example does not count, or nothing does."""
+    """The gradient of cross-entropy, with 0 instead of NaN if an example, or none, counts."""
     label_dim = min(1, given.logits.dim() - 1)
     weight = given.keywords.get("weight")
     share = given.counts().to(F64)
@@ -186,7 +185,7 @@ def test_value_and_gradient(path: str, module: str, reduction: str, name: str) -
         expected = theirs(given, reduction)(x, given.ids)
         torch.testing.assert_close(found, expected, equal_nan=True)
         gradient = grad_of(found, x)
-        if module == "W relaxed":  # the softmax in front of it is torch's, with its own NaN
+        if module == "W relaxed":  # torch's softmax before the loss has its own NaN
             gradient = expected_gradient(given, gradient)
         torch.testing.assert_close(gradient, expected_gradient(given, grad_of(expected, x)))
 
@@ -217,7 +216,7 @@ def test_ids_of_any_integer_type(
         torch.testing.assert_close(grad_of(found, x), grad_of(expected, x), equal_nan=True)
 
 
-# What people do with a loss
+# Common uses of a loss
 
 
 def halved(loss: Tensor) -> Tensor:
@@ -269,7 +268,7 @@ def test_in_place_use_of_the_result(path: str, module: str, use: str) -> None:
 @reductions
 @pytest.mark.parametrize("name", ["plain", "some ignored", "an image", "weights"])
 def test_retained_graphs(path: str, module: str, reduction: str, name: str) -> None:
-    """A second backward is as the first, whatever became of the first one's gradient."""
+    """A second backward equals the first, even if the first gradient was modified."""
     with on(path) as device:
         given = case(name).to(device)
         x = given.logits.requires_grad_()
@@ -280,7 +279,7 @@ def test_retained_graphs(path: str, module: str, reduction: str, name: str) -> N
             torch.testing.assert_close(gradient, expected)
             gradient.mul_(-7.0)
         loss.backward(retain_graph=True)
-        x.grad.zero_()  # as an optimiser does
+        x.grad.zero_()  # like an optimiser
         loss.backward()
         torch.testing.assert_close(x.grad, expected)
 
@@ -290,7 +289,7 @@ def test_retained_graphs(path: str, module: str, reduction: str, name: str) -> N
 @reductions
 @pytest.mark.parametrize("name", ["plain", "some ignored", "an image", "weights"])
 def test_hooks(path: str, module: str, reduction: str, name: str) -> None:
-    """Of the logits, of the loss, and of what is saved for the backward pass."""
+    """Hooks on the logits, on the loss, and on tensors saved for the backward pass."""
     with on(path) as device:
         given = case(name).to(device)
 
@@ -313,7 +312,7 @@ def test_hooks(path: str, module: str, reduction: str, name: str) -> None:
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @reductions
 def test_targets_with_several_labels(path: str, module: str, kind: str, reduction: str) -> None:
-    """`CrossEntropyLoss` takes probabilities too; it adds their entropy, which has no gradient."""
+    """`CrossEntropyLoss` also takes probabilities; it adds their entropy, which has no gradient."""
     with on(path) as device:
         x = torch.randn(4, K, dtype=F64, device=device, requires_grad=True)
         y = torch.zeros(4, K, dtype=F64, device=device)
@@ -329,7 +328,7 @@ def test_targets_with_several_labels(path: str, module: str, kind: str, reductio
 
 
 def test_weights_survive_a_batch_of_ignored_labels() -> None:
-    """A crop of a segmentation that is all void must not turn a model into NaN."""
+    """A segmentation crop that is entirely ignored must not turn a model into NaN."""
     model = nn.Conv2d(3, K, 1)
     loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(K), kl_weight=0.1, normalize_cost=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -1,4 +1,4 @@
-"""How the gradient of an optimum reaches autograd: once, and without the iterations."""
+"""Autograd of an optimum: first derivatives, without differentiating the iterations."""
 
 from typing import Any
 
@@ -82,13 +82,13 @@ def test_other_losses_keep_their_second_derivatives() -> None:
     w = wl.WassersteinLoss(METRIC, kl_weight=0.0, normalize_cost=False)(logits, y)
     entropy = torch.nn.functional.cross_entropy(logits, y)
     (gradient,) = torch.autograd.grad(entropy, logits, create_graph=True)
-    (w + gradient.square().sum()).backward()  # a penalty on the other gradient, W beside it
+    (w + gradient.square().sum()).backward()  # a penalty on the gradient of another loss, plus W
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
 
 
 def saved_bytes(loss_fn: torch.nn.Module, logits: Tensor, target: Any) -> int:
-    """Memory that the graph of a loss keeps alive for its backward pass."""
+    """The memory that the graph of a loss retains for its backward pass."""
     sizes: dict[int, int] = {}
 
     def keep(x: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ def saved_bytes(loss_fn: torch.nn.Module, logits: Tensor, target: Any) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         loss = loss_fn(logits, target)
-    assert loss.requires_grad  # and hold on to it until the count is complete
+    assert loss.requires_grad  # and keep it alive until the count is complete
     return sum(sizes.values())
 
 

@@ -1,4 +1,4 @@
-"""Losses to compare with: their values, their gradients, and how they are related to ours."""
+"""Baseline losses: values, gradients, and relations to ours."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def dense_of(target: wl.SparseTarget | Tensor) -> np.ndarray:
 
 
 def _hxe(h: np.ndarray, label: int, alpha: float = 0.4) -> float:
-    """The sum from the root down, as the authors' code has it but for a constant factor."""
+    """The sum from the root down, as in the authors' code up to a constant factor."""
 
     def mass(node: tuple[str, ...]) -> float:
         inside = [path[: len(node)] == node for path in PATHS]
@@ -177,7 +177,7 @@ def test_losses_of_thresholds(loss: type, kind: str) -> None:
 
 
 def test_corn_is_the_likelihood_of_its_probabilities() -> None:
-    """Each chain of answers has the probability of its label, so that CORN's sum is the NLL."""
+    """Each chain of answers has the probability of its label, so CORN's sum is the NLL."""
     z, ids = threshold_logits(), torch.tensor([0, 2, 5, 3])
     h = CORNLoss(LABELS).probabilities(z)
     torch.testing.assert_close(h.sum(1), torch.ones(4, dtype=torch.float64))

@@ -1,4 +1,4 @@
-"""Losses inside a compiled training step: one graph where no solve has to look at its data."""
+"""Losses inside a compiled training step: one graph, unless a solve depends on data."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.sampling import one_in
 from wassloss import _checks
 from wassloss.ground import Discrete, Embedding, Ordinal, Tree
 
-# Of the compiler's own making, and hidden by it where they are not errors.
+# Warnings of the compiler itself, which it hides unless they are errors.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
@@ -26,7 +26,7 @@ LINE = Ordinal(K, scale="median")
 
 Case = tuple[Callable[[], torch.nn.Module], str]
 
-# Closed forms and fixed iterations: no loop ends on data.
+# Closed forms and fixed iterations: no loop depends on data.
 WHOLE: dict[str, Case] = {
     "class ids": (
         lambda: wl.WassersteinLoss(LINE, epsilon=0.1, kl_weight=0.0, normalize_cost=False),
@@ -110,7 +110,7 @@ WHOLE: dict[str, Case] = {
         "SparseTarget",
     ),
 }
-# Solved to a tolerance, or by compiled code of its own: the solver runs outside the graph.
+# Solved to a tolerance, or by separate compiled code: the solver runs outside the graph.
 BROKEN: dict[str, Case] = {
     "plan": (lambda: wl.WassersteinLoss(LINE, kl_weight=0.3, normalize_cost=False), "dense"),
     "product, SparseTarget": (
@@ -264,7 +264,7 @@ def test_a_whole_training_step() -> None:
     torch.testing.assert_close(results[1], results[0])
 
 
-# What makes no sense is refused when the compiled step runs, in the words of an uncompiled one.
+# Invalid input is refused when the compiled step runs, with the message of an uncompiled one.
 
 IDS, DENSE, SPARSE = (data(kind)[1] for kind in ("ids", "dense", "SparseTarget"))
 BY_IDS = WHOLE["class ids, weights and KL"][0]
@@ -387,10 +387,10 @@ def test_a_compiled_loss_goes_on_after_a_refusal() -> None:
     torch.testing.assert_close(step(compiled, LOGITS, DENSE), step(loss_fn, LOGITS, DENSE))
 
 
-def test_where_nobody_can_look_senseless_examples_are_marked(
+def test_invalid_examples_are_marked_if_values_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # As while a CUDA graph is captured: a loss of NaN in just those examples.
+    # As during the capture of a CUDA graph: a loss of NaN for exactly those examples.
     for name, (make, logits, target) in SENSELESS.items():
         if "outside" in name:
             continue
@@ -407,7 +407,7 @@ def test_where_nobody_can_look_senseless_examples_are_marked(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # torch's code generator has many
+@pytest.mark.filterwarnings("ignore")  # torch's code generator raises many
 @senseless
 def test_generated_code_refuses_what_makes_no_sense(name: str) -> None:
     make, logits, target = SENSELESS[name]
@@ -417,7 +417,7 @@ def test_generated_code_refuses_what_makes_no_sense(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # torch's code generator has many
+@pytest.mark.filterwarnings("ignore")  # torch's code generator raises many
 @cases(WHOLE)
 def test_one_graph_of_generated_code(make: Callable[[], torch.nn.Module], kind: str) -> None:
     loss_fn, (logits, target) = make(), data(kind)
@@ -428,8 +428,8 @@ def test_one_graph_of_generated_code(make: Callable[[], torch.nn.Module], kind: 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("name", ["ids", "dense"])
-def test_what_records_one_example_is_refused(name: str) -> None:
-    """A trace would hold one batch's solver and iterations, and be wrong for the next."""
+def test_torch_jit_trace_is_refused(name: str) -> None:
+    """A trace would fix one batch's solver and iterations, and be wrong for the next."""
     ids = torch.tensor([0, 2, 5])
     target = ids if name == "ids" else torch.eye(K)[ids]
     logits = torch.randn(3, K)

@@ -1,4 +1,4 @@
-"""Costs that are no distance, through every loss and solver, against independent answers."""
+"""Costs that are not distances, in every loss and solver, against independent answers."""
 
 import math
 from typing import Any
@@ -52,7 +52,7 @@ modes = pytest.mark.parametrize("mode", [pytest.param(v, id=k) for k, v in MODES
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch):
-    """Choose whether compiled code may be used."""
+    """Return a function that enables or disables compiled code."""
 
     def choose(compiled: bool) -> None:
         if not compiled:
@@ -62,7 +62,7 @@ def use(monkeypatch: pytest.MonkeyPatch):
 
 
 def costs() -> np.ndarray:
-    """Asymmetric, with a diagonal that is not even the least of its column."""
+    """Asymmetric costs with a diagonal that is not the least of its column."""
     return np.random.default_rng(3).uniform(0.1, 2.0, (K, K))
 
 
@@ -154,7 +154,7 @@ def test_each_solver(solver: Any, mode: str, kind: str, tabulated: bool) -> None
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
 def test_products_with_one_kernel_for_a_wide_batch(dtype: torch.dtype) -> None:
-    # Enough examples for targets of their own to share one kernel over all labels.
+    # With enough examples, targets with different supports share one kernel over all labels.
     rng = np.random.default_rng(0)
     C = rng.uniform(0.1, 2.0, (40, 40))
     h, y = random_masses(30, 40, seed=4), random_masses(30, 40, 25, seed=5)
@@ -380,11 +380,11 @@ def test_many_examples_are_scored_by_a_table() -> None:
     np.testing.assert_allclose(found, costs()[:, ids].mean(0))
 
 
-# What one would otherwise pick
+# Baselines
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rivals(kind: str) -> None:
+def test_baselines(kind: str) -> None:
     logits = torch.randn(BATCH, K, dtype=F64)
     target, y = target_of(kind)
     h, C = logits.softmax(1).numpy(), costs()
@@ -444,7 +444,7 @@ def test_an_asymmetric_cost_shifts_predictions() -> None:
     for matrix in ([[0.0, 9.0], [1.0, 0.0]], [[0.0, 1.0], [9.0, 0.0]]):
         model = wl.WassersteinClassifier(Cost(matrix), decision="least_cost").fit(X, y)
         shares.append(float((model.predict(X) == 1).mean()))
-    assert shares[0] > 0.6  # to miss class 1 is nine times as bad
+    assert shares[0] > 0.6  # missing class 1 is nine times as bad
     assert shares[1] < 0.4
 
 

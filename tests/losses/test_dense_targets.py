@@ -1,4 +1,4 @@
-"""The pass over dense targets: what the composed functions compute, and marks where they refuse."""
+"""The pass over dense targets: equal to the composed functions, and marked if they refuse."""
 
 import pytest
 import torch
@@ -102,12 +102,12 @@ def test_the_precision_has_range_and_digits_for_products():
     assert chosen(epsilon=0.02) == torch.float64
     assert chosen(epsilon=0.002) is None
     assert chosen(softening=0.1) is None
-    assert chosen(max_iterations=5) is None  # a budget of the user's own
+    assert chosen(max_iterations=5) is None  # a user's own budget
 
 
 @pytest.fixture
 def eager(monkeypatch) -> set[str]:
-    """Graphs without a GPU: each piece is run as it is. Names in the set cannot be captured."""
+    """Imitate graphs without a GPU: pieces run directly; those in the set fail to be captured."""
     refused: set[str] = set()
 
     def captured(run, device, pool):
@@ -147,7 +147,7 @@ def test_mixed_precision_leaves_products_alone(monkeypatch):
     loss_fn = wl.WassersteinLoss(_metric().to(dtype=torch.float32), reduction="none")
     expected = loss_fn(logits, target)
     read = ReadTarget(torch.arange(LABELS).unsqueeze(0), target)
-    monkeypatch.setattr("wassloss._checks.can_read_values", lambda: False)  # as while capturing
+    monkeypatch.setattr("wassloss._checks.can_read_values", lambda: False)  # as during capture
     with torch.autocast("cpu", torch.bfloat16):
         evaluator = DenseGraphEvaluator(loss_fn.spec, logits.dtype, Kind.DENSE)
         value = evaluator(Batch(logits, read)).value

@@ -1,4 +1,4 @@
-"""Evaluators are chosen once, asked in turn, and one more is a class in a list."""
+"""Evaluators are chosen once, tried in order, and extended by a class in a list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEW = wl.SparseTarget(torch.tensor([[0, 1]] * BATCH), torch.full((BATCH, 2), 0.5
 
 
 class Toy(Evaluator):
-    """A loss of 7 for every example, in slope 1."""
+    """A loss of 7 with slope 1 for every example."""
 
     made = 0
     status = FINE
@@ -58,7 +58,7 @@ def some_logits() -> torch.Tensor:
     return torch.randn(BATCH, K, requires_grad=True)
 
 
-def test_one_more_is_a_class_in_a_list(toy: type[Toy]) -> None:
+def test_a_new_evaluator_is_a_class_in_a_list(toy: type[Toy]) -> None:
     logits = some_logits()
     loss = wl.WassersteinLoss(wl.ground.Ordinal(K), reduction="sum")(logits, IDS)
     assert loss == 7 * BATCH
@@ -73,7 +73,7 @@ def test_it_is_chosen_once_per_device_dtype_and_kind(toy: type[Toy]) -> None:
     assert toy.made == 1
     loss_fn(some_logits().double(), IDS)
     assert toy.made == 2
-    loss_fn(some_logits(), FEW)  # which it does not serve
+    loss_fn(some_logits(), FEW)  # which it does not support
     assert toy.made == 2
     loss_fn.kl_weight = 1.0  # another loss
     loss_fn(some_logits(), IDS)
@@ -81,7 +81,7 @@ def test_it_is_chosen_once_per_device_dtype_and_kind(toy: type[Toy]) -> None:
 
 
 @pytest.mark.parametrize("doubt", [{"status": UNCONVERGED}, {"takes": False}])
-def test_where_it_has_doubts_the_next_one_is_asked(toy: type[Toy], doubt: Any) -> None:
+def test_a_doubtful_result_is_left_to_the_next_evaluator(toy: type[Toy], doubt: Any) -> None:
     for name, value in doubt.items():
         setattr(toy, name, value)
     logits, loss_fn = some_logits(), wl.WassersteinLoss(wl.ground.Ordinal(K))

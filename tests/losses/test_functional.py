@@ -1,4 +1,4 @@
-"""Laws of the distances and losses as users see them."""
+"""Laws of the public distances and losses."""
 
 import math
 from typing import Any
@@ -44,14 +44,16 @@ regularizers = pytest.mark.parametrize("regularizer", ["plan", "product"])
 EMBEDDING = METRICS["embedding"]
 
 
-# A distance
+# Distances
 
 
 @metrics
 @pytest.mark.parametrize(
     "mode", [{}, {"epsilon": 0.1, "debiased": True, "tol": 1e-11}], ids=["exact", "debiased"]
 )
-def test_nothing_is_as_near_as_oneself(metric: GroundMetric, mode: dict[str, Any]) -> None:
+def test_no_measure_is_nearer_than_the_target_itself(
+    metric: GroundMetric, mode: dict[str, Any]
+) -> None:
     h, y = simplex(4, K), simplex(4, K)
     h[0, 2:4] = 0
     h[0] /= h[0].sum()
@@ -71,7 +73,7 @@ def test_nothing_is_as_near_as_oneself(metric: GroundMetric, mode: dict[str, Any
     ],
     ids=["exact", "plan", "product", "debiased"],
 )
-def test_there_is_as_far_as_back(metric: GroundMetric, mode: dict[str, Any]) -> None:
+def test_distances_are_symmetric(metric: GroundMetric, mode: dict[str, Any]) -> None:
     h, y = simplex(3, K), simplex(3, K)
     torch.testing.assert_close(
         wl.wasserstein(h, y, metric, **mode), wl.wasserstein(y, h, metric, **mode)
@@ -79,7 +81,7 @@ def test_there_is_as_far_as_back(metric: GroundMetric, mode: dict[str, Any]) -> 
 
 
 @regularizers
-def test_back_is_as_far_with_the_penalties_exchanged(regularizer: str) -> None:
+def test_symmetric_if_the_penalties_are_exchanged_too(regularizer: str) -> None:
     h, y = 2 * simplex(3, K), simplex(3, K)
     keywords: dict[str, Any] = {"epsilon": 0.1, "tol": 1e-11, "regularizer": regularizer}
     torch.testing.assert_close(
@@ -88,7 +90,7 @@ def test_back_is_as_far_with_the_penalties_exchanged(regularizer: str) -> None:
     )
 
 
-def test_no_detour_is_shorter() -> None:
+def test_triangle_inequality() -> None:
     h, via, y = simplex(50, K), simplex(50, K), simplex(50, K)
     direct = wl.wasserstein(h, y, EMBEDDING)
     detour = wl.wasserstein(h, via, EMBEDDING) + wl.wasserstein(via, y, EMBEDDING)
@@ -96,7 +98,7 @@ def test_no_detour_is_shorter() -> None:
 
 
 @metrics
-def test_mass_is_a_factor(metric: GroundMetric) -> None:
+def test_values_scale_with_mass(metric: GroundMetric) -> None:
     h, y = simplex(3, K), simplex(3, K)
     expected = wl.wasserstein(h, y, metric)
     for mass in (1e-6, 1e6):
@@ -124,7 +126,7 @@ def test_the_order_of_labels_does_not_matter(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 0.5])
-def test_moving_everything_costs_its_way(power: float) -> None:
+def test_translation_costs_its_length(power: float) -> None:
     labels = 20
     shape = torch.zeros(labels, dtype=F64)
     shape[:4] = torch.tensor([0.1, 0.4, 0.3, 0.2], dtype=F64)
@@ -132,7 +134,7 @@ def test_moving_everything_costs_its_way(power: float) -> None:
         value = wl.wasserstein(shape, shape.roll(steps), Ordinal(labels, power=power))
         if power >= 1:
             assert value == pytest.approx(steps**power, rel=1e-12)
-        else:  # a concave cost leaves what both have in common where it is
+        else:  # a concave cost does not move common mass
             assert value <= steps**power + 1e-12
 
 
@@ -210,8 +212,8 @@ def test_large_penalties_are_constraints(regularizer: str) -> None:
 
 
 @regularizers
-def test_small_penalties_let_mass_go(regularizer: str) -> None:
-    # Mass too far to be worth its way is destroyed and made anew, at γ a unit.
+def test_small_penalties_create_and_destroy_mass(regularizer: str) -> None:
+    # Mass that is too far away is destroyed and created, at a price of γ per unit.
     h = torch.tensor([[2.0, 0, 0, 0, 0, 0]], dtype=F64)
     value = wl.wasserstein(
         h, torch.tensor([5]), METRICS["line"], epsilon=1e-5, gamma=0.01, regularizer=regularizer
@@ -327,14 +329,14 @@ def test_a_solve_that_gives_up_says_so_and_what_to_do() -> None:
         wl.wasserstein(h, y, EMBEDDING, epsilon=1e-6, tol=1e-14)
 
 
-def test_a_fixed_number_of_iterations_is_no_failure() -> None:
+def test_a_fixed_number_of_iterations_does_not_warn() -> None:
     h, y = simplex(3, K), simplex(3, K)
     solution = wl.solve(h, y, EMBEDDING, epsilon=0.01, scaling_iterations=2)
     assert solution.status.name == "FIXED_ITERATIONS"
     assert (solution.error > 1e-3).all()
 
 
-def test_a_solver_of_ones_own() -> None:
+def test_custom_solver() -> None:
     h, y = simplex(3, K), simplex(3, K)
     sinkhorn = wl.transport.Sinkhorn(tol=1e-10)
     solution = wl.solve(h, y, EMBEDDING, epsilon=0.1, solver=sinkhorn)
@@ -357,7 +359,7 @@ def test_masses_of_any_precision(dtype: torch.dtype) -> None:
     )
 
 
-# Learning: gradient descent finds the minimum that can be written down
+# Learning: gradient descent finds a minimum that is known in closed form
 
 
 def descend(loss: Any, labels: int) -> Tensor:
@@ -389,7 +391,7 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
     target = wl.SparseTarget(
         torch.tensor([[4, 1, 2]])[:, : len(weights)], torch.tensor([weights], dtype=F64)
     )
-    kernel = (-metric.cost().to(F64) / epsilon).softmax(0)  # column j: where mass for j is cheapest
+    kernel = (-metric.cost().to(F64) / epsilon).softmax(0)  # column j: costs of moving to j
     blurred = (kernel[:, target.indices[0]] * target.weights).sum(1, keepdim=True).T
 
     balanced = wl.WassersteinLoss(
@@ -398,7 +400,7 @@ def test_a_classifier_learns_the_target_blurred_by_the_kernel(
     logits = descend(lambda x: balanced(x, target), K)
     torch.testing.assert_close(logits.softmax(1), blurred, rtol=0, atol=1e-6)
 
-    # So does an unnormalised head whose target must be met and whose own mass may differ.
+    # So does an unnormalised head with a hard constraint on the target only.
     relaxed = wl.RelaxedWassersteinLoss(
         metric, epsilon=epsilon, gamma=(0.5, math.inf), kl_weight=0, tol=1e-11, normalize_cost=False
     )
@@ -417,7 +419,7 @@ def test_with_the_divergence_a_classifier_learns_the_target_itself(name: str) ->
 
 
 def test_mistakes_get_milder() -> None:
-    # Label 0 is taken for its neighbour 1 as surely as for the far 5: the loss tells them apart.
+    # Label 0 is mistaken for its neighbour 1 as often as for the far 5; the loss differs.
     near, far = torch.zeros(1, K), torch.zeros(1, K)
     near[0, 1] = far[0, 5] = 3.0
     loss_fn = wl.WassersteinLoss(Ordinal(K), epsilon=0.1, kl_weight=0.0, normalize_cost=False)
@@ -457,7 +459,7 @@ def test_settings_may_be_numbers_of_any_library(number: Any) -> None:
 def test_the_value_is_the_expected_cost_where_the_product_outweighs_costs(
     solver: Any, dtype: torch.dtype, epsilon: float
 ) -> None:
-    # Up to cost² / ε. Potentials found to the tolerance in units of ε would be off by thousands.
+    # Up to cost² / ε. Potentials within the tolerance times ε would be off by thousands.
     logits = torch.randn(8, K, dtype=dtype, requires_grad=True)
     y, metric = simplex(8, K).to(dtype), Ordinal(K, power=2)
     loss = wl.WassersteinLoss(

@@ -1,4 +1,4 @@
-"""Gradients against finite differences, at every kind of input, in double precision."""
+"""Gradients against finite differences, for every kind of input, in double precision."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ K = 5
 F64 = torch.float64
 INF = math.inf
 
-# Solved far past what a finite difference resolves.
+# Solved to much higher accuracy than finite differences resolve.
 BALANCED: dict[str, dict[str, Any]] = {
     "exact": {"epsilon": 0.0},
     "plan": {"epsilon": 0.2, "tol": 1e-12},
@@ -48,7 +48,7 @@ def modes(which: dict[str, dict[str, Any]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("mode", [pytest.param(v, id=k) for k, v in which.items()])
 
 
-STEP = 1e-5  # its square is below what is asserted, and so is rounding divided by it
+STEP = 1e-5  # its square, and rounding divided by it, are below the tolerance
 
 
 def check_gradient(
@@ -59,7 +59,7 @@ def check_gradient(
     """Compare the gradient of `loss` (per example) with differences along random directions."""
     x = x.detach().requires_grad_()
     values = loss(x)
-    weights = torch.rand_like(values) + 0.5  # examples must not be mixed up
+    weights = torch.rand_like(values) + 0.5  # different weights, to detect mixed-up examples
     (gradient,) = torch.autograd.grad((weights * values).sum(), x)
     for _ in range(3):
         direction = constrain(torch.randn_like(x))
@@ -73,7 +73,7 @@ def check_gradient(
 
 
 def tangent(direction: Tensor) -> Tensor:
-    """Along it no mass is made or lost: all that balanced transport is defined for."""
+    """Project onto directions of zero total mass, as balanced transport requires."""
     return direction - direction.mean(-1, keepdim=True)
 
 
@@ -82,13 +82,13 @@ def within_mass(mode: dict[str, Any]) -> Callable[[Tensor], Tensor]:
 
 
 def simplex(*shape: int) -> Tensor:
-    # Bounded away from 0, where a derivative in log h is not a finite difference's business.
+    # Bounded away from 0, where finite differences of log h are inaccurate.
     x = torch.rand(*shape, dtype=F64) + 0.3
     return x / x.sum(-1, keepdim=True)
 
 
 def measures(mode: dict[str, Any], *shape: int) -> tuple[Tensor, Tensor]:
-    """Equal masses where the transport is balanced, unequal where it need not be."""
+    """Equal masses if the transport is balanced, otherwise unequal ones."""
     h, y = simplex(*shape), simplex(*shape)
     return (1.7 * h, 0.8 * y) if "gamma" in mode else (h, y)
 
@@ -160,11 +160,11 @@ def test_in_the_vectors_of_an_embedding(mode: dict[str, Any], power: float) -> N
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_in_the_positions_of_ordered_labels(mode: dict[str, Any], power: float) -> None:
     h, y = measures(mode, 2, K)
-    positions = torch.tensor([0.3, 1.5, -0.8, 2.1, 0.9], dtype=F64)  # no two within a step
+    positions = torch.tensor([0.3, 1.5, -0.8, 2.1, 0.9], dtype=F64)  # further apart than a step
     check_gradient(lambda p: wl.wasserstein(h, y, Ordinal(p, power=power), **mode), positions)
 
 
-# Exact transport has a solver for each structure, and each its own potentials
+# Exact transport has a solver, and its own potentials, for each structure
 
 STRUCTURES = {
     "line": Ordinal([0.3, 1.5, -0.8, 2.1, 0.9]),
@@ -185,7 +185,7 @@ def test_exact_in_prediction_and_target(ground: wl.ground.GroundMetric) -> None:
     check_gradient(lambda y: wl.wasserstein(h, y, ground), y, tangent)
 
 
-# Jointly: prediction, target and cost move at once, and the mass of both with them
+# Jointly: prediction, target and cost change together, and so does the mass
 
 
 JOINT_MASSES = [1.0, 2.5, 0.3]
@@ -194,7 +194,7 @@ JOINT_MASSES = [1.0, 2.5, 0.3]
 def check_joint_gradient(
     loss: Callable[..., Tensor], point: list[Tensor], directions: list[Tensor]
 ) -> None:
-    """Differences along one direction in all arguments against the sum of their gradients."""
+    """Compare differences along one direction in all arguments with the sum of their gradients."""
     point = [x.detach().requires_grad_() for x in point]
     values = loss(*point)
     weights = torch.rand_like(values) + 0.5
@@ -211,7 +211,7 @@ def check_joint_gradient(
 
 
 def joint_directions(h: Tensor, y: Tensor, cost: Tensor, balanced: bool) -> list[Tensor]:
-    """Random, and where the transport is balanced with the same mass made on both sides."""
+    """Random directions; in balanced transport, with the same mass added on both sides."""
     along_h, along_y = torch.randn_like(h), torch.randn_like(y)
     if balanced:
         made = along_h.sum(-1, keepdim=True) - along_y.sum(-1, keepdim=True)
@@ -274,7 +274,7 @@ def test_of_a_relaxed_loss_in_logs_target_and_cost_together(mode: dict[str, Any]
 
 
 def check_one_sided(loss: Callable[[Tensor], Tensor], x: Tensor, onto: int) -> None:
-    """Move a little mass onto a label that has none, from one that has some."""
+    """Move a little mass onto a label without mass, from one that has some."""
     direction = torch.zeros_like(x)
     direction[..., onto], direction[..., 0] = 1.0, -1.0
     x = x.detach().requires_grad_()
@@ -287,8 +287,8 @@ def check_one_sided(loss: Callable[[Tensor], Tensor], x: Tensor, onto: int) -> N
 
 
 WITH_ZEROS = torch.tensor([[0.5, 0.0, 0.3, 0.2, 0.0], [0.4, 0.0, 0.1, 0.1, 0.4]], dtype=F64)
-# The plan's own entropy has an infinite slope at zero, which cancels in the divergence. At a small
-# epsilon the slope changes within e^{−M/ε} of zero, beneath any finite difference.
+# The plan's own entropy has an infinite slope at zero, which cancels in the divergence. With a
+# small epsilon the slope changes within e^{−M/ε} of zero, too close for finite differences.
 SMOOTH_AT_ZERO = {
     name: mode | {"epsilon": 1.0}
     for name, mode in ANY.items()
@@ -326,7 +326,7 @@ def test_finite_where_both_sides_have_zeros(mode: dict[str, Any]) -> None:
     assert y.grad.isfinite().all()
 
 
-# The losses in what a network hands them
+# Losses of network outputs
 
 
 def targets(mass: float) -> dict[str, Any]:
@@ -506,7 +506,7 @@ def test_single_precision_agrees_with_double(mode: dict[str, Any], kind: str) ->
         assert x.grad is not None
         assert x.grad.dtype == dtype
         gradients.append(x.grad)
-    # The default tolerance in single precision, 1e-5, is what a potential may be off by.
+    # Potentials may be off by the default tolerance in single precision, 1e-5.
     torch.testing.assert_close(gradients[0].to(F64), gradients[1], rtol=0, atol=3e-5)
 
 

@@ -1,4 +1,4 @@
-"""A million labels on a CPU: whole columns of costs, but only a few of them at a time."""
+"""A million labels on a CPU: only a few whole columns of costs at a time."""
 
 import subprocess
 import sys
@@ -57,5 +57,5 @@ def test_memory_is_bounded_by_the_logits(kind: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, kind], capture_output=True, text=True, check=True
     )
-    # Beyond inputs and the gradient, in units of the logits; the loss keeps one until backward.
+    # Minus inputs and gradient, relative to the logits; the loss keeps one copy until backward.
     assert all(float(times) < 2 for times in done.stdout.split()), done.stdout

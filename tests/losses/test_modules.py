@@ -1,4 +1,4 @@
-"""The modules: reduction, weights, precision, and being a good `nn.Module`."""
+"""The modules: reduction, weights, precision, and conventions of `nn.Module`."""
 
 import copy
 import math
@@ -59,7 +59,7 @@ def test_reduces_as_cross_entropy_does(
         ids[0] = ignore_index
     ours = cross_entropy_of_ours(**keywords)(logits, ids)
     theirs = nn.CrossEntropyLoss(**keywords)(logits, ids)
-    torch.testing.assert_close(ours, theirs, equal_nan=True)  # one example, ignored: 0/0
+    torch.testing.assert_close(ours, theirs, equal_nan=True)  # a single ignored example gives 0/0
     torch.testing.assert_close(
         gradient_of(ours, logits), gradient_of(theirs, logits), equal_nan=True
     )
@@ -244,7 +244,7 @@ def test_a_metric_too_large_to_tabulate_gives_the_same_loss() -> None:
         Ordinal(positions[:-1]), epsilon=1.0, reduction="none", kl_weight=0.0, normalize_cost=False
     )
     assert small.metric.known_costs is not None
-    logits[:, -1] = -math.inf  # the label the small one lacks
+    logits[:, -1] = -math.inf  # a label that the small metric lacks
     torch.testing.assert_close(large(logits, ids), small(logits[:, :-1], ids))
 
 
@@ -345,7 +345,7 @@ def test_autocast_does_not_reach_a_distance() -> None:
     assert (solution.n_iterations - plain.n_iterations).abs().max() <= 1
 
 
-# A good module
+# Conventions of nn.Module
 
 
 def loss_and_gradient(loss_fn: nn.Module) -> tuple[Tensor, Tensor]:
@@ -460,10 +460,10 @@ def test_the_ground_metric_can_be_learned_through_the_module() -> None:
     assert vectors.grad is not None
     with torch.no_grad():
         vectors -= 1e-3 * vectors.grad
-    assert loss_fn(logits, ids) < before  # the step is seen, and it helps
+    assert loss_fn(logits, ids) < before  # the module uses the updated metric
 
 
-# While a CUDA graph is captured nothing can be raised or warned about
+# During the capture of a CUDA graph nothing can be raised or warned about
 
 
 @iterated
@@ -477,7 +477,7 @@ def test_a_captured_loss_counts_what_it_did_not_solve(
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     values = loss_fn(log_h, y)
-    assert values.isfinite().all()  # the best that was found
+    assert values.isfinite().all()  # the best value found
     assert loss_fn.unsolved == 4
     log_h[1, 0] = math.nan
     assert loss_fn(log_h, y).isnan().tolist() == [False, True, False, False]

@@ -1,4 +1,4 @@
-"""How many files a batch passes on its way to a loss: each is one more for a reader to open."""
+"""Limit the number of files that a call of a loss passes through, each of which readers open."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ TARGETS = {
 def test_a_batch_passes_few_files(kind: str) -> None:
     loss_fn = wl.WassersteinLoss(wl.ground.Ordinal(K))
     logits = torch.randn(BATCH, K, requires_grad=True)
-    loss_fn(logits, TARGETS[kind])  # which chooses its evaluators
+    loss_fn(logits, TARGETS[kind])  # chooses its evaluators
     path = visited(lambda: loss_fn(logits, TARGETS[kind]))
     assert len(set(path)) <= 12, sorted(set(path))
     assert len(path) <= 30, path
-    assert not any(name.startswith("transport") for name in path)  # they chose already
+    assert not any(name.startswith("transport") for name in path)  # solvers are already chosen

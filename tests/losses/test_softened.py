@@ -1,4 +1,4 @@
-"""KL on softened labels, alone and beside the transport."""
+"""KL on softened labels, alone and with transport."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_costs_on_demand() -> None:
 
 
 @pytest.mark.parametrize("softening", [1e-3, 1e-300])
-def test_a_little_softening_is_none(softening: float) -> None:
+def test_tiny_softening_has_no_effect(softening: float) -> None:
     logits, ids = some_logits(), TARGETS["ids"]
     loss_fn = wl.WassersteinLoss(METRIC, kl_weight=1, softening=softening, transport_weight=0)
     torch.testing.assert_close(loss_fn(logits, ids), functional.cross_entropy(logits, ids))
@@ -183,7 +183,7 @@ def test_ignored_examples_do_not_count() -> None:
 def test_without_kl_it_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate_with(monkeypatch)
     logits, ids = some_logits(), TARGETS["ids"]
-    logits[:, 4] = -torch.inf  # at which a softened label is infinitely far, in KL
+    logits[:, 4] = -torch.inf  # which gives an infinite KL to softened labels
     found = [wl.WassersteinLoss(METRIC, kl_weight=0, softening=s)(logits, ids) for s in (0.5, 0.0)]
     torch.testing.assert_close(*found)
 

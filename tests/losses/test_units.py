@@ -1,4 +1,4 @@
-"""Costs in units of the median, and the defaults that rest on them."""
+"""Costs in units of the median, and defaults that rely on them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_estimators_do_not_depend_on_the_unit_either() -> None:
 
 @pytest.mark.parametrize("rows", [40, 4000])
 def test_the_penalty_is_divided_by_the_number_of_rows(rows: int) -> None:
-    """As scikit-learn's C: repeating every row is halving the penalty."""
+    """As for scikit-learn's C, repeating every row halves the penalty."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(rows, 2)), rng.integers(0, 3, rows)
     twice = np.vstack([X, X]), np.hstack([y, y])

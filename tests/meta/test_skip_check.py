@@ -1,4 +1,4 @@
-"""Skips that nobody expects fail a run, in one process and in several."""
+"""Unexpected skips fail a run, in one process and in several."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_part_of_the_suite_has_no_floor(part: tuple[str, ...], run: Run) -> No
     assert code == 0, printed
 
 
-def test_no_package_and_no_data_are_reasons_where_that_is_so(
+def test_missing_packages_and_data_are_expected_reasons(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     absent, present = "tqdm", "typer"

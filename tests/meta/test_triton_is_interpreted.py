@@ -1,4 +1,4 @@
-"""Kernels run in the suite, on a GPU or interpreted, whatever was imported before."""
+"""Kernels run in the suite, on a GPU or interpreted, whatever was imported first."""
 
 import os
 

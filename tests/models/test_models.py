@@ -1,4 +1,4 @@
-"""Models: what they output, and that their descriptions make them again."""
+"""Models: their outputs, and their reconstruction from descriptions."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ def test_log_mass_is_finite_with_its_gradient_everywhere() -> None:
     assert LogMass()(z).isfinite().all()
     assert z.grad is not None
     assert z.grad.isfinite().all()
-    torch.testing.assert_close(z.grad[:2], torch.ones(2))  # exp, far down
+    torch.testing.assert_close(z.grad[:2], torch.ones(2))  # softplus is exp far below 0
     x = torch.linspace(-20, 20, 9, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(LogMass(), x)
 

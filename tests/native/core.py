@@ -1,4 +1,4 @@
-"""What tests of the compiled core share: inputs, and the losses with which it is compared."""
+"""Shared by tests of the compiled core: inputs, and the losses that it is compared with."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ tables = pytest.mark.parametrize("tabulated", [True, False], ids=["table", "colu
 
 
 def skip_module_without_core() -> None:
-    """To be called by a module of tests as it is imported."""
+    """Skip the calling test module if there is no core; call it at import."""
     if not library.available():
         pytest.skip("needs the compiled core", allow_module_level=True)
 
 
 BATCH = 4
-# More than the blocks that the core works in, and no whole number of them; and few.
+# More labels than a block of the core, and not a multiple of it; and few labels.
 SIZES = [2, 3, 10, 37, 600, 1500]
 
 
@@ -44,7 +44,7 @@ def logits_of(labels: int, dtype: torch.dtype = F64, scale: float = 3.0) -> Tens
 
 
 def few(labels: int, support: int, dtype: torch.dtype = F64) -> SparseTarget:
-    """Weights that sum to one; the first example has padding, with a label that does not exist."""
+    """Weights that sum to one; the first example has padding with an invalid label."""
     support = min(support, labels)
     weights, indices = random_masses(BATCH, labels, support, seed=5).topk(support)
     if support > 1:
@@ -53,7 +53,7 @@ def few(labels: int, support: int, dtype: torch.dtype = F64) -> SparseTarget:
 
 
 def settings_of(spec: LossSpec, dtype: torch.dtype, threads: int = 1) -> Settings:
-    """The record of a loss in the units of its metric."""
+    """The settings of a loss, in units of its metric."""
     objective, options = spec.objective, spec.options
     tol = tolerance(options.tol, dtype)
     return calls.settings(
@@ -82,9 +82,9 @@ def losses(
     tabulated: bool = True,
     threads: int = 1,
 ) -> Losses:
-    """The losses by the compiled core, with costs from a table or in rows of their own."""
+    """Losses by the compiled core, with costs from a table or as rows."""
     record, cost = settings_of(spec, logits.dtype, threads), spec.metric.cost().to(logits.dtype)
-    table = cost.T.contiguous()  # rows by target, as kernels read them
+    table = cost.T.contiguous()  # one row per target, as the kernels read them
     labels = target.indices if isinstance(target, SparseTarget) else target
     if not tabulated:
         table = table[labels.clamp(0, len(table) - 1).reshape(-1)]
@@ -100,7 +100,7 @@ def losses(
 def composed(
     logits: Tensor, target: Tensor | SparseTarget, spec: LossSpec
 ) -> tuple[Tensor, Tensor]:
-    """The same losses and gradients from tensor operations in double precision."""
+    """Losses and gradients from tensor operations in double precision."""
     x = logits.detach().double().requires_grad_()
     counts = torch.ones(len(x), dtype=torch.bool)
     if not isinstance(target, SparseTarget):
@@ -136,7 +136,7 @@ def compare(
     close: float | None = None,
     **keywords: Any,
 ) -> Losses:
-    """Check losses of the compiled core against the composed ones; all must have converged."""
+    """Compare losses of the core with the composed ones; all must have converged."""
     dtype = logits.dtype
     found = losses(logits, target, LossSpec.checked(metric, **keywords), tabulated=tabulated)
     assert found.worst <= IGNORED

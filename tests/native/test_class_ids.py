@@ -1,4 +1,4 @@
-"""Compiled losses of one label per example."""
+"""Compiled losses with one label per example."""
 
 import math
 from typing import Any
@@ -73,7 +73,7 @@ def test_impossible_labels_and_extreme_logits(dtype: torch.dtype) -> None:
 
 
 def test_divergence_from_a_label_that_is_all_but_impossible_or_quite() -> None:
-    """Its log goes further down than the least mass that transport reckons with."""
+    """Its log is below the log of the least mass that transport uses."""
     logits, ids = logits_of(37), torch.tensor([7, 8, 9, 9])
     for label, x in ((7, -math.inf), (8, -1e3), (9, -5e3)):
         logits[:, label] = x

@@ -1,4 +1,4 @@
-"""The compiled core reads tensors of any layout and type of integer, and writes dense ones."""
+"""The compiled core accepts tensors with any memory layout and integer type."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ def transposed(x: Tensor) -> Tensor:
 
 
 def strided(x: Tensor) -> Tensor:
-    """Every third number of every second row of a larger tensor, from the second on."""
+    """A view of every third number of every second row of a larger tensor."""
     wide = x.new_full(tuple(3 * n + 2 for n in x.shape), -7)
     view = wide[tuple(slice(1, 3 * n + 1, 3) for n in x.shape)]
     view.copy_(x)
@@ -28,12 +28,12 @@ def strided(x: Tensor) -> Tensor:
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """As the logits of a map of one pixel are, with the labels moved to the end."""
+    """The layout of one-pixel maps whose labels are moved to the last dimension."""
     return x.reshape(1, *x.shape, 1).to(memory_format=torch.channels_last).reshape(x.shape)
 
 
 def offset(x: Tensor) -> Tensor:
-    """At an address that no vector instruction likes."""
+    """At an unaligned address."""
     return torch.cat([x.new_zeros(1), x.flatten()])[1:].reshape(x.shape)
 
 
@@ -127,7 +127,7 @@ def test_the_same_call_has_the_same_bits_wherever_its_memory_is() -> None:
     cost, ids = random_metric(50).cost().float(), torch.arange(200) % 50
     x = torch.randn(200, 50, generator=torch.Generator().manual_seed(0))
     held, found = [], set()
-    for i in range(60):  # arrays that come and go move the next ones
+    for i in range(60):  # allocations in between move the arrays
         held.append(torch.empty((37 * i) % 4001 + 1))
         if i % 3 == 0:
             held.pop(i % len(held))

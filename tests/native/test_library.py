@@ -1,4 +1,4 @@
-"""The library itself: found or missing, its constants, and its instruction sets."""
+"""The library of the core: found or missing, its constants, and its instruction sets."""
 
 import math
 import os
@@ -19,7 +19,7 @@ from wassloss.transport import precision
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    """Forget the library that was loaded, before and after."""
+    """Unload the library before and after."""
     library.library.cache_clear()
     yield
     library.library.cache_clear()

@@ -1,4 +1,4 @@
-"""Compiled potentials of entropic problems: those of torch, and the optimality conditions."""
+"""Compiled potentials of entropic problems, compared with torch and the optimality conditions."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ from wassloss.transport.problem import Problem
 skip_module_without_core()
 
 INF = math.inf
-LABELS = 600  # more than a block, and no whole number of them
+LABELS = 600  # more than a block, and not a multiple of it
 
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
 
@@ -27,7 +27,7 @@ each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, i
 def problem_of(
     h: Tensor, y: Tensor, epsilon: float, gamma: tuple[float, float], regularizer: str
 ) -> Problem:
-    """On the labels of `y`, the most massive first, with padding where there are fewer."""
+    """A problem on the labels of `y`, heaviest first, with padding if there are fewer."""
     weights, support = y.topk(int((y > 0).sum(1).max()))
     objective = Objective(epsilon, gamma, Regularizer(regularizer))
     return Problem.from_log(h.log(), weights, support, random_metric(h.shape[1]), objective)
@@ -55,7 +55,7 @@ def solved(problem: Problem, tol: float, max_iterations: int = 200, threads: int
 
 
 def compare(problem: Problem, tol: float, close: float) -> tuple[Potentials, Solution]:
-    """Check the answer against that of torch in double precision, `g` where there is mass."""
+    """Compare with torch in double precision; `g` only where there is mass."""
     found, wide = solved(problem, tol), problem.to(F64)
     expected = LockstepNewton(1e-11).solve(wide)
     assert (found.error <= tol).all()
@@ -82,7 +82,7 @@ def test_equals_newton(
     problem = problem_of(*masses(dtype), epsilon, gamma, regularizer)
     close = (1e-3 if epsilon == 10 else 2e-4) if dtype == F32 else 1e-8
     found, expected = compare(problem, tol, close)
-    if dtype == F64:  # the same steps, but for rounding that may decide a close call otherwise
+    if dtype == F64:  # the same steps, unless rounding changes a decision
         steps = LockstepNewton(tol).solve(problem).n_iterations
         assert (found.n_iterations - steps).abs().max() <= 2
     assert expected.converged.all()
@@ -101,7 +101,7 @@ def test_equals_newton_where_plans_are_all_but_exact(
 def test_the_conditions_of_an_optimum(
     epsilon: float, gamma: tuple[float, float], regularizer: str
 ) -> None:
-    """The plan's marginals are those that the potentials ask for: no solver takes part."""
+    """The plan's marginals match the potentials; no other solver is involved."""
     problem = problem_of(*masses(), epsilon, gamma, regularizer)
     found = solved(problem, 1e-11)
     alpha, beta = problem.objective.log_reference(problem.log_h, problem.log_y)

@@ -1,4 +1,4 @@
-"""Compiled losses of a few labels: those composed of tensor operations, whatever is asked."""
+"""Compiled losses with a few labels per example, compared with tensor operations."""
 
 import math
 from typing import Any
@@ -68,7 +68,7 @@ def test_supports_of_any_size(support: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("gamma", [(0.5, 2.0), (0.5, INF), (INF, 0.5)], ids=str)
 def test_relaxed(gamma: tuple[float, float], epsilon: float, regularizer: str) -> None:
     logits = logits_of(37)
-    logits[1, :5] = -200  # masses that only a logarithm holds
+    logits[1, :5] = -200  # masses that only their logs can represent
     compare(
         logits, few(37, 5), random_metric(37),
         epsilon=epsilon, gamma=gamma, regularizer=regularizer, kl_weight=0.2, tol=1e-9,
@@ -215,7 +215,7 @@ def test_gradients_are_finite_differences(keywords: dict[str, Any], regularizer:
         torch.testing.assert_close(found[:, i], (above - below) / (2 * step), rtol=1e-6, atol=1e-8)
 
 
-# What is said of each example
+# The status of each example
 
 
 @each_dtype
@@ -280,7 +280,7 @@ def test_an_unfinished_solve_is_marked() -> None:
 
 
 def test_a_loose_tolerance_is_not_met_on_the_way() -> None:
-    # In an early stage, at a larger epsilon, the error may be small while the answer is far off.
+    # In an early stage with a larger epsilon, a small error does not mean a good answer.
     logits, target, given = logits_of(37), few(37, 4), {"epsilon": 1e-3}
     exact = losses(logits, target, LossSpec.checked(random_metric(37), tol=1e-8, **given))
     for iterations in (1, 2, 3, 4):
@@ -307,7 +307,7 @@ def test_infinite_costs_are_marked(gamma: tuple[float, float]) -> None:
     from wassloss.native import calls
 
     cost = torch.zeros(4, 4, dtype=F64)
-    cost[:, 1] = INF  # label 1 cannot go anywhere
+    cost[:, 1] = INF  # label 1 cannot be moved
     record = calls.settings(
         epsilon=0.1, gamma=gamma, tol=1e-8, mass_tolerance=1e-8, max_iterations=20
     )

@@ -1,4 +1,4 @@
-"""Any number of threads, from any thread and process: the same bits."""
+"""Any number of threads, in any thread and process, gives the same bits."""
 
 import math
 import os

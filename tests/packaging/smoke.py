@@ -1,7 +1,7 @@
-"""What a user does first, in an environment that holds the wheel and what it asks for.
+"""A user's first steps, in an environment with only the wheel and its dependencies.
 
-Run by `make smoke` with that environment's Python, which has no pytest: `smoke.py core` where the
-wheel was installed alone, `smoke.py cli` where it was installed as `wassloss[cli]`.
+Run by `make smoke` with that environment's Python, which has no pytest: `smoke.py core` after
+installing the wheel alone, `smoke.py cli` after installing `wassloss[cli]`.
 """
 
 import contextlib

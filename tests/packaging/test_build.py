@@ -1,4 +1,4 @@
-"""setup.py on a small package: with a C++ compiler, without one, and over what was built before."""
+"""setup.py for a small package: with a C++ compiler, without one, and after an earlier build."""
 
 import os
 import runpy
@@ -70,7 +70,7 @@ def setup(project: Path, *words: str, **environment: str) -> subprocess.Complete
 
 
 def wheel(project: Path, **environment: str) -> tuple[str, set[str], str]:
-    """The name of the wheel, what is in it, and what was said."""
+    """Build a wheel; return its name, its contents and the output."""
     done = setup(project, "bdist_wheel", **environment)
     assert not done.returncode, done.stdout
     (path,) = (project / "dist").iterdir()
@@ -152,7 +152,7 @@ def test_an_unknown_way_to_build_is_an_error(project: Path) -> None:
 
 
 def test_the_sdist_builds(project: Path) -> None:
-    """With headers, which no list of sources names."""
+    """The sdist includes headers, although they are in no list of sources."""
     assert not setup(project, "-q", "sdist", "--formats=zip").returncode
     with zipfile.ZipFile(project / "dist/wassloss-1.2.zip") as archive:
         names = {name.partition("/")[2] for name in archive.namelist()}
@@ -167,6 +167,6 @@ def test_instruction_sets_are_those_of_the_processor() -> None:
     assert sets("win-amd64", msvc=True)["avx2"] == ["/arch:AVX2"]
     assert sets("macosx-11.0-arm64", msvc=False) == {"baseline": []}
     assert sets("linux-aarch64", msvc=False) == {"baseline": []}
-    # One command compiles for two processors, and only one of them knows the flag.
+    # One command compiles for two processors, only one of which has the flag.
     both = sets("macosx-11.0-universal2", msvc=False)
     assert both["avx2"] == ["-Xarch_x86_64", "-mavx2", "-Xarch_x86_64", "-mfma"]

@@ -1,4 +1,4 @@
-"""`import wassloss` imports nothing, a loss hardly more than torch; the rest comes when used."""
+"""`import wassloss` imports nothing heavy, a loss little more than torch; the rest on demand."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 import wassloss as wl
 
-# Each takes a tenth of a second or more, or is of an extra.
+# Each takes 0.1 s or more to import, or belongs to an extra.
 LATER = [
     "IPython",
     "jax",
@@ -37,7 +37,7 @@ LATER = [
 
 
 def imported_by(code: str) -> set[str]:
-    """Those of `LATER` that `code` imports and torch alone does not."""
+    """The modules of `LATER` that `code` imports but torch alone does not."""
     code = (
         "import sys, torch; before = set(sys.modules)\n"
         f"{code}\nprint(*({set(LATER)!r} & set(sys.modules)) - before)"
@@ -51,7 +51,7 @@ def test_importing_imports_nothing_that_is_heavy() -> None:
 
 
 def test_importing_does_not_even_import_torch() -> None:
-    """The command line takes its first Ctrl-C before torch, which takes seconds."""
+    """The command line must handle Ctrl-C before it imports torch, which takes seconds."""
     code = (
         "import sys, wassloss, wassloss.cli; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     )
@@ -90,7 +90,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(wl, "sklearn")
 
 
-@pytest.mark.slow  # processor time, for another process may have the clock
+@pytest.mark.slow  # processor time, because wall time depends on other processes
 def test_importing_takes_at_most_half_as_long_again_as_torch() -> None:
     resource = pytest.importorskip("resource", reason="needs POSIX: processor time")
 

@@ -1,4 +1,4 @@
-"""What an installation asks for: the core alone, unless an extra is named."""
+"""Requirements of an installation: only the core, unless an extra is named."""
 
 import importlib.metadata
 import re
@@ -37,7 +37,7 @@ def test_the_oldest_constraints_are_the_lower_bounds(project: dict) -> None:
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))
     assert pins.keys() == bounds.keys()
     for name, pin in pins.items():
-        # 4.0 is 4.0.0; where a first release was withdrawn, the next one counts.
+        # 4.0 equals 4.0.0; if a first release was withdrawn, the next one counts.
         assert (pin + ".").startswith(bounds[name] + "."), f"{name}: {pin}, not {bounds[name]}"
 
 

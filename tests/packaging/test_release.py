@@ -1,4 +1,4 @@
-"""What a release shows: one version everywhere, a README for the index, a recipe for conda."""
+"""A release: one version everywhere, a README for the index, a recipe for conda."""
 
 import re
 import runpy

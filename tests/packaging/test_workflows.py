@@ -1,4 +1,4 @@
-"""What the workflows ask for exists, and nobody else can change what they run."""
+"""Requirements of the workflows exist, and third parties cannot change what they run."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A page as a browser lays it out at several widths."""
+"""Measure the layout of a page in a browser at several widths."""
 
 import html
 import json
@@ -13,7 +13,7 @@ import pytest
 
 WIDTHS = (400, 700, 1000)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# A frame has the width that it is given, where a window may have a least width of its own.
+# A frame has exactly the given width, while a window may have a minimum width.
 _FRAME = '<iframe srcdoc="{}" style="border:0; width:{}px; height:3000px"></iframe>'
 _MEASURE = """
 <script>
@@ -44,7 +44,7 @@ addEventListener("load", () => {
 
 
 def measured(page: Path) -> list[dict[str, Any]]:
-    """Of each width: what is wider than its place, and words that are broken over two lines."""
+    """For each width, elements that overflow, and words that are broken over two lines."""
     browser = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
         missing = (
@@ -76,7 +76,7 @@ def measured(page: Path) -> list[dict[str, Any]]:
 
 
 def assert_looks_right(page: Path) -> None:
-    """Nothing is wider than the page, and no word is broken, at any width."""
+    """Assert that nothing is wider than the page and no word is broken, at any width."""
     found = measured(page)
     assert [each["width"] for each in found] == list(WIDTHS)
     for each in found:

@@ -1,4 +1,4 @@
-"""Small reports to look at."""
+"""Small reports for visual tests."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from wassloss.scores.differences import Difference
 
 
 def report(metric: wl.ground.GroundMetric | None = None, one_label: bool = True) -> Report:
-    """Two losses and two decisions, with answers drawn at random."""
+    """A report with two losses and two decisions, with random predictions."""
     metric = wl.ground.Ordinal([0.0, 2.0, 1.0, 4.0]) if metric is None else metric
     rng = np.random.default_rng(0)
     truth, *guesses = rng.integers(metric.size, size=(5, 200))

@@ -1,4 +1,4 @@
-"""The report of `wassloss compare`: what its mistakes are shown by."""
+"""The report of `wassloss compare`: how its mistakes are described."""
 
 import numpy as np
 

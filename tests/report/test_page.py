@@ -1,4 +1,4 @@
-"""The page: its answer first, its pictures those of the answers."""
+"""The page: the conclusion first, and pictures that match the data."""
 
 import dataclasses
 import re
@@ -114,7 +114,7 @@ ODD = [
 
 @pytest.mark.parametrize("where", ["labels", "names"])
 def test_names_are_drawn_as_they_are(where: str) -> None:
-    """None is read as a formula, left out, or warned about."""
+    """No name is interpreted as a formula, dropped, or warned about."""
     found = report(wl.ground.Ordinal(len(ODD)))
     for odd in [""] if where == "labels" else ODD[:-1]:
         if where == "labels":
@@ -179,7 +179,7 @@ def test_a_browser_tells_what_is_broken(tmp_path: Path) -> None:
 
 
 def test_many_distances_that_are_all_large() -> None:
-    """Random vectors are about equally far apart: the smallest distance is not near 0."""
+    """Random vectors are about equally far apart, so the smallest distance is not near 0."""
     vectors = np.random.default_rng(0).normal(size=(8, 50))
     page = report(wl.ground.Embedding(vectors))
     draw_distances(page, axes := Figure().subplots())

@@ -1,4 +1,4 @@
-"""The report of runs shows the right numbers, stands alone, and looks right in a browser."""
+"""The report of runs has the right numbers, is self-contained, and looks right in a browser."""
 
 import copy
 import dataclasses
@@ -131,7 +131,7 @@ def test_notes_say_what_to_keep_in_mind(runs: list[TrainedRun]) -> None:
 
 
 class _Tags(HTMLParser):
-    """What a page is made of, and that every element is closed."""
+    """Collects the elements of a page, and checks that each is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ def test_runs_that_do_not_compare(runs: list[TrainedRun], tmp_path: Path) -> Non
 
 
 def test_examples_that_were_drawn_differently_do_not_compare(tmp_path: Path) -> None:
-    """One run would be judged on what it was trained on."""
+    """Otherwise one run would be evaluated on its training examples."""
     METRIC.save(tmp_path / "metric.npz")
     data = saved(tagged(parts=False), tmp_path / "data.parquet")
     for seed in (0, 1):

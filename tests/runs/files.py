@@ -1,4 +1,4 @@
-"""Small data in files, and runs that are trained on them."""
+"""Small data in files, and runs trained on them."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ STEPS = 24  # of `trained`: four passes over 60 examples, ten at a time
 
 
 def data_file(folder: Path) -> Path:
-    """Grades with a test part, on features that ask to be standardised; and their metric."""
+    """Write grades with a test part, whose features need standardising, and their metric."""
     x, y = grades(100)
     data = wl.data.Dataset(3 * x + 5, y, label_names=NAMES)
     wl.ground.Ordinal(5, labels=NAMES).save(folder / "metric.npz")
@@ -22,7 +22,7 @@ def data_file(folder: Path) -> Path:
 
 
 def trained(folder: Path, out: Path, *, resume: bool = False, **params: Any) -> None:
-    """A short run of small steps on the files that `data_file` has put into a folder."""
+    """Train a short run with small steps on the files that `data_file` wrote to a folder."""
     task = Task(data=str(folder / "data.parquet"), metric=str(folder / "metric.npz"))
     params = {"solver": "adam", "max_iter": 4, "batch_size": 10} | params
     fit(task, params, out, resume=resume, checkpoint_every=10)

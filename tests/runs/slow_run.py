@@ -1,4 +1,4 @@
-"""A run that takes long, as a program that tests stop, kill, or start twice."""
+"""A slow run, as a program that tests interrupt, kill, or start twice."""
 
 import sys
 from pathlib import Path

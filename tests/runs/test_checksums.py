@@ -1,4 +1,4 @@
-"""Every file of a run has a sum that every read checks, and a crash leaves a run to go on with."""
+"""Every file of a run has a checksum that every read verifies; after a crash, a run can resume."""
 
 import json
 import os
@@ -25,7 +25,7 @@ FILES = [
     "scores.json",
     "log.jsonl",
 ]
-PLACES = 400  # at which a bit is flipped, of each file
+PLACES = 400  # number of positions per file at which a bit is flipped
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_run_describes_itself(run: Path) -> None:
     assert config["params"]["solver"] == "adam"
     assert config["metric"] == "Ordinal(5)"
     assert {"wassloss", "torch", "numpy", "python", "platform"} == config["versions"].keys()
-    # Every file is summed: those of the run here, those of a checkpoint in its own state.
+    # Every file has a checksum: those of the run here, those of a checkpoint in its state.
     written = {path.name for path in run.iterdir()} - {".wassloss.lock"}
     checkpoints = {name for name in written if name.startswith("checkpoint-")}
     assert {*config["files"], "config.json"} | checkpoints == written == set(FILES) | checkpoints
@@ -49,7 +49,7 @@ def test_a_run_describes_itself(run: Path) -> None:
 
 
 def flipped(file: Path, read: Callable[[], object], places: int = PLACES) -> list[str]:
-    """What is said of one file with a bit flipped at random places, each time another."""
+    """The errors for one file with a bit flipped at random positions, one at a time."""
     whole = file.read_bytes()
     rng = np.random.default_rng(0)
     chosen = rng.choice(len(whole), size=min(len(whole), places), replace=False)
@@ -107,7 +107,7 @@ def test_a_log_that_changes_after_a_run_was_opened_is_refused(run: Path) -> None
 
 @pytest.mark.parametrize("name", ["config.json", "log.jsonl"])
 def test_a_damaged_run_does_not_go_on(run: Path, name: str, tmp_path: Path) -> None:
-    """It would end with new sums over the damage."""
+    """Otherwise it would end with new checksums of damaged files."""
     content = bytearray((run / name).read_bytes())
     content[len(content) // 2] ^= 1
     (run / name).write_bytes(content)
@@ -129,7 +129,7 @@ def test_a_run_without_sums_is_refused(run: Path) -> None:
 
 
 def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None:
-    """End this process at the given call of a function, as a kill does: no finally, no flush."""
+    """End this process at the given call of a function, like a kill: no finally, no flush."""
     original: Callable[..., Any] = getattr(where, name)
     calls = 0
 
@@ -151,7 +151,7 @@ def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None
     [
         (os, "replace"),
         (os, "fsync"),
-        pytest.param(Path, "unlink", marks=pytest.mark.slow),  # as before the next file
+        pytest.param(Path, "unlink", marks=pytest.mark.slow),  # similar to before the next file
     ],
 )
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def die_at(count: int, where: Any, name: str, patch: pytest.MonkeyPatch) -> None
 def test_killed_between_any_two_files(
     begun: bool, where: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run goes on to the same end."""
+    """The run resumes and ends with the same result."""
     data_file(tmp_path)
     whole = tmp_path / "whole"
     trained(tmp_path, whole)

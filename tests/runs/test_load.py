@@ -1,4 +1,4 @@
-"""One loader gives back the whole way from columns to labels, preprocessing included."""
+"""One loader restores everything from columns to labels, including preprocessing."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ VALUES = np.array([10, 20, 40, 80, 160])
 
 
 def examples() -> tuple[np.ndarray, np.ndarray]:
-    """Features in units that differ by orders of magnitude, and labels that are numbers."""
+    """Features in units that differ by orders of magnitude, and numeric labels."""
     x, y = grades(400)
     scale = 10.0 ** np.arange(6)
     return (x.numpy() * scale + 7 * scale).astype(np.float32), VALUES[y.numpy()]
@@ -57,7 +57,7 @@ def test_what_was_trained_is_what_is_loaded(run: TrainedRun) -> None:
     scaled = model.scaler_.transform(x)
     expected = model.model_(torch.from_numpy(scaled)).softmax(1).detach()
     np.testing.assert_allclose(p, expected.numpy(), rtol=1e-5, atol=1e-7)
-    # The model alone, on features as they come, is another thing altogether.
+    # The model alone, without preprocessing, gives different outputs.
     raw = model.model_(torch.from_numpy(x)).argmax(1).detach()
     assert (VALUES[raw.numpy()] == y).mean() < accuracy - 0.2
 
@@ -91,7 +91,7 @@ def test_data_frames_are_matched_by_name(run: TrainedRun) -> None:
     x, y = examples()
     model = run.model
     frame = pd.DataFrame(x, columns=list(COLUMNS))
-    frame["label"] = y  # which is no feature
+    frame["label"] = y  # not a feature
     expected = model.predict_proba(x)
     for order in (COLUMNS, COLUMNS[::-1], (*COLUMNS[3:], "label", *COLUMNS[:3])):
         np.testing.assert_array_equal(model.predict_proba(frame[list(order)]), expected)

@@ -1,4 +1,4 @@
-"""A directory belongs to one process at a time, and a run that is refused changes nothing in it."""
+"""A directory belongs to one process at a time, and a refused run does not change it."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def snapshot(directory: Path) -> dict[str, tuple[int, bytes]]:
-    """When each file was last written, and what it holds."""
+    """The modification time and contents of each file."""
     return {
         str(path.relative_to(directory)): (path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(directory.rglob("*"))
@@ -44,7 +44,7 @@ def started(folder: Path, out: Path, passes: int, resume: str = "new") -> Any:
 
 @contextmanager
 def running(folder: Path, out: Path, passes: int = 10**6) -> Iterator[Any]:
-    """A run in another process, halted in the middle of its steps."""
+    """A run in another process, suspended in the middle of its steps."""
     process = started(folder, out, passes)
     try:
         deadline = time.monotonic() + 300
@@ -65,7 +65,7 @@ def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
     with running(tmp_path, tmp_path / "run") as owner:
         owned_by = f"is in use by process {owner.pid} on {socket.gethostname()}"
         checkpoints = list((tmp_path / "run").glob("checkpoint-*"))
-        for path in [None, *checkpoints]:  # also before its first: there is little to see it by
+        for path in [None, *checkpoints]:  # also before its first, when there is little to see
             if path is not None:
                 path.unlink()
             before = snapshot(tmp_path / "run")
@@ -80,7 +80,7 @@ def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     data_file(tmp_path)
     with running(tmp_path, tmp_path / "run", passes=200) as owner:
-        owner.kill()  # as kill -9: nothing is cleaned up
+        owner.kill()  # like kill -9: nothing is cleaned up
         owner.wait()
         assert (tmp_path / "run" / ".wassloss.owner").exists()
         trained(tmp_path, tmp_path / "run", resume=True, max_iter=200)
@@ -99,7 +99,7 @@ def test_of_two_runs_at_once_exactly_one_succeeds(tmp_path: Path) -> None:
     in_use = f"is in use by process {winner.pid} on {socket.gethostname()}" in said[loser]
     assert (
         in_use or "holds a trained model already" in said[loser]
-    )  # where the other had ended by then
+    )  # if the other had ended by then
 
     alone = started(tmp_path, tmp_path / "alone", 300)
     reason = alone.communicate(timeout=300)[1]
@@ -163,11 +163,11 @@ def test_training_owns_its_directory(tmp_path: Path) -> None:
     with pytest.raises(DirectoryInUseError, match=f"process {os.getpid()} on "):
         _elsewhere(lambda: train_one(tmp_path), tmp_path)
     train_one(tmp_path)
-    train_one(tmp_path)  # it was released, also by the refused one
+    train_one(tmp_path)  # the directory was released, also by the refused run
 
 
 def _elsewhere(action: Any, directory: Path) -> None:
-    """Do something while another thread owns a directory."""
+    """Run an action while another thread owns a directory."""
     has, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -176,7 +176,7 @@ def _elsewhere(action: Any, directory: Path) -> None:
                 has.set()
                 done.wait()
         finally:
-            has.set()  # also where it could not be had
+            has.set()  # even if it could not be acquired
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -214,6 +214,6 @@ def test_what_a_killed_run_was_writing_is_removed(solver: str, tmp_path: Path) -
     names = {path.name for path in (tmp_path / "run").iterdir()}
     for name in ("config.json", "model.safetensors", "scores.json"):
         (tmp_path / "run" / f".{name}.0123abcd.wassloss.tmp").touch()
-    (tmp_path / "run" / ".notes.tmp").touch()  # somebody's own
+    (tmp_path / "run" / ".notes.tmp").touch()  # a user's file
     trained(tmp_path, tmp_path / "run", solver=solver, max_iter=200, resume=True)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {*names, ".notes.tmp"}

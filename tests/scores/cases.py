@@ -1,4 +1,4 @@
-"""Predictions and targets for the scores, and the definitions as plain loops."""
+"""Predictions and targets for scores, and the definitions as plain loops."""
 
 import warnings
 from typing import Any
@@ -72,12 +72,12 @@ def sparse_csr(dense: torch.Tensor) -> torch.Tensor:
 
 
 def ranked(row: Array) -> list[int]:
-    """Labels from the highest score down, equal ones in order."""
+    """Labels by decreasing score; ties in order."""
     return sorted(range(len(row)), key=lambda label: (-row[label], label))
 
 
 def top_k_cost(x: Array, indicator: Array, metric: GroundMetric, k: int) -> Array:
-    """The paper's definition, for each example."""
+    """The paper's definition, per example."""
     M = metric.distance().numpy()
     return np.array(
         [

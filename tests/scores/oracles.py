@@ -1,4 +1,4 @@
-"""Every score once more, from definitions or by another library, and nothing of ours.
+"""Every score recomputed from definitions or other libraries, without wassloss.
 
 Each takes predictions `h` and targets `y`, both `(batch, K)` with rows that sum to 1, and the
 weights of the examples. Ordered labels are one step apart.
@@ -64,7 +64,7 @@ def errors_of_classes(h: Array, y: Array, weight: Array) -> list[float]:
 
 def quadratic_weighted_kappa(h: Array, y: Array, weight: Array) -> float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a kappa that is not defined
+        warnings.simplefilter("ignore")  # about an undefined kappa
         return metrics.cohen_kappa_score(
             y.argmax(1),
             [ranked(row)[0] for row in h],
@@ -84,17 +84,17 @@ def expected_calibration_error(h: Array, y: Array, weight: Array) -> float:
 
 
 def pairs_won(a: Array, b: Array) -> float:
-    """The AUC by its definition: how often a true label outscores a false one."""
+    """The AUC by its definition: how often a true label has a higher score than a false one."""
     true, false = a[b > 0][:, None], a[b == 0]
     return ((true > false) + (true == false) / 2).mean()
 
 
 def clipped(of_one: Callable[[Array, Array], float]) -> Oracle:
-    """As python-ldl has it: no entry below the rounding of 1."""
+    """Clip entries to the rounding of 1, as in python-ldl."""
     return mean_over_examples(lambda a, b: of_one(np.clip(a, TINY, 1), np.clip(b, TINY, 1)))
 
 
-# The names of distributions as python-ldl 0.1.2 writes them.
+# Names of distributions in python-ldl 0.1.2.
 OF_DISTRIBUTIONS: dict[str, Oracle] = {
     "brier_score": mean_over_examples(lambda a, b: np.square(a - b).sum()),
     "canberra": clipped(lambda a, b: (np.abs(a - b) / (a + b)).sum()),

@@ -1,4 +1,4 @@
-"""However the data are cut into batches and processes, the answer is that of the function."""
+"""The result does not depend on how the data are divided into batches and processes."""
 
 import builtins
 import copy
@@ -32,7 +32,7 @@ def pair(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Pair
 
 
 def pairs() -> dict[str, Pair]:
-    """Each accumulating score, and the function that it is over all batches."""
+    """Each accumulating score, and the function that it computes over all batches."""
     return {
         "top_k_cost": pair(scores.top_k_cost, METRIC, 2),
         "top_k_cost, several": pair(scores.top_k_cost, METRIC, [1, 3]),
@@ -125,7 +125,7 @@ def test_arguments_are_those_of_the_function() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*compute.*called before.*update:UserWarning")
 @pytest.mark.parametrize("name", ["top_k_cost, several", "quadratic_weighted_kappa"])
-def test_nothing_has_no_score(name: str) -> None:
+def test_score_of_no_batches_is_nan(name: str) -> None:
     assert pairs()[name][0]().compute().isnan().all()
 
 
@@ -158,7 +158,7 @@ def test_in_a_collection_with_others() -> None:
 
 
 def test_scores_that_begin_alike_stay_apart_in_a_collection() -> None:
-    """A collection would let metrics share what they keep if it is equal after the first batch."""
+    """A collection lets metrics share their state if it is equal after the first batch."""
     together = torchmetrics.MetricCollection(
         {
             "right": accumulators.Accumulator(scores.accuracy),
@@ -225,7 +225,7 @@ def test_the_metric_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_mistakes(make: Callable[[], object], error: type, message: str) -> None:
+def test_bad_input(make: Callable[[], object], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         make()
 
@@ -245,7 +245,7 @@ def test_without_torchmetrics_it_says_what_to_install(monkeypatch: pytest.Monkey
 
 
 def _process(rank: int, parts: list[list[Tensor]], folder: str) -> None:
-    """One of two processes: feed every score its part of the data, and write what it computes."""
+    """One of two processes: pass its part of the data to every score, and write the results."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=len(parts)
@@ -279,7 +279,7 @@ def test_two_processes_are_as_one(tmp_path: Path, uneven: bool) -> None:
 
 @pytest.mark.parametrize("name", pairs())
 def test_a_state_from_inference_mode_goes_on_outside_of_it(name: str) -> None:
-    """As Lightning has it: `validate`, in inference mode, and then `fit`."""
+    """As in Lightning: `validate`, in inference mode, and then `fit`."""
     metric = pairs()[name][0]()
     torch.manual_seed(0)
     x, y = torch.rand(6, K), torch.randint(K, (6,))

@@ -1,4 +1,4 @@
-"""Which scores are shown for which kind of target."""
+"""The scores that are shown for each kind of target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores that the field knows by name, against implementations that are not ours."""
+"""Scores known by name, compared with other implementations."""
 
 import math
 import warnings
@@ -20,7 +20,7 @@ CASES = ("many", "absent", "ties", "one", "right", "first label only")
 
 
 def labels_case(name: str) -> tuple[Array, Array, Array]:
-    """Scores, class ids and weights: usual, a class that never occurs, ties, one example, …"""
+    """Scores, class ids and weights: typical, a class that never occurs, ties, one example, …"""
     rng = np.random.default_rng(5)
     x, ids, weight = rng.random((40, K)), rng.integers(K, size=40), rng.random(40)
     if name == "absent":
@@ -53,7 +53,7 @@ def test_ordinal_scores_are_those_of_scikit_learn(case: str) -> None:
         assert scores.average_mae(x, ids, sample_weight=w) == pytest.approx(np.mean(by_class))
         assert scores.maximum_mae(x, ids, sample_weight=w) == pytest.approx(max(by_class))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a kappa that is not defined
+            warnings.simplefilter("ignore")  # about an undefined kappa
             kappa = metrics.cohen_kappa_score(
                 ids, guess, weights="quadratic", sample_weight=w, labels=range(K)
             )
@@ -85,7 +85,7 @@ def test_ordinal_scores_are_those_of_skordinal(case: str) -> None:
 def distributions(zeros: bool) -> tuple[Array, Array]:
     rng = np.random.default_rng(6)
     h, y = rng.random((2, 7, K))
-    if zeros:  # a label that one side, or neither, has mass on
+    if zeros:  # labels without mass on one side, or on both
         y[:, 1] = h[:, 2] = y[:, 2] = 0
     return h / h.sum(1, keepdims=True), y / y.sum(1, keepdims=True)
 
@@ -94,7 +94,7 @@ def distributions(zeros: bool) -> tuple[Array, Array]:
 def test_distributions_are_compared_as_scipy_does(zeros: bool) -> None:
     h, y = distributions(zeros)
     rows = list(zip(h, y, strict=True))
-    clipped = [(np.clip(a, 2e-16, 1), np.clip(b, 2e-16, 1)) for a, b in rows]  # as PyLDL does
+    clipped = [(np.clip(a, 2e-16, 1), np.clip(b, 2e-16, 1)) for a, b in rows]  # as in PyLDL
     expected = {
         "chebyshev": [scipy_distance.chebyshev(a, b) for a, b in rows],
         "clark": [np.sqrt((((a - b) / (a + b)) ** 2).sum()) for a, b in clipped],
@@ -139,7 +139,7 @@ def test_calibration_is_that_of_scikit_learn_and_torchmetrics(case: str) -> None
 def test_certainty_and_the_edges_of_bins() -> None:
     certain = np.array([[1.0, 0.0]] * 4)
     assert scores.expected_calibration_error(certain, [0, 0, 0, 1]) == pytest.approx(0.25)
-    # An edge belongs to the bin below: 0.5 and 0.4 + 1e-9 share one of (0.4, 0.5].
+    # An edge belongs to the bin below: 0.5 and 0.4 + 1e-9 are both in (0.4, 0.5].
     p = np.array([[0.5, 0.25, 0.25], [0.4 + 1e-9, 0.3, 0.3 - 1e-9]])
     found = scores.expected_calibration_error(p, [0, 1], bins=10)
     assert found == pytest.approx(abs(0.5 + 0.4 - 1) / 2)

@@ -81,7 +81,7 @@ def test_one_true_label_and_one_guess(x: Array, data: st.DataObject) -> None:
     expected = distance_at_k(x, ids, METRIC, reduction="none")
     np.testing.assert_allclose(top, expected)
     np.testing.assert_allclose(expected, METRIC.distance().numpy()[x.argmax(1), ids])
-    # All the mass on that guess: the same again.
+    # The same with all the mass on that guess.
     certain = np.eye(K)[x.argmax(1)]
     moved = mean_wasserstein(certain, ids, METRIC, reduction="none")
     np.testing.assert_allclose(moved, expected, atol=1e-12)
@@ -144,7 +144,7 @@ def test_mean_wasserstein_forgives_the_users_rounding() -> None:
 
 
 def test_nothing_as_large_as_all_pairs_of_labels() -> None:
-    # 200 000 labels: a column for each true label would be 80 MB a batch, all pairs 160 GB.
+    # 200 000 labels: a column per true label would take 80 MB per batch, all pairs 160 GB.
     labels = 200_000
     metric = Embedding(torch.randn(labels, 2))
     x = torch.randn(4, labels)

@@ -1,4 +1,4 @@
-"""The interval of paired differences: over examples in groups, and over runs."""
+"""The interval of paired differences, over grouped examples and over runs."""
 
 import math
 
@@ -47,7 +47,7 @@ def test_clusters_of_one_size_count_as_their_means_do() -> None:
 
 
 def test_variance_and_freedom_are_those_of_the_matrices_of_bell_and_mccaffrey() -> None:
-    """CR2 with working independence, as its definition has it: square roots of matrices."""
+    """CR2 with working independence by its definition, with square roots of matrices."""
     generator = np.random.default_rng(0)
     sizes = np.array([2, 9, 1, 5])
     groups = np.repeat(np.arange(4), sizes)
@@ -87,13 +87,13 @@ def test_the_variance_over_runs_is_added_with_its_own_quantile() -> None:
     assert found.mean == pytest.approx(gaps.mean())
     expected = math.hypot(width(paired_difference(gaps, groups)) / 2, of_runs)
     assert width(found) / 2 == pytest.approx(expected)
-    runs[1, 5] = np.nan  # in one run: the example is left out of all
+    runs[1, 5] = np.nan  # missing in one run: the example is left out of all
     left = paired_difference(np.delete(runs, 5, axis=1), np.delete(groups, 5))
     assert paired_difference(runs, groups).high == pytest.approx(left.high)
 
 
 def test_noise_of_single_examples_is_not_counted_twice() -> None:
-    """Runs that differ by nothing else are as sure as their mean."""
+    """Runs that differ only by this noise are as certain as their mean."""
     noise = np.random.default_rng(0).normal(size=(8, 500))
     noise -= noise.mean(1, keepdims=True)
     assert width(paired_difference(noise)) == pytest.approx(width(paired_difference(noise.mean(0))))
@@ -108,7 +108,7 @@ def coverage(
     skewed: bool = False,
     draws: int = 2000,
 ) -> float:
-    """How many per cent of intervals hold the true mean, 1, of simulated differences."""
+    """Per cent of intervals that contain the true mean, 1, of simulated differences."""
     generator = np.random.default_rng(0)
     groups = np.repeat(np.arange(len(sizes)), sizes)
     covered = 0
@@ -159,7 +159,7 @@ def test_one_cluster_has_no_interval(runs: int) -> None:
 
 
 def test_few_clusters_without_spread_have_no_interval() -> None:
-    """Distances are whole steps: three rows that agree are no certainty."""
+    """Distances are whole numbers, so three equal rows are no certainty."""
     assert paired_difference([0.1, 0.1, 0.1]).verdict(True) == "unclear"
     assert paired_difference(np.repeat(-1.0, 10), np.repeat([0, 1], 5)).verdict(False) == "unclear"
     assert paired_difference(np.repeat(-1.0, 6)).verdict(False) == "better"

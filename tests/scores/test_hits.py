@@ -23,7 +23,7 @@ def test_hits_counted_by_hand(x: Array, data: st.DataObject) -> None:
     np.testing.assert_allclose(recall, hits / y.sum(1, keepdims=True))
     assert (recall[:, -1] == 1).all()
     assert accuracy(x, y) == pytest.approx(precision_at_k(x, y, 1)) == precision[:, 0].mean()
-    # Weights do not matter, only which labels have some.
+    # Only whether a weight is positive matters.
     np.testing.assert_array_equal(precision_at_k(x, 0.1 * y, KS, reduction="none"), precision)
 
 

@@ -1,4 +1,4 @@
-"""Every score takes every form, weighs examples alike, answers in kind, and names what is wrong."""
+"""All scores take every form of input, weight examples equally, and name mistakes."""
 
 import math
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def test_mean_and_each_example(score: Callable[..., Any]) -> None:
     expected = np.average(each, axis=0, weights=weight)
     for weights in (weight, weight.tolist(), torch.from_numpy(weight)):
         np.testing.assert_allclose(score(X, TAGS, sample_weight=weights), expected)
-    # A weight of 2 is the example twice.
+    # A weight of 2 is the same as repeating the example.
     twice, once = [0, 1, 2, 2, 3], [1, 1, 2, 1]
     np.testing.assert_allclose(score(X[twice], TAGS[twice]), score(X, TAGS, sample_weight=once))
     rows = np.array([score(X[i : i + 1], TAGS[i : i + 1]) for i in range(len(X))])
@@ -129,7 +129,7 @@ def test_no_examples(score: Callable[..., Any]) -> None:
         (X, TAGS, {"sample_weight": [0, 0, 0, 0]}, ValueError, "positive weight"),
     ],
 )
-def test_mistakes(
+def test_bad_input(
     score: Callable[..., Any], x: Any, y: Any, keywords: Any, error: type, message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -167,7 +167,7 @@ def test_scores_that_are_no_mean(score: Callable[..., Any]) -> None:
     answer = score(torch.from_numpy(X).requires_grad_(), ids)
     assert isinstance(answer, torch.Tensor)
     assert not answer.requires_grad
-    # A weight of 2 is the example twice, and one of 0 is not there.
+    # A weight of 2 is the same as repeating the example, and a weight of 0 as dropping it.
     twice, weight = [0, 2, 2, 3], [1, 0, 2, 1]
     repeated = score(X[twice], np.array(ids)[twice])
     assert score(X, ids, sample_weight=weight) == pytest.approx(repeated)
@@ -203,7 +203,7 @@ K_SCORES: dict[str, Callable[[Any], object]] = {
         (None, TypeError, "k must be an integer, got None"),
     ],
 )
-def test_mistaken_k(score: Callable[[Any], object], k: Any, error: type, message: str) -> None:
+def test_bad_k(score: Callable[[Any], object], k: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         score(k)
 
@@ -259,7 +259,7 @@ def test_k_of_any_integer_kind() -> None:
         ),
     ],
 )
-def test_other_mistakes(call: Callable[[], object], error: type, message: str) -> None:
+def test_other_bad_input(call: Callable[[], object], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 
@@ -291,7 +291,7 @@ def test_autocast_changes_no_score_and_no_decision(name: str, dtype: torch.dtype
 
 
 def test_sums_that_overflow_are_refused() -> None:
-    """Shares of an infinite sum are 0, and so would be most scores."""
+    """Shares of an infinite sum would be 0, and so would most scores."""
     huge, p = torch.full((2, K), 3e38), torch.rand(2, K)
     for score in (scores.cosine, scores.brier_score, scores.ranked_probability_score):
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""Every score, its accumulator and its scorer, against an implementation that is not ours."""
+"""Every score, its accumulator and its scorer, compared with another implementation."""
 
 import inspect
 import math
@@ -15,7 +15,7 @@ from tests.scores.oracles import AT_TWO, LARGER_IS_BETTER, OF_DISTRIBUTIONS, ORA
 from wassloss import scores
 from wassloss.estimators import make_scorer
 
-OTHERS = {"paired_difference"}  # that are no scores
+OTHERS = {"paired_difference"}  # not scores
 SEEDS = range(2)
 CORNERS = ("absent", "ties", "one", "right", "wrong", "first label only", "two labels", "no weight")
 every_score = pytest.mark.parametrize("name", sorted(set(scores.__all__) - OTHERS))
@@ -30,7 +30,7 @@ def simplex(x: Array) -> Array:
 
 
 def case(seed: int | str) -> tuple[Array, Array, Array]:
-    """Predictions, class ids and weights: random by a number, or a corner by its name."""
+    """Predictions, class ids and weights: random for a number, or a named corner case."""
     rng = np.random.default_rng(seed if isinstance(seed, int) else 7)
     n, labels = int(rng.integers(20, 60)), 2 if seed == "two labels" else int(rng.integers(3, 9))
     h, ids, weight = rng.random((n, labels)) ** 2, rng.integers(labels, size=n), rng.random(n)
@@ -63,7 +63,7 @@ def arguments(name: str, labels: int) -> dict[str, Any]:
         (name, seed)
         for name in sorted(ORACLES)
         for seed in [*SEEDS, *CORNERS]
-        # Confidences on the edges of bins, which round.
+        # Confidences on the edges of bins, subject to rounding.
         if (name, seed) != ("expected_calibration_error", "ties")
     ],
 )
@@ -86,7 +86,7 @@ def test_class_ids(name: str, seed: int | str) -> None:
 def test_distributions(name: str, seed: int, zeros: bool) -> None:
     h, _, weight = case(seed)
     y = np.random.default_rng(seed + 100).random(h.shape)
-    if zeros:  # labels that the target, or both sides, have no mass on
+    if zeros:  # labels without mass in the target, or on both sides
         y[:, 1] = y[:, 2] = h[:, 2] = 0
     h, y = simplex(h), simplex(y)
     found = getattr(scores, name)(h, y, **arguments(name, h.shape[1]), sample_weight=weight)
@@ -103,7 +103,7 @@ def test_those_of_scikit_learn(seed: int) -> None:
         "mean_absolute_error": metrics.mean_absolute_error(ids, guess, sample_weight=w),
         "negative_log_likelihood": metrics.log_loss(ids, h, labels=labels, sample_weight=w),
     }
-    if "labels" in inspect.signature(metrics.brier_score_loss).parameters:  # several, since 1.7
+    if "labels" in inspect.signature(metrics.brier_score_loss).parameters:  # since 1.7
         expected["brier_score"] = metrics.brier_score_loss(
             ids, h, labels=labels, sample_weight=w, scale_by_half=False
         )
@@ -128,7 +128,7 @@ def test_accumulators(name: str, seed: int | str) -> None:
 
 
 class Fixed:
-    """An estimator that answers `h`, whatever it is asked."""
+    """An estimator that always predicts `h`."""
 
     def __init__(self, h: Array) -> None:
         self.h, self.classes_ = h, np.arange(h.shape[1])

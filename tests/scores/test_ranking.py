@@ -10,7 +10,7 @@ from wassloss.scores import ranking_auc
 
 
 def naive(x: Array, y: Array) -> float:
-    """The share of pairs won, a pair at a time."""
+    """The share of pairs won, pair by pair."""
     won, pairs = 0.0, 0
     for p in np.flatnonzero(y):
         for n in np.flatnonzero(y == 0):
@@ -39,7 +39,7 @@ def test_equal_to_scikit_learn(weighted: bool) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 8, size=(60, 20)).astype(float)  # many ties
     y = (rng.random((60, 20)) < 0.3).astype(int)
-    y[:, 0], y[:, 1] = 0, 1  # every example and label has both sides
+    y[:, 0], y[:, 1] = 0, 1  # every example and label has both values
     y[0, :2] = 1, 0
     weight = rng.random(60) if weighted else None
     expected = roc_auc_score(y, x, average="samples", sample_weight=weight)
@@ -48,7 +48,7 @@ def test_equal_to_scikit_learn(weighted: bool) -> None:
 
 
 @given(scores(ties=False), st.data())
-def test_what_is_not_won_is_the_ranking_loss(x: Array, data: st.DataObject) -> None:
+def test_ranking_loss_is_one_minus_auc(x: Array, data: st.DataObject) -> None:
     y = data.draw(tags(len(x), empty=True))
     kept = defined(y)
     if kept.any():
@@ -63,7 +63,7 @@ def test_what_has_no_auc_is_left_out_and_can_be_counted() -> None:
     torch.testing.assert_close(ranking_auc(x, y), values[[0, 3]].mean())
 
 
-def test_no_mean_of_nothing() -> None:
+def test_no_example_with_an_auc_is_an_error() -> None:
     with pytest.raises(ValueError, match="with a score to take a mean, got 2 examples"):
         ranking_auc(np.zeros((2, 3)), np.zeros((2, 3)))
 
@@ -72,7 +72,7 @@ def test_no_mean_of_nothing() -> None:
 def test_laws(x: Array, data: st.DataObject) -> None:
     y = data.draw(tags(len(x), empty=True))
     values = ranking_auc(x, y, reduction="none")
-    # Only the order counts; turned round, a ranking wins what it lost; so do true and false.
+    # Only the order matters; reversing it, or exchanging true and false, gives 1 − AUC.
     np.testing.assert_allclose(ranking_auc(np.exp(3 * x), y, reduction="none"), values)
     np.testing.assert_allclose(ranking_auc(-x, y, reduction="none"), 1 - values)
     np.testing.assert_allclose(ranking_auc(x, 1 - y, reduction="none"), 1 - values)

@@ -1,4 +1,4 @@
-"""Making the built-in clip art again, each stage on packages made up for it."""
+"""Rebuilding the built-in clip art, each stage on synthetic packages."""
 
 import io
 import tarfile
@@ -108,7 +108,7 @@ def test_framed() -> None:
     pixels = np.asarray(image)
     assert pixels.shape == (224, 224, 3)
     red = (pixels == (255, 0, 0)).all(2)
-    wide = red.any(0).sum()  # margins were cut off, and put back as 4 % on each side
+    wide = red.any(0).sum()  # margins were cropped, and replaced by 4 % on each side
     assert wide == pytest.approx(224 / 1.08, abs=5)
     assert red.any(1).sum() == pytest.approx(wide / 4, abs=5)
     assert (pixels[0] == 255).all()
@@ -180,7 +180,7 @@ def test_all_stages(made: tuple[build.Arrays, dict[str, np.ndarray]]) -> None:
 
 
 def test_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a package that has none of the drawings."""
+    """On a package that has none of the drawings."""
     package(tmp_path / "openclipart-svg_1.deb", {"svg/a/dog.svg": svg(["dog"])})
     assert check.main([str(tmp_path)]) == 1
     assert "3159 drawings" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A slow run, as a program that a test kills."""
+"""A slow run, as a program for a test to kill."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Small problems to train on."""
+"""Small training problems."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ FEATURES, LABELS = 6, 5
 
 
 def grades(count: int = 200, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Features and class ids that a linear model can tell apart, mostly."""
+    """Features and class ids that a linear model can mostly separate."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(count, FEATURES, generator=generator)
     weights = torch.randn(FEATURES, LABELS, generator=torch.Generator().manual_seed(7))
@@ -20,7 +20,7 @@ def grades(count: int = 200, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def tags(count: int = 200, seed: int = 0) -> tuple[Tensor, wl.SparseTarget]:
-    """The same, with one to three labels an example."""
+    """The same features with one to three labels per example."""
     x, ids = grades(count, seed)
     generator = torch.Generator().manual_seed(seed + 1)
     number = torch.randint(1, 4, (count, 1), generator=generator)
@@ -35,7 +35,7 @@ def linear(seed: int = 0) -> wl.models.Linear:
 
 
 def perceptron(seed: int = 0) -> wl.models.MLP:
-    """With dropout, so that random numbers matter."""
+    """A network with dropout, so that random numbers matter."""
     torch.manual_seed(seed)
     model = wl.models.MLP(FEATURES, [16], LABELS)
     model.layers.append(torch.nn.Dropout(0.2))

@@ -1,4 +1,4 @@
-"""What each process of `torchrun` does in test_processes.py."""
+"""The processes of `torchrun` in test_processes.py."""
 
 import sys
 from pathlib import Path

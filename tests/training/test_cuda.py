@@ -75,7 +75,7 @@ def test_a_run_on_a_gpu_is_resumed(tmp_path: Path, cuda_graph: bool) -> None:
 
 def test_a_graph_says_when_the_loss_was_not_finite() -> None:
     class Poisoned(nn.Module):
-        """Not finite from the sixth step on, counting the recording's own steps out."""
+        """Not finite from the sixth step on, not counting the steps of the capture."""
 
         def __init__(self) -> None:
             super().__init__()

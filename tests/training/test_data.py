@@ -1,4 +1,4 @@
-"""Examples in memory."""
+"""Training data in memory."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_further_columns_reach_the_loss() -> None:
     one, other = linear(), linear()
     plan = TrainingPlan(steps=10, batch_size=200)
     train(one, wasserstein(), (x, y, weights), plan)
-    train(other, wasserstein(), (x[:50], y[:50]), plan)  # each of its batches four times over
+    train(other, wasserstein(), (x[:50], y[:50]), plan)  # each of its batches four times
     torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=1e-4, atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""The loop: scores, the log, warnings, and what stops a run."""
+"""The loop: scores, the log, warnings, and conditions that stop a run."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def test_a_run_depends_on_its_seed_alone() -> None:
     plan = TrainingPlan(steps=20)
     models = [perceptron() for _ in range(3)]
     for place, model in enumerate(models):
-        torch.rand(place)  # what the caller draws before does not matter
+        torch.rand(place)  # the caller's random numbers do not matter
         train(model, wasserstein(), tags(), plan)
     train(models[2], wasserstein(), tags(), TrainingPlan(steps=20, seed=1))
     assert same(models[0], models[1])
@@ -52,7 +52,7 @@ def test_the_callers_random_numbers_are_left_alone() -> None:
 
 
 class Scripted:
-    """A score that says what it is told to, whatever the model."""
+    """A score that returns given values, whatever the model."""
 
     def __init__(self, *scores: float) -> None:
         self.scores = list(scores)
@@ -78,7 +78,7 @@ def test_the_score_sees_no_dropout_and_leaves_the_training_alone() -> None:
     assert same(model, straight)
 
 
-def test_a_score_that_cannot_be_had_leaves_the_model_in_training() -> None:
+def test_an_interrupted_score_leaves_the_model_in_training_mode() -> None:
     def interrupted(model: nn.Module) -> float:
         raise KeyboardInterrupt
 

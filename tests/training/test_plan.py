@@ -48,7 +48,7 @@ def test_the_decay_of_adam_is_in_its_gradient_and_that_of_adamw_is_not() -> None
     TrainingPlan(optimizer="adamw", **keywords).build_optimizer([weight]).step()
     assert weight.item() == pytest.approx(2 - 0.1 * 0.5 * 2)
     TrainingPlan(optimizer="adam", **keywords).build_optimizer([weight]).step()
-    assert weight.item() == pytest.approx(1.9 - 0.1)  # a first step of Adam is lr long
+    assert weight.item() == pytest.approx(1.9 - 0.1)  # the first step of Adam has length lr
 
 
 def test_optimizers_are_torchs() -> None:
@@ -72,7 +72,7 @@ def test_schedules() -> None:
 
 
 def test_the_learning_rate_is_the_schedules() -> None:
-    """Torch's own scheduler, driven by hand, ends on the same weights."""
+    """Torch's own scheduler, stepped by hand, gives the same weights."""
     x, y = grades()
     plan = TrainingPlan(steps=12, batch_size=200, log_every=1, learning_rate=0.5, schedule="cosine")
     model, by_hand = linear().double(), linear().double()

@@ -1,4 +1,4 @@
-"""Two processes under torchrun do what one does with twice the batch."""
+"""Two processes under torchrun do what one does with twice the batch size."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     weights = dict(alone.state_dict())
     torch.testing.assert_close(checkpoint.part("model"), weights, rtol=1e-4, atol=1e-6)
     logged = read_log(tmp_path)
-    # The run was stopped half-way, at 15, and scored there once more.
+    # The run was stopped half-way, at 15, and scored there again.
     assert [record.step for record in logged] == [5, 10, 15, 20, 25, 30]
     losses = [record.loss for record in logged]
     assert losses == pytest.approx([record.loss for record in log], rel=1e-4)

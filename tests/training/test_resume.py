@@ -1,4 +1,4 @@
-"""A run that was cut off goes on as if nothing had happened, bit for bit."""
+"""An interrupted run resumes as if nothing had happened, bit for bit."""
 
 import errno
 import os
@@ -30,7 +30,7 @@ class Crash(Exception):  # noqa: N818
 
 
 def crashing(at: int) -> Any:
-    """A loss that ends the run in the middle of a step."""
+    """A loss that raises in the middle of a step."""
     loss_fn, calls = wasserstein(), []
 
     def crash(outputs: Tensor, target: Any) -> Tensor:
@@ -72,7 +72,7 @@ def test_resuming_is_exact(tmp_path: Path, changes: Any) -> None:
     expected = train(undisturbed, wasserstein(), tags(), plan, evaluate=evaluate)
     with pytest.raises(Crash):
         train(model, crashing(38), tags(), plan, evaluate=evaluate, directory=tmp_path)
-    model = perceptron(seed=9)  # as a new process might have it
+    model = perceptron(seed=9)  # as in a new process
     log = train(
         model, wasserstein(), tags(), plan, evaluate=evaluate, directory=tmp_path, resume=True
     )
@@ -112,7 +112,7 @@ def test_kill_minus_nine_then_resume_is_exact(tmp_path: Path) -> None:
 def test_an_interrupt_is_saved_where_it_came(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    # Python ignores interrupts where its parent does, as in a shell's background.
+    # Python ignores interrupts if its parent does, as in a shell's background jobs.
     inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, inherited))
     undisturbed, model = perceptron(), perceptron()
@@ -135,7 +135,7 @@ def test_an_interrupt_is_saved_where_it_came(
 
     model = perceptron()
     calls.clear()
-    with pytest.raises(KeyboardInterrupt):  # nothing to save: at once, as ever
+    with pytest.raises(KeyboardInterrupt):  # nothing to save, so it is raised immediately
         train(model, interrupted, tags(), plan_with())
     assert len(calls) == 23
 
@@ -213,7 +213,7 @@ def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """The second checkpoint does not fit: writes end in the middle, as on a full disk."""
+    """The second checkpoint does not fit: writes fail in the middle, as on a full disk."""
     resource = pytest.importorskip("resource", reason="needs POSIX: limits")
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     loss_fn, calls = wasserstein(), []

@@ -27,7 +27,7 @@ def test_processes_share_the_batch_of_one(size: int, batch_size: int, world_size
 
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (1, 3)])
 def test_rows_depend_on_the_step_alone(rank: int, world_size: int) -> None:
-    """Not on what was asked for before, nor on how many batches are asked for at once."""
+    """Not on earlier calls, nor on how many batches are requested at once."""
     one, other = (Sampler(17, 5, 3, rank, world_size) for _ in range(2))
     expected = torch.cat([one.rows(step) for step in range(16)])
     for step, count in ((5, 11), (0, 1), (1, 4), (0, 16)):

@@ -1,4 +1,4 @@
-"""What proves an exact solution optimal: feasible potentials, and a plan that they price."""
+"""Proofs that an exact solution is optimal: feasible potentials, and a complementary plan."""
 
 import torch
 
@@ -6,7 +6,7 @@ from wassloss import Solution
 
 
 def assert_dual_certificate(solution: Solution, tolerance: float) -> None:
-    """Potentials cross no cost, and their value is the solution's: a lower bound, so the least."""
+    """Potentials are feasible, and their value, a lower bound, is that of the solution."""
     problem = solution.problem
     slack = problem.cost() - solution.f.unsqueeze(1) - solution.g.unsqueeze(2)
     assert slack.min() >= -tolerance
@@ -15,7 +15,7 @@ def assert_dual_certificate(solution: Solution, tolerance: float) -> None:
 
 
 def assert_primal_certificate(solution: Solution, tolerance: float) -> None:
-    """The plan is one, costs the value, and has mass only where the potentials meet the cost."""
+    """The plan is feasible, has the value, and has mass only where potentials equal the cost."""
     problem, plan = solution.problem, solution.support_plan()
     assert plan.min() >= 0
     torch.testing.assert_close(plan.sum(1), problem.log_h.exp(), rtol=tolerance, atol=tolerance)

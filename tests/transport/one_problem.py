@@ -1,4 +1,4 @@
-"""One small problem in double precision, everything positive, and our answer to thirteen digits."""
+"""One small problem in double precision, all positive, and its answer to thirteen digits."""
 
 from typing import Any, NamedTuple
 

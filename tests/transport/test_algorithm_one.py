@@ -45,7 +45,7 @@ def test_a_fixed_number_of_iterations_makes_no_claim_to_have_converged() -> None
     best = wl.solve(h, y, metric, epsilon=0.1)
     assert (solution.value < best.value).all()
     assert (solution.error > best.error).all()
-    # The prediction's marginal is met, the target's is off by `error`.
+    # The prediction's marginal is exact, the target's is off by `error`.
     torch.testing.assert_close(solution.plan().sum(2), h)
     torch.testing.assert_close((solution.plan().sum(1) - y).abs().sum(1), solution.error)
 
@@ -66,7 +66,7 @@ def test_balanced_scalings_and_gradient_are_the_papers(
             h[b].numpy(), y[b].numpy(), metric.cost().numpy(), 1 / epsilon, iterations
         )
         np.testing.assert_allclose(solution.gradient()[b].numpy(), gradient, rtol=0, atol=1e-10)
-        # Ours are centred: u times a constant and v divided by it.
+        # Ours are centred, so u is multiplied by a constant and v divided by it.
         constant = np.exp(-np.log(u).mean())
         ours_u = np.exp(solution.f[b].numpy() / epsilon)
         ours_v = np.exp(solution.g[b].numpy() / epsilon)
@@ -96,7 +96,7 @@ def test_relaxed_scalings_and_gradient_are_the_papers(
 
 
 def test_the_papers_setting_is_finite_where_plain_scaling_is_not() -> None:
-    # The last label is 1.15 or more from those of the target: exp(−50 · 1.15¹³) is no float32.
+    # The last label is at least 1.15 from the target's, so exp(−50 · 1.15¹³) underflows in float32.
     vectors = torch.tensor([[1.0, 0.0], [0.98, 0.2], [0.9, 0.44], [0.339, -0.941]])
     metric = Embedding(vectors, power=13.0)
     h, y = torch.tensor([[0.4, 0.3, 0.2, 0.1]]), torch.tensor([[0.6, 0.4, 0.0, 0.0]])

@@ -1,4 +1,4 @@
-"""Answers without a search, each against a solver that searches."""
+"""Closed forms, each compared with an iterative solver."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ POWERS = [1.0, 1.5, 2.0, 3.0]
 
 
 def assert_exact(solution: Solution) -> None:
-    """Optimal by its own potentials, and the value a linear program finds."""
+    """Optimal by its own potentials, with the value that a linear program finds."""
     assert solution.status is Status.EXACT
     assert solution.converged.all()
     assert_dual_certificate(solution, 1e-11)
@@ -41,7 +41,7 @@ def assert_exact(solution: Solution) -> None:
     cost = problem.metric.cost().numpy()
     for b in range(problem.batch):
         expected = linear_program(h[b] / h[b].sum(), y[b] / y[b].sum(), cost) * h[b].sum()
-        # HiGHS meets its constraints to 1e-7 only.
+        # HiGHS satisfies its constraints only to 1e-7.
         assert solution.value[b].item() == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
@@ -106,7 +106,7 @@ def test_one_hot_exactly_is_what_the_network_simplex_finds() -> None:
     torch.testing.assert_close(closed.plan(), found.plan())
 
 
-# Labels all equally far apart
+# All labels equally far apart
 
 
 @given(data=st.data())
@@ -213,7 +213,7 @@ def test_a_star_is_the_zero_one_metric() -> None:
     torch.testing.assert_close(wl.solve(h, y, star).value, wl.solve(h, y, Discrete(4)).value)
 
 
-# Laws of all of them
+# Laws of all closed forms
 
 METRICS = {
     "0-1": Discrete(6, scale=2.0),

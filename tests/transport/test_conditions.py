@@ -1,4 +1,4 @@
-"""What every entropic solver must satisfy, whichever way it gets there."""
+"""Laws of every entropic solver, whatever its algorithm."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from wassloss import Solution, SparseTarget
 from wassloss.transport import Newton, Sinkhorn
 from wassloss.transport.sinkhorn.solver import STRIDE
 
-TIGHT = 1e-12  # the value's error is of second order in it, that of all else of first order
+TIGHT = 1e-12  # the value's error is of second order in it, all others of first order
 SOLVERS = [Newton(TIGHT), Sinkhorn(TIGHT, max_iterations=200_000)]
 
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -38,7 +38,7 @@ def close(actual: Any, expected: Any, rtol: float = 1e-9, atol: float = 1e-10) -
 
 
 def small(gamma: tuple[float, float], regularizer: str, epsilon: float = 0.1) -> dict[str, Any]:
-    """A fixed problem of two examples: 6 labels, of which 3 in the target; one mass for all."""
+    """A fixed problem with two examples: 6 labels, 3 of them in the target; equal masses."""
     return {
         "h": random_masses(2, 6, seed=1),
         "y": random_masses(2, 6, support=3, seed=2),
@@ -50,7 +50,7 @@ def small(gamma: tuple[float, float], regularizer: str, epsilon: float = 0.1) ->
 
 
 def unequal(gamma: tuple[float, float], regularizer: str, epsilon: float = 0.1) -> dict[str, Any]:
-    """The same with masses that differ, where the objective allows it."""
+    """The same with different masses, if the objective allows it."""
     problem = small(gamma, regularizer, epsilon)
     if gamma != (INF, INF):
         problem["y"] = 2.5 * problem["y"]
@@ -89,7 +89,7 @@ def test_a_plan_that_meets_the_optimality_conditions_is_found(
 def test_strong_marginal_penalties_are_constraints(regularizer: str, gamma: float) -> None:
     balanced = solved(small((INF, INF), regularizer))
     relaxed = solved(small((gamma, gamma), regularizer))
-    # The penalties' effect is of order f²/γ; f itself is only then near a balanced potential.
+    # The effect of the penalties is of order f²/γ; only then is f near a balanced potential.
     close(relaxed.value, balanced.value, rtol=0, atol=10 / gamma)
     close(relaxed.f - relaxed.f.mean(1, keepdim=True), balanced.f, rtol=0, atol=10 / gamma)
     close(relaxed.plan(), balanced.plan(), rtol=0, atol=10 / gamma)
@@ -284,7 +284,7 @@ def test_a_batch_is_its_examples_one_by_one(
     together = solved(problem, solver=solver)
     for b in range(2):
         alone = solved(problem, h=problem["h"][b : b + 1], y=problem["y"][b : b + 1], solver=solver)
-        # Rounding may decide a close call otherwise: a step of Newton's, or a look of Sinkhorn's.
+        # Rounding may change a decision: a step of Newton's, or a check of Sinkhorn's.
         assert abs(alone.n_iterations[0] - together.n_iterations[b]) <= STRIDE
         close(alone.value[0], together.value[b])
         close(alone.f[0], together.f[b])
@@ -324,7 +324,7 @@ def test_labels_without_mass_leave_everything_finite_and_the_rest_alone(
 def test_a_target_of_vanishing_mass_has_the_potential_that_f_gives_it(
     gamma: tuple[float, float], regularizer: str, solver: Any, crumb: float
 ) -> None:
-    # The marginal error cannot see it; a gradient in the target's weights needs it all the same.
+    # The marginal error is insensitive to it, but the gradient of the target's weights needs it.
     problem = unequal(gamma, regularizer)
     weights = problem["y"].clamp(min=crumb)
     solution = solved(problem, y=SparseTarget(torch.arange(6).expand(2, 6), weights), solver=solver)

@@ -1,6 +1,6 @@
 """The table of conventions in docs/mathematics.md, row by row, against the libraries themselves.
 
-POT is always there. OTT and GeomLoss come with `wassloss[bench]`; their rows are skipped elsewhere.
+POT is always installed. OTT and GeomLoss come with `wassloss[bench]`; otherwise they are skipped.
 """
 
 from collections.abc import Iterator
@@ -85,7 +85,7 @@ def test_pot_unbalanced_kl_is_product(masses: Masses) -> None:
     np.testing.assert_allclose(plan_of(solution), T, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:If reg_type = entropy")  # that it sets the reference to 1
+@pytest.mark.filterwarnings("ignore:If reg_type = entropy")  # about its reference of 1
 def test_pot_unbalanced_entropy_is_plan_with_epsilon_added_to_the_cost(masses: Masses) -> None:
     h, y, M = masses
     solution = ours(2 * h, 3 * y, M, gamma=GAMMA)
@@ -96,7 +96,7 @@ def test_pot_unbalanced_entropy_is_plan_with_epsilon_added_to_the_cost(masses: M
         )
 
     np.testing.assert_allclose(plan_of(solution), theirs(M + EPSILON), atol=1e-12)
-    assert abs(plan_of(solution) - theirs(M)).max() > 1e-3  # not the same without
+    assert abs(plan_of(solution) - theirs(M)).max() > 1e-3  # without it, plans differ
 
 
 def test_debiased_is_three_solves_and_not_of_sharp_values(masses: Masses) -> None:
@@ -172,13 +172,13 @@ def test_ott_with_tau_is_plan_with_epsilon_added_to_the_cost(
     assert abs(without - plan_of(product)).max() > 1e-2
 
 
-# GeomLoss, which lowers its temperature along a schedule and takes two steps at the last one: even
-# with a slow schedule, its values are good to some 1e-5 only.
+# GeomLoss lowers its temperature along a schedule and takes two steps at the last one, so even with
+# a slow schedule its values are only accurate to about 1e-5.
 
 
 @pytest.fixture
 def geomloss() -> Any:
-    """`SamplesLoss` of weights on the same points, and the distances between these."""
+    """`SamplesLoss` of weights on the same points, and the distances between the points."""
     module = pytest.importorskip("geomloss", reason='needs geomloss: pip install "wassloss[bench]"')
     points = torch.linspace(0, 3, K, dtype=torch.float64)[:, None]
 

@@ -1,4 +1,4 @@
-"""Which solver answers which problem, in which pieces and which dtype."""
+"""The choice of solver, of chunks and of dtype."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +39,7 @@ def problem_of(
     return Problem.from_log(log_h, y, labels, metric, Objective(epsilon, gamma))
 
 
-# Which solver
+# Solvers
 
 
 def shared_problem(labels: int) -> Problem:
@@ -94,7 +94,7 @@ def test_budgets_reach_the_solver() -> None:
 
 @dataclass(frozen=True)
 class TwoLabels(Solver):
-    """Exact transport between two labels: what one has too much goes to the other."""
+    """Exact transport between two labels: the surplus of one goes to the other."""
 
     @classmethod
     def applies(cls, problem: Problem) -> bool:
@@ -135,7 +135,7 @@ def test_a_wide_support_is_solved_by_sinkhorn_to_the_same_answer() -> None:
     )
 
 
-# In which pieces
+# Chunks
 
 
 @pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -145,7 +145,7 @@ def test_pieces_make_the_same_whole(
     h, y = random_masses(7, 9, seed=1), random_masses(7, 9, support=3, seed=2)
     given: dict[str, Any] = {"epsilon": 0.02, "gamma": gamma, "regularizer": regularizer}
     whole = wl.solve(h, y, random_metric(9), **given)
-    for block in (1, 2 * 27, 3 * 27 + 5):  # one, two and three examples of 3 × 9 at a time
+    for block in (1, 2 * 27, 3 * 27 + 5):  # one, two and three examples of 3 × 9 per chunk
         monkeypatch.setattr(_memory, "LARGEST_BLOCK", block)
         pieces = wl.solve(h, y, random_metric(9), **given)
         assert pieces.status is Status.CONVERGED
@@ -216,7 +216,7 @@ def test_no_examples_have_no_answers(epsilon: float, support: int) -> None:
     assert solution.plan().shape == (0, 5, 5)
 
 
-# In which dtype
+# Dtypes
 
 
 def test_single_precision_stays_single_where_that_is_enough() -> None:
@@ -273,12 +273,12 @@ def test_costs_beyond_the_dtype_are_refused_with_advice(
         wl.solve(torch.full((1, 3), 1 / 3), target, metric, epsilon=epsilon)
 
 
-# Numbers on the way that single precision does not hold
+# Intermediate results that overflow single precision
 
 
 @pytest.mark.parametrize("solver", [None, Newton()], ids=["default", "torch"])
 def test_masses_too_large_on_the_way_do_not_matter(solver: Newton | None) -> None:
-    """The first guess asks for `h e^{100}`; the answer is of the size of the target's mass."""
+    """The first guess needs `h e^{100}`; the answer has the size of the target's mass."""
     cost = torch.tensor([[0.0, 1.0, 0.3], [1.0, 0.0, 0.7], [0.3, 0.7, 0.0]], dtype=F64)
     values = []
     for dtype in (F32, F64):

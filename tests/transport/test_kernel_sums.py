@@ -1,4 +1,4 @@
-"""Several ways to take the same sums, and the solvers that take them."""
+"""Different ways to compute the same sums, and the solvers that use them."""
 
 import itertools
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def dense_problem(
     metric: GroundMetric | None = None,
     batch: int = 4,
 ) -> Problem:
-    """All of 30 labels are in the target; the prediction and the target lack some of them."""
+    """All 30 labels are in the target; prediction and target lack some of them."""
     h, y = random_masses(batch, 30, support=25, seed=1), random_masses(batch, 30, 28, seed=2)
     objective = Objective(epsilon, gamma, Regularizer(regularizer))
     metric = random_metric(30) if metric is None else metric
@@ -71,7 +71,7 @@ def ragged_problem(
     dtype: torch.dtype = F64,
     metric: GroundMetric | None = None,
 ) -> Problem:
-    """Each target has its own labels, in no order; some twice, some of them padding."""
+    """Targets with different labels in any order; some repeated, some padding."""
     h, weights = random_masses(4, 30, seed=1), random_masses(4, 14, seed=2)
     support = torch.randint(30, (4, 14), generator=torch.Generator().manual_seed(1))
     support[0, 1] = support[0, 0]
@@ -82,7 +82,7 @@ def ragged_problem(
     return Problem.from_log(h.log().to(dtype), weights.to(dtype), support, metric, objective)
 
 
-# name: problem, the sums it is given, and an epsilon for which it is
+# name: problem, the sums to use, and a suitable epsilon
 WAYS: dict[str, tuple[Callable[..., Problem], Any, type, float]] = {
     "one kernel": (dense_problem, random_metric(30), Products, 0.1),
     "one kernel, wide range": (dense_problem, random_metric(30), Products, 0.006),
@@ -203,7 +203,7 @@ def test_products_hold_the_smallest_sums_of_their_range(dtype):
     assert isinstance(sums, Products)
     log_v = torch.full_like(problem.log_y, -torch.inf)
     log_v[:, 0] = (
-        0  # of one target alone, the sum at the farthest label is the kernel's least entry
+        0  # with a single target, the sum at the farthest label is the kernel's least entry
     )
     expected = BlockLogSums(problem.costs.block(), epsilon).log_sum(log_v, over_labels=False)
     found = sums.log_sum(log_v, over_labels=False)
@@ -288,12 +288,12 @@ def test_other_costs_have_no_axes():
 def steep_problem(
     gamma: tuple[float, float] = BALANCED, regularizer: str = "plan", spread: float = 0.0
 ) -> Problem:
-    """Costs up to thousands of ε, of which a plan between near measures uses the lowest."""
+    """Costs up to thousands of ε, of which plans between near measures use the lowest."""
     metric = random_metric(30).with_cost(power=6)
     h = random_masses(4, 30, seed=1) + 0.01
     h = h / h.sum(1, keepdim=True)
     y = (h.log() + 0.3 * torch.randn(4, 30, dtype=F64)).softmax(1)
-    if spread:  # all mass of two examples far from where it has to go
+    if spread:  # all mass of two examples is far from its target
         here, there = divmod(int(metric.cost().argmax()), 30)
         h[:2], y[:2] = 0.01, 0.01
         h[:2, here] = y[:2, there] = 0.71
@@ -327,7 +327,7 @@ def test_a_cut_kernel_is_used_where_it_leaves_out_nothing(gamma, regularizer, sp
     torch.testing.assert_close(found.log_gradient(), expected.log_gradient(), rtol=0, atol=1e-7)
     if not spread:
         assert used == [True]
-    elif gamma == BALANCED:  # nothing else than the long way will do
+    elif gamma == BALANCED:  # mass must move far
         assert used == [True, False]
 
 
@@ -344,7 +344,7 @@ def test_what_a_cut_kernel_neglects_is_bounded():
         for x, over_labels in ((log_v, False), (log_u, True)):
             a, b = (sums.log_sum(x, over_labels=over_labels) for sums in (cut, whole))
             missing = -torch.expm1(a - b).amin(1)
-            assert (missing <= bound + 1e-10).all()  # the logarithms themselves are in thousands
+            assert (missing <= bound + 1e-10).all()  # the logarithms themselves are thousands
     assert (bound > 1).any()
 
 

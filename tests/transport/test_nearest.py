@@ -1,4 +1,4 @@
-"""Transport to the nearest targets, against a convex solver and as the limit it is."""
+"""Transport to the nearest targets, compared with a convex solver, and as a limit."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_value_and_plan_are_those_of_a_convex_solver(
     assert solution.status is Status.EXACT
     plan = solution.plan().numpy()
     for i in range(2):
-        there = (TAGS[i] > 0).numpy()  # no mass may go elsewhere, which a convex solver is told so
+        there = (TAGS[i] > 0).numpy()  # the convex solver gets this restriction explicitly
         value, expected = convex(
             h[i].numpy(),
             y[i].numpy()[there],
@@ -58,7 +58,7 @@ def test_it_is_the_limit_of_relaxed_transport(regularizer: str) -> None:
         (wl.wasserstein(h, y, METRIC, gamma=(math.inf, gamma), **keywords) - nearest).abs().max()
         for gamma in (1e-1, 1e-3, 1e-5)
     ]
-    assert gaps[0] > 1e-3  # there is a way to go
+    assert gaps[0] > 1e-3  # not close at first
     assert gaps[2] < 1e-4
     assert gaps[0] > gaps[1] > gaps[2]
 
@@ -99,7 +99,7 @@ def test_it_leads_from_the_nearest_to_the_expected_cost() -> None:
 def test_labels_of_no_weight_are_no_targets(epsilon: float, regularizer: str) -> None:
     keywords = {"epsilon": epsilon, "gamma": FREE, "regularizer": regularizer}
     h, y = predictions(), TAGS / TAGS.sum(1, keepdim=True)
-    dense = y.clone().requires_grad_()  # which keeps a gradient for labels without mass
+    dense = y.clone().requires_grad_()  # keeps a gradient for labels without mass
     sparse = wl.SparseTarget(torch.tensor([[0, 3], [2, 5]]), y[y > 0].reshape(2, 2))
     values = [wl.wasserstein(h, target, METRIC, **keywords) for target in (dense, y, sparse)]
     torch.testing.assert_close(values[0], values[1])
@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_weights_too_small_for_a_normal_number_are_small_and_no_less() -> None:
-    # The label itself has next to no weight; another at distance 1 has all the rest.
+    # The label itself has a tiny weight; another at distance 1 has all the rest.
     h, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[1e-40, 1.0]])
     metric = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
     value = wl.wasserstein(h, y, metric, epsilon=1e-3, gamma=FREE, regularizer="product")

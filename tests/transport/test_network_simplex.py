@@ -1,4 +1,4 @@
-"""Exact transport at any cost."""
+"""Exact transport with arbitrary costs."""
 
 import ot
 import pytest
@@ -76,7 +76,7 @@ def test_labels_without_mass_have_potentials_too() -> None:
         assert is_finite(solution.f, solution.g)
         torch.testing.assert_close(solution.f.mean(1), torch.zeros(4, dtype=F64))
         assert_dual_certificate(solution, 1e-12)
-    # f is the largest that g allows, so that it says what a first crumb of mass would cost.
+    # f is the largest that g allows, so it is the cost of a first bit of mass.
     slack = solution.problem.cost() - solution.f.unsqueeze(1) - solution.g.unsqueeze(2)
     torch.testing.assert_close(slack.amin(1), torch.zeros_like(solution.f), rtol=0, atol=1e-13)
 
@@ -127,7 +127,7 @@ def test_a_small_distance_keeps_its_digits_beside_large_costs() -> None:
     assert wl.solve(*near, cost).value.item() == pytest.approx(0.125e-3, rel=1e-6)
 
 
-# What it says of itself
+# Status
 
 
 def test_running_out_of_pivots_is_a_warning() -> None:
@@ -144,7 +144,7 @@ def test_running_out_of_pivots_is_a_warning() -> None:
 @pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e-6, 1e12, 1e200])
 @pytest.mark.parametrize("mass", [1e-30, 1e-6, 1e12, 1e30])
 def test_masses_and_costs_of_any_size(mass: float, unit: float) -> None:
-    """The solver underneath has absolute tolerances, which are no business of ours."""
+    """The underlying solver has absolute tolerances, which must not matter."""
     h, y = random_masses(2, 6, seed=1), random_masses(2, 6, seed=2)
     cost = random_metric(6).cost()
     expected = wl.solve(h, y, wl.ground.Matrix(cost))

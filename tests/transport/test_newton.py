@@ -1,4 +1,4 @@
-"""Newton's method: its reach, and what it says when it stops."""
+"""Newton's method: its range, and its status when it stops."""
 
 import math
 from typing import Any
@@ -36,7 +36,7 @@ each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, i
 
 @pytest.fixture(autouse=True, params=["torch", "compiled"])
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything here holds for both: left to itself, the dispatcher takes whichever it can."""
+    """Both implementations; otherwise the dispatcher chooses one."""
     if request.param == "torch":
         without_native(monkeypatch)
     elif not native.available():
@@ -73,7 +73,7 @@ def marginal_errors(solution: Solution) -> tuple[float, float]:
 def test_converges_over_the_whole_range_of_epsilon(
     gamma: tuple[float, float], regularizer: str, epsilon: float, dtype: torch.dtype
 ) -> None:
-    metric = random_metric(1000)  # median cost 1
+    metric = random_metric(1000)  # its median cost is 1
     h = random_masses(3, 1000, support=850, seed=1).to(dtype)
     y = random_masses(3, 1000, support=5, seed=2).to(dtype)
     solution = wl.solve(h, y, metric, epsilon=epsilon, gamma=gamma, regularizer=regularizer)
@@ -90,7 +90,7 @@ def test_converges_over_the_whole_range_of_epsilon(
         solution.log_gradient(),
         solution.support_plan(),
     )
-    # Potentials returned in single precision round M/ε, whatever precision they were found in.
+    # Potentials in single precision round M/ε, in whatever precision they were computed.
     rounding = 4 * torch.finfo(dtype).eps * metric.max_cost() / epsilon
     assert max(marginal_errors(solution)) <= 2 * tol + rounding
     assert solution.n_iterations.max() < 60
@@ -113,7 +113,7 @@ def test_some_tens_of_iterations_are_enough_where_epsilon_is_far_below_the_gaps_
         solution = wl.solve(h, y, metric, epsilon=epsilon, gamma=gamma, regularizer=regularizer)
         assert solution.converged.all()
         counts.append(int(solution.n_iterations.max()))
-    # Some tens more for each factor of ten, rather than ten times as many.
+    # A few tens more per factor of ten, rather than ten times as many.
     assert counts[2] < counts[0] + 100
 
 
@@ -131,7 +131,7 @@ def test_masses_may_differ_by_any_factor(
     assert is_finite(solution.f, solution.g, solution.gradient(0), solution.gradient(1))
     best = wl.solve(h, y, random_metric(20), **given, solver=Sinkhorn(1e-13))
     torch.testing.assert_close(solution.value, best.value, rtol=1e-9, atol=0)
-    # A converged solution has a gradient to trust, on both sides.
+    # A converged solution has accurate gradients on both sides.
     torch.testing.assert_close(solution.gradient(0), best.gradient(0), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(solution.gradient(1), best.gradient(1), rtol=1e-6, atol=1e-6)
 
@@ -141,8 +141,8 @@ def test_masses_may_differ_by_any_factor(
 def test_unequal_masses_that_are_dear_to_miss_are_no_reason_not_to_converge(
     gamma: tuple[float, float], dtype: torch.dtype
 ) -> None:
-    # The difference in mass is paid for by potentials of γ log(40), many thousand times ε: far to
-    # go in steps of ε, and in single precision with too few digits left.
+    # The difference in mass is paid for by potentials of γ log(40), many thousand times ε: a long
+    # way in steps of ε, with too few digits left in single precision.
     h, y = 40 * random_masses(2, 6, seed=1), random_masses(2, 6, seed=2)
     cost = random_metric(6).cost()
     for epsilon in (0.1, 1e-3):
@@ -169,7 +169,7 @@ def test_one_label_of_two_masses_is_soon_solved(dtype: torch.dtype) -> None:
     h, y = torch.tensor([[2.0]], dtype=dtype), torch.tensor([[3.0]], dtype=dtype)
     solution = wl.solve(h, y, Ordinal(1), epsilon=1e-6, gamma=(INF, 1.0))
     assert solution.n_iterations.item() < 100
-    # T = h, and what it costs is ε h log h + γ (h log(h / y) − h + y).
+    # T = h, with objective ε h log h + γ (h log(h / y) − h + y).
     value = 1e-6 * 2 * math.log(2) + 2 * math.log(2 / 3) + 1
     assert solution.value.item() == pytest.approx(value, rel=1e-6)
 
@@ -177,7 +177,7 @@ def test_one_label_of_two_masses_is_soon_solved(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("gamma", [INF, 1.0])
 def test_costs_at_the_lower_end_of_single_precision_need_double(gamma: float) -> None:
     metric = Discrete(2, power=13, scale=1000)
-    unit = metric.max_cost()  # whose reciprocal single precision does not hold
+    unit = metric.max_cost()  # its reciprocal overflows in single precision
     h, y = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.375, 0.625]])
     given = {"epsilon": 0.25 * unit, "gamma": gamma * unit}
     with pytest.raises(ValueError, match=r"epsilon must be a number .* can divide"):
@@ -194,7 +194,7 @@ def test_an_easy_example_leaves_early_with_the_answer_it_has_alone(
     metric = random_metric(200)
     h = random_masses(2, 200, seed=1)
     y = random_masses(2, 200, support=8, seed=2)
-    y[0] = y[0].where(y[0] == y[0].max(), 0) / y[0].max()  # one label: nothing to search for
+    y[0] = y[0].where(y[0] == y[0].max(), 0) / y[0].max()  # one label: closed form
     given: dict[str, Any] = {"epsilon": 0.003, "gamma": gamma, "regularizer": regularizer}
     together = wl.solve(h, y, metric, **given)
     assert together.n_iterations[0] < together.n_iterations[1]
@@ -209,14 +209,14 @@ def test_an_easy_example_leaves_early_with_the_answer_it_has_alone(
 
 @pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES[2:], ids=OBJECTIVE_NAMES[2:])
 @pytest.mark.parametrize("mass", [0.2, 5.0])
-def test_one_label_only_has_its_mass_to_settle(
+def test_one_label_has_a_closed_form(
     gamma: tuple[float, float], regularizer: str, mass: float
 ) -> None:
     h = torch.tensor([[1.0]], dtype=F64)
     y = torch.tensor([[mass]], dtype=F64)
     given: dict[str, Any] = {"epsilon": 0.1, "gamma": gamma, "regularizer": regularizer}
     solution = wl.solve(h, y, torch.zeros(1, 1, dtype=F64), **given, tol=TIGHT)
-    # The optimality condition of a single number t, with the plan's reference 1/e or h y.
+    # The optimality condition for a single number t, with reference 1/e or h y.
     reference = -1.0 if regularizer == "plan" else math.log(mass)
     pairs = [(0.1, reference), *[(g, math.log(m)) for g, m in zip(gamma, (1.0, mass), strict=True)]]
     finite = [(w, r) for w, r in pairs if w < INF]
@@ -238,7 +238,7 @@ def test_a_metric_of_zeros_leaves_only_the_regulariser(
         torch.testing.assert_close(solution.plan(), product, rtol=1e-9, atol=1e-12)
     if regularizer == "product":
         torch.testing.assert_close(solution.value, torch.zeros(2, dtype=F64), rtol=0, atol=1e-12)
-    # No label is better placed than another: rows of the plan are in proportion.
+    # All labels are equivalent, so rows of the plan are proportional.
     rows = solution.plan() / solution.plan().sum(2, keepdim=True)
     torch.testing.assert_close(rows, rows[:, :1].expand(-1, 4, -1), rtol=1e-9, atol=1e-12)
 
@@ -254,7 +254,7 @@ def test_labels_at_distance_zero_share_a_potential_and_their_mass(
     given["tol"] = TIGHT
     solution = wl.solve(h, y, cost[twice][:, twice], **given)
     assert solution.converged.all()
-    if regularizer == "product":  # then splitting a label in two changes nothing at all
+    if regularizer == "product":  # then splitting a label has no effect
         torch.testing.assert_close(solution.f[:, 4], solution.f[:, 1])
         merged = [torch.zeros(2, 4, dtype=F64).index_add(1, twice, x) for x in (h, y)]
         joined = wl.solve(*merged, cost, **given)
@@ -263,7 +263,7 @@ def test_labels_at_distance_zero_share_a_potential_and_their_mass(
             torch.testing.assert_close(solution.f[:, :4], joined.f)
 
 
-def test_two_labels_have_one_number_to_find() -> None:
+def test_two_labels_have_a_closed_form() -> None:
     # T = [[t, h0 − t], [y0 − t, h1 − y0 + t]] with t (h1 − y0 + t) = κ (h0 − t) (y0 − t).
     h0, y0, d, epsilon = 0.7, 0.4, 1.3, 0.5
     kappa = math.exp(2 * d / epsilon)
@@ -275,7 +275,7 @@ def test_two_labels_have_one_number_to_find() -> None:
     assert solution.plan()[0, 0, 0].item() == pytest.approx(t, rel=1e-11)
 
 
-# What a solution says of itself
+# Status of a solution
 
 
 def test_running_out_of_iterations_is_a_warning_with_advice_and_names_the_examples() -> None:
@@ -289,7 +289,7 @@ def test_running_out_of_iterations_is_a_warning_with_advice_and_names_the_exampl
     assert solution.error[0] <= 1e-8 < solution.error[1]
     assert solution.n_iterations.tolist()[1] == 2
     assert "1 of 2 converged" in str(solution)
-    # What there is of a solution is still a lower bound, with the prediction's marginal met.
+    # The unfinished solution is still a lower bound, with the right marginal of the prediction.
     best = wl.solve(h, y, metric, epsilon=0.2)
     assert solution.value[1] < best.value[1]
     torch.testing.assert_close(solution.plan().sum(2), h)

@@ -1,4 +1,4 @@
-"""The fused kernel takes the steps of `Newton`: on a GPU if there is one, else interpreted."""
+"""The fused kernel takes the steps of `Newton`; on a GPU if there is one, else interpreted."""
 
 import math
 from dataclasses import replace
@@ -30,7 +30,7 @@ F32, F64 = torch.float32, torch.float64
 INF = math.inf
 
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
-# The interpreter is slow: where the objective is not the matter, two that differ in every branch.
+# The interpreter is slow: use only two objectives, which differ in every branch.
 two_objectives = pytest.mark.parametrize(
     ("gamma", "regularizer"), OBJECTIVES[1:3], ids=OBJECTIVE_NAMES[1:3]
 )
@@ -48,7 +48,7 @@ def random_problem(
     dtype: torch.dtype = F64,
     seed: int = 0,
 ) -> Problem:
-    """Sparse targets of costs with median 1; the first example has padding."""
+    """Sparse targets with median cost 1; the first example has padding."""
     metric = random_metric(labels).to(DEVICE, dtype)
     h = random_masses(batch, labels, seed=seed + 1)
     y = random_masses(batch, labels, support, seed=seed + 2)
@@ -77,7 +77,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 def assert_same(solution: Solution, expected: Solution, **close: Any) -> None:
-    """Equal up to `close`; what stands on padding means nothing."""
+    """Equal up to `close`; values on padding are ignored."""
     present = expected.problem.log_y > -INF
     torch.testing.assert_close(solution.value, expected.value, **close)
     torch.testing.assert_close(solution.f, expected.f, **close)
@@ -118,7 +118,7 @@ def test_any_size_of_support(
 
 @each_dtype
 def test_more_labels_than_a_tile(dtype: torch.dtype) -> None:
-    problem = random_problem(labels=301, dtype=dtype)  # nor do they divide by anything
+    problem = random_problem(labels=301, dtype=dtype)  # not a multiple of a tile
     fused, expected = solve_both(problem, tol=tolerance(dtype))
     assert_same(fused, expected, rtol=0, atol=tolerance(dtype))
 
@@ -147,7 +147,7 @@ def test_masses_may_differ_by_any_factor() -> None:
 
 
 def test_costs_come_from_a_table_or_from_columns() -> None:
-    problem = random_problem(batch=2)  # each with a support of its own
+    problem = random_problem(batch=2)  # each with its own support
     table = problem.metric.tabulated()
     tabulated = with_costs(problem, metric=table)
     single = with_costs(problem, metric=table.to(dtype=F32))
@@ -209,7 +209,7 @@ def test_the_compiled_kernel_finds_the_optimum_of_newton(
     problem = random_problem(gamma, regularizer, 0.02, **shape)
     fused, expected = solve_both(problem, tol=tolerance(dtype))
     assert fused.converged.all()
-    # The potential of a target of little mass may differ by more: the tolerance is one of masses.
+    # Potentials of targets with little mass may differ more, because the tolerance is on masses.
     close = {"rtol": 0, "atol": 5 * tolerance(dtype)}
     torch.testing.assert_close(fused.value, expected.value, **close)
     torch.testing.assert_close(fused.log_gradient(), expected.log_gradient(), **close)

@@ -1,4 +1,4 @@
-"""The compiled Newton method: the same answers as `Newton`, from any thread and process."""
+"""The compiled Newton method: the answers of `Newton`, in any thread and process."""
 
 import math
 import os
@@ -31,14 +31,14 @@ from wassloss.transport.problem import Problem
 pytestmark = needs_native
 
 F32, F64 = torch.float32, torch.float64
-LABELS = 300  # more than a block, and no whole number of them
+LABELS = 300  # more than a block, and not a multiple of it
 
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
 each_dtype = pytest.mark.parametrize("dtype", [F32, F64], ids=["single", "double"])
 
 
 def masses(dtype: torch.dtype = F64) -> tuple[torch.Tensor, torch.Tensor]:
-    """Predictions with empty labels, and targets on 1, 4 and 7 labels: padding for two of them."""
+    """Predictions with empty labels, and targets with 1, 4 and 7 labels: two have padding."""
     h = random_masses(3, LABELS, support=250, seed=1)
     y = torch.cat([random_masses(1, LABELS, support=n, seed=n) for n in (1, 4, 7)])
     return h.to(dtype), y.to(dtype)
@@ -50,7 +50,7 @@ def both(*args: Any, tol: float, **keywords: Any) -> tuple[Solution, Solution]:
 
 
 def run_python(code: str, **environment: str) -> str:
-    """What a new process prints."""
+    """Return what a new process prints."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         env={**os.environ, **environment},
@@ -83,7 +83,7 @@ def test_equals_newton(
     torch.testing.assert_close(compiled.g[there], plain.g[there], rtol=close, atol=close)
     for part, like in ((compiled.value, plain.value), (compiled.error, plain.error)):
         assert part.dtype == like.dtype
-    # The same steps, but for rounding that may decide a close call otherwise.
+    # The same steps, unless rounding changes a decision.
     assert (compiled.n_iterations - plain.n_iterations).abs().max() <= 2
 
 
@@ -163,7 +163,7 @@ def test_targets_of_vanishing_mass(
     torch.testing.assert_close(compiled.f, plain.f, rtol=close, atol=close)
 
 
-# Where the costs are
+# Location of the costs
 
 
 def problem_of(h: torch.Tensor, y: torch.Tensor, support: torch.Tensor, metric: Any) -> Problem:
@@ -194,7 +194,7 @@ def test_a_table_of_costs_is_read_in_place() -> None:
     one, other = NativeNewton().solve(gathered), NativeNewton().solve(tabulated)
     torch.testing.assert_close(one.f, other.f, rtol=0, atol=1e-12)
     assert (one.n_iterations - other.n_iterations).abs().max() <= 1
-    # In another precision than the problem's, the table is no use as it is.
+    # A table in another precision than the problem's must be converted.
     assert NativeNewton().solve(tabulated.to(F32)).f.dtype == F32
 
 
@@ -248,7 +248,7 @@ def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype) -> None:
     h = random_masses(70, LABELS, seed=1).to(dtype)
     y = random_masses(70, LABELS, support=5, seed=2).to(dtype)
     given: dict[str, Any] = {"epsilon": 0.05, "solver": NativeNewton()}
-    metric = random_metric(LABELS).tabulated()  # the same costs, however many are asked for
+    metric = random_metric(LABELS).tabulated()  # the same costs for any number of columns
     several = wl.solve(h, y, metric, **given)
     threads = torch.get_num_threads()
     try:

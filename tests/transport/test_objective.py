@@ -1,4 +1,4 @@
-"""The one place where objectives differ: marginal terms and their derivatives."""
+"""The terms in which objectives differ: marginal terms and their derivatives."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_mass_term_tends_to_mass_times_potential() -> None:
     torch.testing.assert_close(limit, log_mass.exp() * potential)
     for gamma in (1e4, 1e8, 1e12):
         term = Objective(1.0, (gamma, INF)).mass_term(log_mass, potential, 0)
-        # m p − m p²/2γ + …: what is left of the series, and no cancellation.
+        # m p − m p²/2γ + …: the remainder of the series, without cancellation.
         expected = limit - log_mass.exp() * potential**2 / (2 * gamma)
         torch.testing.assert_close(term, expected, rtol=1e-13 + 1e3 / gamma**2, atol=0)
 
@@ -111,7 +111,7 @@ def test_gradients_are_finite_where_there_is_no_mass(
 
 @pytest.mark.parametrize("regularizer", list(Regularizer))
 def test_gradients_fit_where_an_exponential_alone_would_not(regularizer: Regularizer) -> None:
-    """`γ e^{−g/γ}` is about 900 here, of which `e^{−g/γ}` is 4e40."""
+    """`γ e^{−g/γ}` is about 900 here, while `e^{−g/γ}` is 4e40."""
     objective, potential = Objective(1e-36, (INF, 2e-38), regularizer), -93.5 * 2e-38
     single, double = (
         objective.gradient(

@@ -1,6 +1,6 @@
-"""Answers other libraries get wrong (see their issue trackers): ours, against an independent truth.
+"""Problems that other libraries get wrong (see their issue trackers), against an oracle.
 
-What is asserted is our number. Where a peer appears, it is to show which truth is meant.
+Only our numbers are asserted. Other libraries appear to show which quantity is meant.
 """
 
 import math
@@ -26,7 +26,7 @@ def masses() -> Masses:
 
 
 def slope(h: Any, y: Any, M: Any, direction: Any, **keywords: Any) -> float:
-    """Of our value, along a direction in the prediction."""
+    """The slope of our value along a direction of the prediction."""
     return derivative(lambda x: ours(x, y, M, **keywords).value.item(), h, direction, 1e-4)
 
 
@@ -42,7 +42,7 @@ def test_the_relaxed_value_and_its_gradient_are_not_nearly_zero(
     assert solution.value.item() == pytest.approx(truth, rel=1e-6)
     for i in range(K):
         direction = np.eye(K)[i]
-        # A slope of the convex solver's own value: coarse, but nothing of ours is in it.
+        # A slope of the convex solver's own value: coarse, but independent of ours.
         coarse = derivative(
             lambda x: convex(x, 1.5 * y, M, *keywords.values())[0], h, direction, 1e-3
         )
@@ -62,7 +62,7 @@ def test_each_regulariser_has_its_own_gradient(masses: Masses, regularizer: str)
     direction[[h.argmax(), h.argmin()]] = 1.0, -1.0
     truth = slope(h, y, M, direction, epsilon=0.5, regularizer=regularizer)
     assert gradients[regularizer] @ direction == pytest.approx(truth, rel=1e-6)
-    # They differ by ε log h (test_conventions.py), and not by a little.
+    # They differ by ε log h (test_conventions.py), which is not small.
     assert abs(gradients[other] @ direction - truth) > 0.1
 
 
@@ -98,8 +98,8 @@ def test_one_hot_at_small_epsilon_is_the_expected_cost(epsilon: float, dtype: to
 def test_the_relaxed_gradient_has_all_its_terms(
     masses: Masses, gamma: tuple[float, float], regularizer: str
 ) -> None:
-    # Left out, the reference's dependence on h is worth ε (1 − e^{−f/γ}) here, and half of it
-    # where self-transport is subtracted: 17 % of the whole in one library.
+    # Without the reference's dependence on h the gradient would lack ε (1 − e^{−f/γ}), or half of
+    # it if self-transport is subtracted: 17 % of the whole in one library.
     h, y, M = masses
     keywords = {"epsilon": 0.4, "gamma": gamma, "regularizer": regularizer}
     gradient = ours(h, 2 * y, M, **keywords).gradient()[0]
@@ -135,8 +135,8 @@ def test_the_gradient_is_centred_by_the_mean_of_log_u(masses: Masses) -> None:
     assert np.abs(wrong - gradient).max() > 1e-2
 
 
-def test_value_and_gradient_are_of_one_and_the_same_quantity(masses: Masses) -> None:
-    # The authors' layer returned <T, M> with the gradient of <T, M> − ε H(T).
+def test_the_gradient_is_that_of_the_value(masses: Masses) -> None:
+    # The authors' layer returns <T, M> with the gradient of <T, M> − ε H(T).
     h, y, M = masses
     solution = ours(h, y, M, epsilon=0.3)
     T = solution.plan()[0].numpy()
@@ -154,5 +154,5 @@ def test_a_prediction_with_zeros_has_a_gradient_to_learn_from() -> None:
     for keywords in ({"epsilon": 0.0}, {"epsilon": 0.01, "regularizer": "product"}):
         gradient = wl.solve(h, y, Ordinal(4), **keywords).gradient()[0]
         assert gradient.isfinite().all()
-        # Mass is better the nearer to the target, present or not.
+        # The nearer mass is to the target the better, also at labels without mass.
         assert (gradient.diff() < 0).all()

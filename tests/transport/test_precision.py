@@ -41,7 +41,7 @@ def test_the_inverse_overflows_where_the_dtype_says_so(dtype: torch.dtype) -> No
     edge = 1 / torch.finfo(dtype).max
     for value in (0.0, edge / 4, 0.9 * edge, 1.2 * edge, 1.0, math.inf):
         inverse = 1 / torch.tensor(value, dtype=F64).to(dtype)
-        # Of a number that is denormal, or that the dtype rounds to 0.
+        # For numbers that are denormal, or that the dtype rounds to 0.
         assert _checks.inverse_overflows(value, dtype) == bool(inverse.isinf())
 
 

@@ -1,4 +1,4 @@
-"""What a problem makes of the masses it is given."""
+"""How a problem processes its masses."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_relaxed_masses_are_left_as_they_are() -> None:
 def test_a_label_without_mass_is_as_good_as_absent_at_any_epsilon(
     gamma: tuple[float, float], regularizer: str, epsilon: float, dtype: torch.dtype
 ) -> None:
-    # A relaxed plan takes h^ρ with ρ = γ/(γ + ε): a tiny h is not yet a tiny row of the plan.
+    # A relaxed plan has h^ρ with ρ = γ/(γ + ε): a tiny h does not give a tiny row of the plan.
     h, y = random_masses(2, 4, seed=1), random_masses(2, 4, seed=2)
     cost = random_metric(6).cost()
     keep, tol = torch.arange(4), 1e-11 if dtype == torch.float64 else 1e-6
@@ -65,7 +65,7 @@ def test_a_label_without_mass_is_as_good_as_absent_at_any_epsilon(
     close = {"rtol": 100 * tol, "atol": 100 * tol}
     torch.testing.assert_close(empty.value, absent.value, **close)
     torch.testing.assert_close(empty.plan()[:, keep][:, :, keep], absent.plan(), **close)
-    # A target that is to have a gradient keeps its empty labels in the problem.
+    # A target that requires a gradient keeps its empty labels in the problem.
     value = wl.wasserstein(h, learned, cost.to(dtype), **keywords)
     torch.testing.assert_close(value.detach(), absent.value, **close)
 
@@ -83,12 +83,12 @@ def test_a_label_without_mass_is_as_good_as_absent_however_far_the_others_are(
     far: float,
     dtype: torch.dtype,
 ) -> None:
-    # All of h is at label 0 and all of y at label 1, far away. Were there a trace of mass at the
-    # other's place on either side, to multiply it would be cheaper than the journey.
+    # All of h is at label 0 and all of y at label 1, far away. With a trace of mass at the other's
+    # label on either side, growing it would be cheaper than moving mass.
     h, y = 2.0, 3.0
     reference = math.log(h * y) if regularizer == "product" else -1.0
     pull = epsilon * reference + gamma_h * math.log(h) + gamma_y * math.log(y)
-    moved = math.exp((pull - far) / (epsilon + gamma_h + gamma_y))  # where the slope is 0
+    moved = math.exp((pull - far) / (epsilon + gamma_h + gamma_y))  # slope 0
     value = gamma_h * h + gamma_y * y - (epsilon + gamma_h + gamma_y) * moved
     value += epsilon * h * y if regularizer == "product" else 0.0
     keywords = {"epsilon": epsilon, "gamma": (gamma_h, gamma_y), "regularizer": regularizer}
@@ -102,7 +102,7 @@ def test_a_label_without_mass_is_as_good_as_absent_however_far_the_others_are(
 
 @pytest.mark.parametrize("regularizer", ["plan", "product"])
 def test_the_slope_at_no_mass_is_that_at_the_smallest_mass(regularizer: str) -> None:
-    # At none it is infinite: mass would be welcome there at any price.
+    # Without any mass it is infinite.
     keywords = {"epsilon": 0.1, "gamma": (1.0, 2.0), "regularizer": regularizer, "tol": 1e-10}
     cost = random_metric(4).cost()
 
@@ -147,8 +147,8 @@ def test_costs_computed_once_are_kept_in_any_dtype() -> None:
 
 
 def test_log_masses_below_the_smallest_number_count_where_the_plan_takes_a_root_of_them() -> None:
-    # e⁻⁸⁰⁰ is no number, but at γ = 1, ε = 400 its row of the plan is h^(1/401): e⁻². A model in
-    # logs can say so, and the answer is that of an equivalent problem with everyday masses.
+    # e⁻⁸⁰⁰ underflows, but at γ = 1, ε = 400 its row of the plan is h^(1/401): e⁻². A model of logs
+    # can represent it, and the answer is that of an equivalent problem with ordinary masses.
     log_h = torch.tensor([[-800.0, -1.0]], dtype=torch.float64)
     cost = torch.tensor([[[0.3, 1.0], [2.0, 0.2]]], dtype=torch.float64)
     y = torch.tensor([[0.4, 0.6]], dtype=torch.float64)
@@ -156,7 +156,7 @@ def test_log_masses_below_the_smallest_number_count_where_the_plan_takes_a_root_
     metric, support = Ordinal(2), torch.tensor([[0, 1]])
     problem = Problem.from_log(log_h, y, support, metric, objective, block=cost)
     solution = Newton(1e-12).solve(problem)
-    # Adding a constant c to log h_0 is the same as adding γ c to f_0, or taking γ c off M_0j.
+    # Adding a constant c to log h_0 is the same as adding γ c to f_0, or subtracting γ c from M_0j.
     dearer = cost + torch.tensor([799.0, 0.0])
     moved = Problem.from_log(log_h.clamp(min=-1), y, support, metric, objective, block=dearer)
     same = Newton(1e-12).solve(moved)

@@ -1,4 +1,4 @@
-"""Sinkhorn's updates: what they count, and how slow they are. Laws: test_conditions.py."""
+"""Sinkhorn's updates: their errors and their rates. For laws, see test_conditions.py."""
 
 import math
 from typing import Any
@@ -49,7 +49,7 @@ def test_each_step_raises_the_dual(gamma: tuple[float, float], regularizer: str)
 
 
 def test_an_example_is_done_when_its_own_error_is() -> None:
-    given = problem((float("inf"), float("inf")), "plan")  # one target is met in one step
+    given = problem((float("inf"), float("inf")), "plan")  # a single target converges in one step
     given["y"][0] = torch.eye(30, dtype=F64)[3]
     solution = wl.solve(**given, solver=Sinkhorn(1e-9))
     assert solution.n_iterations[0] < solution.n_iterations[1]
@@ -80,7 +80,7 @@ def dense(
 
 
 def test_over_relaxation_cuts_iterations_severalfold() -> None:
-    # Algorithm 1 takes plain steps: count those that Sinkhorn's tolerance would need.
+    # Algorithm 1 takes plain steps: count how many reach Sinkhorn's tolerance.
     problem = dense(30, 4, 0.02)
     relaxed = int(Sinkhorn(1e-8).solve(problem).n_iterations.max())
     plain_error = AlgorithmOne(3 * relaxed).solve(problem).error.max()
@@ -92,7 +92,7 @@ def test_the_best_relaxation_is_learned_from_the_rate(theta: float) -> None:
     relaxation = OverRelaxation(torch.ones(1, 1, dtype=F64))
     best = min(LARGEST, 2 / (1 + (1 - theta) ** 0.5))
     error = torch.tensor([0.01], dtype=F64)
-    for _ in range(30):  # Young's formula, the other way round
+    for _ in range(30):  # the inverse of Young's formula
         omega = float(relaxation.omega)
         root = max(0.0, omega**2 * theta - 4 * (omega - 1)) ** 0.5
         rate = max(omega - 1, ((omega * theta**0.5 + root) / 2) ** 2)
@@ -143,9 +143,9 @@ def test_double_precision_takes_over_where_single_gets_stuck(
 def test_pieces_of_a_shared_support_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = dense(150, 7, 0.1)
     whole = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
-    monkeypatch.setattr(_memory, "LARGEST_BLOCK", 2 * 300)  # two examples at a time
+    monkeypatch.setattr(_memory, "LARGEST_BLOCK", 2 * 300)  # two examples per chunk
     pieces = dispatcher.solve_problem(problem, Sinkhorn(1e-9))
-    # The error is looked at every 20 iterations.
+    # The error is checked every 20 iterations.
     assert (pieces.n_iterations - whole.n_iterations).abs().max() <= 20
     torch.testing.assert_close(pieces.value, whole.value, rtol=1e-9, atol=1e-9)
 
@@ -165,7 +165,7 @@ def test_plain_scalings_take_the_steps_of_the_log_domain(
     walk.step(5)
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {}
     torch.testing.assert_close(opening.error, walk.error, **close)
-    apart = opening.g() - walk.g()  # balanced potentials are defined up to a constant
+    apart = opening.g() - walk.g()  # balanced potentials are unique up to a constant
     if gamma[0] == float("inf"):
         apart = apart - apart[:, :1]
     torch.testing.assert_close(apart, torch.zeros_like(apart), rtol=0, atol=1e-5)
@@ -183,9 +183,9 @@ def test_scalings_beyond_the_range_of_numbers_stay_in_the_log_domain() -> None:
 def test_scalings_that_unequal_masses_take_out_of_range_stay_in_the_log_domain(
     regularizer: str, gamma: tuple[float, float], dtype: torch.dtype
 ) -> None:
-    # Costs are a few ε, but the price of the missing mass is thousands of them.
+    # Costs are a few ε, but the price of missing mass is thousands of ε.
     given = problem(gamma, regularizer, epsilon=1.0)
-    y = 1e12 * random_masses(2, 30, seed=2)  # of all labels, which share a kernel
+    y = 1e12 * random_masses(2, 30, seed=2)  # dense, sharing a kernel
     given = {**given, "h": given["h"].to(dtype), "y": y.to(dtype)}
     found = wl.solve(**given, solver=Sinkhorn())
     torch.testing.assert_close(
@@ -195,8 +195,8 @@ def test_scalings_that_unequal_masses_take_out_of_range_stay_in_the_log_domain(
 
 @pytest.mark.parametrize("epsilon", [0.042, 0.049, 0.056, 0.058])
 def test_labels_without_mass_under_a_strong_damping(epsilon: float) -> None:
-    # The log that stands for no mass is huge, and so is β of the product: a scaling recovered from
-    # such a label's potential once was rounding noise of it, up to the infinite.
+    # The log that stands for no mass is huge, and so is β of the product regulariser: a scaling
+    # recovered from such a label's potential would be rounding noise, up to infinity.
     h = torch.tensor([[0, 0, 0, 0, 9.173, 0, 0, 0]])
     y = torch.tensor([[0, 0.2994, 2.975, 0, 0, 5.45e-6, 2.201, 2.505]])
     asked: dict[str, Any] = {"epsilon": epsilon, "gamma": (math.inf, 0.018)}

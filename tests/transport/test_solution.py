@@ -1,4 +1,4 @@
-"""Gradients of a solution against finite differences, and the views it offers of itself."""
+"""Gradients of a solution against finite differences, and its views."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from wassloss.transport.network_simplex import NetworkSimplex
 
 F64 = torch.float64
 K = 5
-STEP = 1e-3  # the difference formula is of fourth order: 1e-12, as is the rounding it divides
+STEP = 1e-3  # a fourth-order formula has an error of 1e-12, like rounding
 TIGHT = Newton(1e-13)
 
 each_objective = pytest.mark.parametrize(("gamma", "regularizer"), OBJECTIVES, ids=OBJECTIVE_NAMES)
@@ -41,7 +41,7 @@ def problem(gamma: tuple[float, float], regularizer: str, epsilon: float) -> dic
 
 
 def directions(gamma: tuple[float, float]) -> np.ndarray:
-    """Every coordinate; balanced, those of equal mass: every coordinate against its neighbour."""
+    """Every coordinate; if balanced, every coordinate minus its neighbour."""
     each = np.eye(K)
     return each - np.roll(each, 1, axis=1) if gamma == (INF, INF) else each
 
@@ -233,7 +233,7 @@ def test_the_plan_has_the_digits_of_the_solve_not_of_the_potentials(
     whole = wl.solve(h, target, metric, epsilon=1e-6)
     assert whole.status is Status.CONVERGED
     assert worst(whole) < 1e-4
-    # In pieces, of which some may need no wider dtype.
+    # In chunks, some of which may not need a wider dtype.
     monkeypatch.setattr("wassloss._memory.LARGEST_BLOCK", 1)
     assert worst(wl.solve(h, target, metric, epsilon=1e-6)) < 1e-4
     with_torch = wl.solve(h, target, metric, epsilon=1e-6, solver=Newton())
@@ -241,7 +241,7 @@ def test_the_plan_has_the_digits_of_the_solve_not_of_the_potentials(
 
 
 def test_potentials_are_centred_up_to_the_end_of_the_range_of_numbers() -> None:
-    # They are ε times logs here, and the sum of six of them is more than single precision holds.
+    # They are ε times logs here, and the sum of six of them overflows single precision.
     metric = wl.ground.Grid((2, 3), power=13, scale=0.01)
     h, y = torch.full((2, 6), 1 / 6), torch.tensor([[1.0, 1e-30] + [0.0] * 4, [1.0] + [0.0] * 5])
     solution = wl.solve(h, y, metric, epsilon=1e6 * metric.max_cost())

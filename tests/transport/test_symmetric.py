@@ -1,4 +1,4 @@
-"""A measure against itself: averaged updates end where the general solvers do."""
+"""A measure to itself: averaged updates agree with the general solvers."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ each_regularizer = pytest.mark.parametrize("regularizer", REGULARIZERS)
 
 
 def uneven_costs() -> Matrix:
-    """Symmetric and nothing else: no triangle inequality, no positive kernel."""
+    """Symmetric costs without triangle inequality or positive kernel."""
     cost = torch.rand(30, 30, generator=torch.Generator().manual_seed(1), dtype=F64)
     return Matrix((cost + cost.T).fill_diagonal_(0))
 
@@ -58,7 +58,7 @@ def test_it_ends_where_newton_does(metric, regularizer, epsilon):
     found = Symmetric(1e-11).solve(problem)
     assert found.converged.all()
     torch.testing.assert_close(found.value, expected.value, rtol=1e-9, atol=1e-10)
-    # Where ε is so small that labels hardly meet, each potential is all but free; their sum is not.
+    # At tiny ε labels decouple: each potential is almost free, but their sum is not.
     heavy = problem.log_h > -20
     difference = (found.f + found.g - expected.f - expected.g)[heavy]
     torch.testing.assert_close(difference, torch.zeros_like(difference), rtol=0, atol=1e-8)
@@ -116,7 +116,7 @@ def test_only_measures_against_themselves_are_taken():
         solve_problem(wide, Symmetric())
 
 
-# The divergence that it is for
+# The divergence that uses it
 
 
 def divergence(h: Tensor, y: Any, metric: GroundMetric, **keywords: Any) -> Tensor:
@@ -146,7 +146,7 @@ def test_the_divergence_and_its_gradients_are_those_of_general_solvers(metric, r
     )
     for a, b, masses in zip(ours, theirs, (h, weights), strict=True):
         assert is_finite(a)
-        # Balanced gradients mean something along the simplex, where there is mass.
+        # Balanced gradients are meaningful along the simplex, where there is mass.
         at = masses.detach() > 0
         difference = (a - b).where(at, torch.nan)
         difference = (difference - difference.nanmean(1, keepdim=True))[at]

@@ -1,4 +1,4 @@
-"""One call of a loss, in every way that it may be made, and what it should give.
+"""One call of a loss, in every way that it can be made, and its expected answer.
 
 A cell is a loss, a metric, a form of target, a dtype, a memory layout and a mode. Its answer must
 equal that of the same call on contiguous tensors in double precision and eager mode, to the
@@ -45,7 +45,7 @@ class Cell(NamedTuple):
         return " / ".join(self)
 
 
-# Numbers that bfloat16 does not hold: lists become tensors of the default dtype.
+# Not exact in bfloat16, because lists become tensors of the default dtype.
 POSITIONS = [0.0, 1.01, 2.13, 3.37, 5.71, 9.03]
 
 
@@ -75,7 +75,7 @@ METRICS: dict[str, Callable[[], Any]] = {
 
 
 class NumberTokens(torch.nn.Module):
-    """`NumberTokenLoss` of K tokens, all but the first one numbers."""
+    """`NumberTokenLoss` with K tokens, all but the first of them numbers."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class NumberTokens(torch.nn.Module):
 
 
 class Head(torch.nn.Module):
-    """`LinearWassersteinLoss` of hidden states, with a layer of its own."""
+    """`LinearWassersteinLoss` on hidden states, with its own layer."""
 
     weight: Tensor
 
@@ -105,7 +105,7 @@ class Head(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Loss:
-    """How a loss is made and what it takes: logits, log masses, masses or hidden states."""
+    """How to create a loss, and its input: logits, log masses, masses or hidden states."""
 
     make: Callable[..., Callable[[Tensor, Any], Tensor]]
     takes: str = "logits"
@@ -172,7 +172,7 @@ class Given(NamedTuple):
 
 
 def shares(weights: Tensor) -> Tensor:
-    """Shares of 1 that every dtype holds, near given weights: multiples of 1/256."""
+    """Multiples of 1/256, exact in every dtype, that sum to 1 and are near given weights."""
     parts = (256 * weights / weights.sum(1, keepdim=True)).ceil()
     rest = 256 - parts.sum(1)
     parts[torch.arange(len(parts)), weights.argmax(1)] += rest
@@ -180,7 +180,7 @@ def shares(weights: Tensor) -> Tensor:
 
 
 def laid_out(x: Tensor, layout: str) -> Tensor:
-    """The same numbers, elsewhere in memory."""
+    """The same numbers in another memory layout."""
     x = x.contiguous()
     if layout == "transposed" and x.dim() > 1:
         return x.transpose(0, 1).contiguous().transpose(0, 1)
@@ -201,7 +201,7 @@ LAYOUTS = ("contiguous", "transposed", "strided", "expanded", "offset", "channel
 
 
 def given(loss: Loss, cell: Cell) -> tuple[Given, Given]:
-    """The inputs of a cell and those of the call that it is compared with."""
+    """The inputs of a cell, and those of the call that it is compared with."""
     generator = torch.Generator().manual_seed(0)
     dtype = DTYPES[cell.dtype]
     size = FEATURES if loss.takes == "hidden states" else K
@@ -245,12 +245,12 @@ def given(loss: Loss, cell: Cell) -> tuple[Given, Given]:
 
 class Answer(NamedTuple):
     value: Tensor  # (batch,)
-    gradient: Tensor | None  # (batch, labels): of the input
-    metric: Tensor | None = None  # (labels, labels): of a learned metric
+    gradient: Tensor | None  # (batch, labels), gradient of the input
+    metric: Tensor | None = None  # (labels, labels), gradient of a learned metric
 
 
 def rows(t: Tensor) -> Tensor:
-    """Examples first, whatever their places in a map."""
+    """Move examples to the first dimension, from any layout of a map."""
     return t.movedim(1, -1).reshape(BATCH, -1) if t.dim() == 4 else t
 
 
@@ -318,7 +318,7 @@ def func_grad(make: Callable[[], Any], given: Given) -> Answer:
 
 
 def forward_mode(make: Callable[[], Any], given: Given) -> Answer:
-    """The derivative in each direction, of inputs that need no gradient."""
+    """The derivative in each direction, for inputs that need no gradient."""
     loss_fn, _ = make()
     columns = []
     x = given.x.detach()
@@ -335,7 +335,7 @@ def forward_mode(make: Callable[[], Any], given: Given) -> Answer:
 
 
 def vmapped(make: Callable[[], Any], given: Given) -> Answer:
-    """Each example as a batch of its own."""
+    """Each example as a separate batch."""
     loss_fn, _ = make()
     if isinstance(given.target, wl.SparseTarget):
         indices, weights = given.target.indices, given.target.weights
@@ -348,7 +348,7 @@ def vmapped(make: Callable[[], Any], given: Given) -> Answer:
 
 
 def on_meta(make: Callable[[], Any], given: Given) -> Answer:
-    """Shapes and dtypes alone."""
+    """Shapes and dtypes only."""
     loss_fn, _ = make()
     if isinstance(loss_fn, torch.nn.Module):
         loss_fn = loss_fn.to("meta")
@@ -401,7 +401,7 @@ MODES: dict[str, Callable[[Callable[[], Any], Given], Answer]] = {
 
 
 def maker(cell: Cell) -> Callable[..., tuple[Any, Tensor | None]]:
-    """Return a function that makes the loss of a cell and the distances it learns, a step added."""
+    """Return a function that creates the loss of a cell and its learned distances plus a step."""
 
     def make(step: Tensor | None = None, **more: Any) -> tuple[Any, Tensor | None]:
         if cell.metric != "learned":
@@ -432,13 +432,13 @@ SOURCES = Path(wl.__file__).parent
 
 
 def outcome(cell: Cell) -> str:
-    """ "right", "refused: …" by an error of ours that names what is wrong, or "wrong: …"."""
+    """ "right", "refused: …" if one of our errors names the problem, or "wrong: …"."""
     try:
         wrong = difference(cell, call(cell))
     except (ValueError, TypeError, RuntimeError, AssertionError) as error:
         raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
         ours = SOURCES in raised_in.parents
-        # torch's errors of C++ seem to be raised where they were called from.
+        # torch's C++ errors seem to be raised by the calling Python code.
         words = str(error).startswith("wassloss") or " must not be " in str(error)
         named = isinstance(error, (ValueError, TypeError)) or words
         kind = "refused" if ours and named else "wrong"
@@ -447,7 +447,7 @@ def outcome(cell: Cell) -> str:
 
 
 def difference(cell: Cell, found: Answer) -> str:
-    """What is wrong with an answer; nothing if it is right."""
+    """Describe what is wrong with an answer; empty if it is right."""
     right, precision = expected(cell), PRECISION[cell.dtype]
     if cell.loss == "LinearWassersteinLoss" and cell.mode == "autocast":
         precision = PRECISION["bfloat16"]  # that of the layer
@@ -467,8 +467,8 @@ def difference(cell: Cell, found: Answer) -> str:
     return ""
 
 
-# Masses that every dtype holds have equal partial sums, where exact transport has many gradients:
-# which one is found depends on the last bit of a cost.
+# Masses that are exact in every dtype have equal partial sums, for which gradients of exact
+# transport are not unique: the result depends on the last bit of a cost.
 WITH_KINKS = ("wasserstein, exact",)
 
 
@@ -498,12 +498,12 @@ def beyond_tangents(cell: Cell, name: str, slope: Tensor, precision: float) -> s
     return ""
 
 
-# torch itself has no sparse tensors there.
+# torch itself has no sparse tensors in these modes.
 NOT_SPARSE = ("torch.compile", "torch.vmap")
 
 
 def cells(losses: Iterable[str] = LOSSES, modes: Iterable[str] = MODES) -> Iterator[Cell]:
-    """Every cell there is, or those of some losses and modes."""
+    """Yield all cells, or those of some losses and modes."""
     modes = list(modes)
     for name in losses:
         loss = LOSSES[name]
@@ -519,11 +519,11 @@ def cells(losses: Iterable[str] = LOSSES, modes: Iterable[str] = MODES) -> Itera
             yield Cell(name, metric, target, dtype, layout, mode)
 
 
-COMPILED = 30  # cells of a loss: each takes seconds
+COMPILED = 30  # cells per loss, because each takes seconds
 
 
 def walk(loss: str, mode: str, number: int | None = None) -> list[Cell]:
-    """All cells of a loss in a mode, or so many of them, the same in every run."""
+    """All cells of a loss in a mode, or a sample of this size, the same in every run."""
     found = list(cells([loss], [mode]))
     number = COMPILED if number is None and mode == "torch.compile" else number
     if number is None or number >= len(found):

@@ -1,4 +1,4 @@
-"""What works where: a cell is right unless a line here says it is refused or known to be wrong."""
+"""What works where: a cell is right unless a line here marks it as refused or known to be wrong."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EXACT = ("WassersteinLoss, exact", "wasserstein, exact")
 
 @dataclass(frozen=True)
 class Line:
-    """Cells by their coordinates: those named must be among the values; others may be any."""
+    """Cells by coordinates: a named one must be among the values, others may be anything."""
 
     words: str  # for the page
-    error: str = ""  # of a refusal: a part of its message
+    error: str = ""  # part of the message of a refusal
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    example: Cell | None = None  # of what is known to be wrong
+    example: Cell | None = None  # of a line known to be wrong
 
     def covers(self, cell: Cell) -> bool:
         return all(getattr(cell, name) in values for name, values in self.where.items())
@@ -29,7 +29,7 @@ class Line:
 
 REFUSED = [
     Line(
-        "the Sinkhorn divergence is of a distance",
+        "the Sinkhorn divergence needs a distance",
         "debiased must be False",
         {"loss": ("WassersteinLoss, debiased",), "metric": ("asymmetric cost",)},
     ),
@@ -44,12 +44,12 @@ REFUSED = [
         {"loss": tuple(name for name in SOLVED if name not in HEAD), "mode": ("forward mode",)},
     ),
     Line(
-        "losses take a whole batch themselves",
+        "losses are already batched",
         "must not be batched by torch.func.vmap",
         {"loss": tuple(name for name in SOLVED if name not in HEAD), "mode": ("torch.vmap",)},
     ),
     Line(
-        "the metric of a function is on a real device",
+        "functions need a metric on the input's device",
         "must be on the ground metric's device",
         {"loss": FUNCTIONS, "mode": ("meta device",)},
     ),
@@ -60,7 +60,7 @@ def example(loss: str, metric: str, target: str, dtype: str, mode: str) -> Cell:
     return Cell(loss, metric, target, dtype, "contiguous", mode)
 
 
-# Each line has a cell that is wrong. When that becomes right, a test fails: delete the line then.
+# Each line has an example that is wrong. A test fails once it is right: then delete the line.
 KNOWN_WRONG: list[Line] = [
     Line(
         "computed in bfloat16 under autocast",

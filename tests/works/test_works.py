@@ -1,4 +1,4 @@
-"""The table of what works where, walked: a share of its cells in every run, all in `make slow`."""
+"""Check the table of what works where: a sample of its cells in every run, all in `make slow`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.works.cells import LOSSES, MODES, Cell, cells, eager, given, maker, o
 from tests.works.page import PAGE, page
 from tests.works.table import KNOWN_WRONG, REFUSED, line_of
 
-SHARE = 8  # cells of one loss and mode
-CHEAP = [mode for mode in MODES if mode != "torch.compile"]  # tests/losses/test_compile.py does
-quiet = pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's, of vmap
+SHARE = 8  # cells per loss and mode
+CHEAP = [mode for mode in MODES if mode != "torch.compile"]  # see tests/losses/test_compile.py
+quiet = pytest.mark.filterwarnings("ignore:There is a performance drop")  # of torch.vmap
 
 
 def check(cell: Cell) -> str:
-    """What is wrong with a cell, or nothing."""
+    """Describe what is wrong with a cell; empty if it is right."""
     if line_of(cell, KNOWN_WRONG) is not None:
         return ""
     became, refused = outcome(cell), line_of(cell, REFUSED)
@@ -60,8 +60,8 @@ def test_every_line_is_about_some_cell(line) -> None:
     assert any(line.covers(cell) for cell in cells())
 
 
-# Every cell is compared with one in double precision, which has to be right itself. Left out: ten
-# iterations do not converge, and exact transport of the masses here has kinks.
+# Every cell is compared with one in double precision, which must be right itself. Left out: ten
+# iterations do not converge, and exact transport has kinks at these masses.
 SMOOTH = sorted(LOSSES.keys() - {"WassersteinLoss.as_in_paper", "wasserstein, exact"})
 
 
@@ -76,7 +76,7 @@ def test_gradients_in_double_precision_are_differences(loss: str) -> None:
     learned = [cell for cell in chosen if cell.metric == "learned"]
     wrong = []
     for cell in [*random.Random(loss).sample(chosen, min(6, len(chosen))), *learned]:
-        # The median of what is learned counts as a constant.
+        # The median of a learned metric counts as a constant.
         own = cell.metric == "learned" and not loss.startswith("wasserstein")
         made = partial(maker(cell), **({"normalize_cost": False} if own else {}))
         read = given(LOSSES[loss], cell)[1]

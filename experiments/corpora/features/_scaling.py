@@ -1,4 +1,4 @@
-"""Pixels as networks trained on ImageNet expect them."""
+"""Scale pixels as networks trained on ImageNet expect them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def scaled(
     mean: tuple[float, float, float] = MEAN,
     std: tuple[float, float, float] = STD,
 ) -> NDArray[np.float32]:
-    """Bytes `(n, height, width, 3)` as floats `(n, 3, height, width)`.
+    """Convert bytes `(n, height, width, 3)` to floats `(n, 3, height, width)`.
 
     >>> scaled(np.full((1, 1, 1, 3), 255, np.uint8), (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)).ravel()
     array([1., 1., 1.], dtype=float32)

@@ -1,4 +1,4 @@
-"""Features of many images: in batches, resumed where it stopped, bad images listed at the end."""
+"""Extract features of many images: in batches, resumable, with bad images listed at the end."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from experiments.lab.files import read_npz, replacing, write_npz
 
 
 class Extractor(Protocol):
-    """From images to features.
+    """Maps images to features.
 
     Attributes:
-        name: what it is, weights included: a run that was begun with another is not resumed.
-        size: height and width that images are brought to.
+        name: identifies it, weights included; a run with another extractor is not resumed.
+        size: height and width that images are scaled to.
     """
 
     name: str
     size: tuple[int, int]
 
     def __call__(self, images: NDArray[np.uint8]) -> NDArray[np.floating[Any]]:
-        """Features `(n, features)` of images `(n, height, width, 3)`, RGB."""
+        """Compute features `(n, features)` of images `(n, height, width, 3)`, RGB."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,9 +36,9 @@ class Extraction:
     """Features of the images that could be read.
 
     Attributes:
-        names: of these images.
+        names: names of these images.
         features: float32 `(n, features)`.
-        bad: why each of the others could not be read, by name.
+        bad: for each other image, by name, why it could not be read.
     """
 
     names: tuple[str, ...]
@@ -49,7 +49,7 @@ class Extraction:
         return f"Extraction({self.features.shape[0]} images, {len(self.bad)} bad)"
 
     def by_number(self) -> dict[int, NDArray[np.float32]]:
-        """The features of images that are named by numbers, for ``TagSample.with_features``."""
+        """Features of images that are named by numbers, for ``TagSample.with_features``."""
         return {int(name): row for name, row in zip(self.names, self.features, strict=True)}
 
 
@@ -61,7 +61,7 @@ def extract_features(
     batch_size: int = 64,
     progress: Callable[[int, int], None] | None = None,
 ) -> Extraction:
-    """Compute the features of images, going on where an earlier call stopped.
+    """Compute the features of images, resuming where an earlier call stopped.
 
     Each batch is written to ``folder`` once it is done, so that at most one is lost. An image that
     cannot be read does not stop the run; it is listed in ``bad``.
@@ -69,9 +69,9 @@ def extract_features(
     Args:
         images: files by name.
         extractor: see :class:`Extractor`.
-        folder: where the batches are kept.
-        batch_size: images at a time.
-        progress: called with the number of images done and that of all.
+        folder: where to keep the batches.
+        batch_size: images per batch.
+        progress: called with the number of finished images and the total.
     """
     if not images or batch_size < 1:
         raise ValueError(
@@ -132,10 +132,10 @@ def _batch(
 def _try_image(
     path: str | os.PathLike[str], size: tuple[int, int]
 ) -> tuple[NDArray[np.uint8] | None, str]:
-    """An image, or why it could not be read."""
+    """Return an image, or the reason why it could not be read."""
     try:
         return read_image(path, size), ""
-    # What Pillow raises for bad files; a decompression bomb is an error of its own.
+    # Pillow's errors for bad files; a decompression bomb has a class of its own.
     except Exception as error:
         if isinstance(error, ImportError):
             raise
@@ -143,7 +143,7 @@ def _try_image(
 
 
 def read_image(path: str | os.PathLike[str], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """An image of any mode as RGB `(height, width, 3)`: scaled, then its centre."""
+    """Read an image of any mode as RGB `(height, width, 3)`: scaled, then cropped to its centre."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:

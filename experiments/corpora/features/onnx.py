@@ -1,4 +1,4 @@
-"""Features by an ONNX model."""
+"""Features from an ONNX model."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from experiments.corpora.features._scaling import MEAN, STD, scaled
 
 
 class OnnxExtractor:
-    """Any ONNX model that takes `(n, 3, height, width)` and gives `(n, features, ...)`.
+    """Any ONNX model with inputs `(n, 3, height, width)` and outputs `(n, features, ...)`.
 
     Dimensions beyond the second are averaged over. Needs ``onnxruntime``.
 
     Args:
         path: the model.
-        size: of its input; by default what the model says.
-        output: which output to take; by default the first.
-        mean, std: what pixels between 0 and 1 are brought to, for each colour.
+        size: height and width of its input; default: those in the model.
+        output: name of the output to use; default: the first.
+        mean, std: mean and standard deviation to normalise pixels in [0, 1] with, per colour.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class OnnxExtractor:
         raw = Path(path).read_bytes()
         try:
             self._session: Any = onnxruntime.InferenceSession(raw)
-        except Exception as error:  # its errors share no other base
+        except Exception as error:  # onnxruntime's errors have no common base class
             said = " ".join(str(error).split())
             raise ValueError(f"{os.fspath(path)} is not an ONNX model: {said}") from error
         given = self._session.get_inputs()[0]

@@ -1,4 +1,4 @@
-"""Features by a torch module: your own, torchvision's or timm's. Nothing is downloaded."""
+"""Features from a torch module: your own, torchvision's or timm's. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from experiments.corpora.features._scaling import MEAN, STD, scaled
 
 
 class TorchExtractor:
-    """A module that takes `(n, 3, height, width)` and gives `(n, features, ...)`.
+    """A module with inputs `(n, 3, height, width)` and outputs `(n, features, ...)`.
 
     Dimensions beyond the second are averaged over.
 
     Args:
         module: is put into evaluation mode.
-        name: what it is, weights included; see :class:`Extractor`.
+        name: identifies it, weights included; see :class:`Extractor`.
         size: height and width of its input.
         device: where to run it.
-        mean, std: what pixels between 0 and 1 are brought to, for each colour.
+        mean, std: mean and standard deviation to normalise pixels in [0, 1] with, per colour.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ def timm_extractor(model: str, weights: str | os.PathLike[str], **options: Any) 
 
 
 def _load(module: nn.Module, path: str | os.PathLike[str]) -> str:
-    """Weights from a file that holds nothing but tensors; a digest of it."""
+    """Load weights from a safetensors file, and return a digest of the file."""
     try:
         from safetensors.torch import load
     except ImportError as error:
@@ -89,7 +89,7 @@ def _load(module: nn.Module, path: str | os.PathLike[str]) -> str:
     raw = Path(path).read_bytes()
     try:
         module.load_state_dict(load(raw))
-    except Exception as error:  # safetensors' errors share no other base
+    except Exception as error:  # safetensors' errors have no common base class
         said = " ".join(str(error).split())
         raise ValueError(f"{os.fspath(path)} does not hold the model's weights: {said}") from error
     return hashlib.sha256(raw).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""One pass over large files: blocks of lines, several processes, a state that survives a kill."""
+"""Read large files in one pass: in blocks of lines, in several processes, resumable."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Progress = Callable[[int, int], None]
 
 
 class Pass(Protocol):
-    """What is done with each block, and where the results are added up.
+    """The work done on each block, and the accumulated results.
 
-    Results must add up to the same whatever their order, for blocks are finished in any.
+    The sum must not depend on the order of results, because blocks finish in any order.
     """
 
     def read(self, lines: list[bytes], place: int, hint: Any) -> Any:
-        """What a block of lines holds; runs in other processes, without the state."""
+        """Process a block of lines; runs in other processes, without the state."""
 
     @property
     def hint(self) -> Any:
-        """Something small that spares ``read`` work, from what has been added so far."""
+        """Something small, from the results so far, that saves ``read`` work."""
 
     def add(self, found: Any) -> None:
         """Add the results of a block."""
@@ -46,7 +46,7 @@ class Pass(Protocol):
         """The state."""
 
     def from_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from this state."""
+        """Resume from this state."""
 
 
 def walk(
@@ -61,19 +61,19 @@ def walk(
     block_bytes: int = 8 << 20,
     save_seconds: float = 2.0,
 ) -> None:
-    """Read all files once, or what is left of them, and leave the sum in ``work``.
+    """Read all files once, or what remains of them, and accumulate the results in ``work``.
 
     Args:
         files: plain, gzip or bzip2.
         work: the pass.
         state: the file that the pass is resumed from.
-        identity: what the result depends on, beside the files; a state of another is refused.
-        workers: processes that read lines; with 1, this one. A script that uses more must have
-            its ``if __name__ == "__main__":``, for they import it.
-        restart: begin anew where the state is another's.
-        progress: called with the bytes read and those there are, of the files as they lie there.
-        block_bytes: about how much a process is given at a time.
-        save_seconds: how often the state is written.
+        identity: what the result depends on besides the files; a state with another is refused.
+        workers: processes that read lines; with 1, this one. A script that uses more needs an
+            ``if __name__ == "__main__":`` guard, because workers import it.
+        restart: start again if the state belongs to another run.
+        progress: called with the bytes read and the total, both compressed.
+        block_bytes: approximate size of a block.
+        save_seconds: time between writes of the state.
     """
     files = list(files)
     told = json.dumps({**identity, "files": _describe(files), "block_bytes": block_bytes})
@@ -113,7 +113,7 @@ def walk(
 
 
 def _describe(files: list[Path]) -> list[list[Any]]:
-    """Enough of each file to tell it from another: name, size, and a digest of its start."""
+    """Identify each file by its name, size, and a digest of its start."""
     described = []
     for file in files:
         with open(file, "rb") as raw:
@@ -131,7 +131,7 @@ def _save(
 
 
 def _resume(state: Path, work: Pass, told: str, restart: bool) -> tuple[bool, set[tuple[int, int]]]:
-    """Whether the pass is over, and else the blocks that need not be read again."""
+    """Return whether the pass is finished and, if not, the blocks that have been read."""
     if not state.exists():
         return False, set()
     try:
@@ -176,7 +176,7 @@ def _pool(workers: int, work: Pass) -> Iterator[Callable[..., Future[Any]]]:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Processes that do not copy this one's threads and locks, and import the package once."""
+    """A context whose processes do not copy threads and locks, and import the package once."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -184,7 +184,7 @@ def _context() -> multiprocessing.context.BaseContext:
     return context
 
 
-_work: Pass | None = None  # of a worker process
+_work: Pass | None = None  # in a worker process
 
 
 def _start_worker(work: Pass) -> None:
@@ -192,7 +192,7 @@ def _start_worker(work: Pass) -> None:
     _work = work
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # A killed parent cannot tell its workers, who would wait for work for ever.
+        # A killed parent cannot notify its workers, which would wait forever.
         def watch() -> None:
             wait([parent.sentinel])
             os._exit(1)

@@ -1,4 +1,4 @@
-"""The first pass: how many photos have each word of WordNet as a tag."""
+"""The first pass: count the photos that have each word of WordNet as a tag."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from experiments.corpora.wordnet import WordNet
 
 
 class CountWords:
-    """Photos by word, and a report of the lines; see `block_reader.Pass`.
+    """Number of photos by word, and a report on the lines; see `block_reader.Pass`.
 
-    Only words of WordNet are counted, so memory does not grow with the tags that people invent.
-    A photo that has a tag twice, once in capitals say, counts once.
+    Only words of WordNet are counted, so memory does not grow with invented tags. A photo that
+    repeats a tag, for example in capitals, counts once.
     """
 
     hint = None

@@ -1,4 +1,4 @@
-"""The metadata of YFCC100M: one photo or video a line, fields separated by tabs.
+"""Parse the metadata of YFCC100M: one photo or video per line, with tab-separated fields.
 
 The first edition has 23 columns; later ones 25, with a line number first and a hash third. Tags
 are separated by commas and encoded as in URLs.
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Where each edition keeps things, by its number of columns.
+# Column indices of each edition, by its number of columns.
 _PLACES = {23: (0, 8, 14, 22), 25: (1, 10, 16, 24)}
 _LONGEST_LINE = 1 << 20
 
@@ -25,14 +25,14 @@ MALFORMED = (
 class Photo(NamedTuple):
     """A photo that has tags."""
 
-    line: int  # in the block
+    line: int  # within the block
     identifier: int
     tags: bytes
     url: bytes
 
 
 def photos(lines: list[bytes], report: Counter[str]) -> Iterator[Photo]:
-    r"""The photos with tags; ``report`` counts everything that there is and all that is amiss.
+    r"""Yield the photos with tags; ``report`` counts all lines and all problems.
 
     >>> line = b"\t".join([b"7", *[b""] * 7, b"cat,new+york", *[b""] * 13, b"0"])
     >>> report = Counter()

@@ -1,4 +1,4 @@
-"""The steps in order: count, choose the tags, draw the photos, embed the tags, write."""
+"""The whole pipeline: count, choose the tags, draw the photos, embed the tags, write."""
 
 from __future__ import annotations
 
@@ -52,37 +52,38 @@ def yfcc_tags(
     block_bytes: int = 8 << 20,
     save_seconds: float = 2.0,
 ) -> TagSample:
-    """Tags and photos from YFCC100M's metadata, as the paper chose them: docs/tags.md.
+    """Choose tags and photos from YFCC100M's metadata as the paper did: docs/tags.md.
 
     The metadata are read twice. The first pass counts how many photos have each word of WordNet
-    as a tag; from these the tags are chosen. The second draws photos that have one of them. Both
-    write where they are to ``folder``, and a run that was interrupted, even killed, goes on from
-    there to the same result, bit for bit. With other tags to choose, the counts are used again.
+    as a tag; from these counts the tags are chosen. The second draws photos that have one of them.
+    Both passes write their state to ``folder``, and a run that was interrupted, even killed,
+    resumes there with the same result, bit for bit. A run with other choices of tags reuses the
+    counts.
 
-    Lines that are not as published are counted by kind in ``report`` and passed over.
+    Malformed lines are counted by kind in ``report`` and skipped.
 
     Args:
         metadata: the files as published, plain, gzip or bzip2.
         vectors: word vectors, or a file of them.
-        folder: where the states of both passes and the result, ``tags.npz``, are written, and
-            ``vocabulary.tsv`` for people.
-        tags: how many to choose: the most frequent.
-        train: how many photos to draw for training.
-        test: how many for the test.
-        wordnet: or its folder; by default where :func:`read_wordnet` looks.
+        folder: where to write the states of both passes, the result, ``tags.npz``, and a readable
+            ``vocabulary.tsv``.
+        tags: number of tags to choose; the most frequent are taken.
+        train: number of training photos to draw.
+        test: number of test photos to draw.
+        wordnet: WordNet or its folder; default: where :func:`read_wordnet` looks.
         stop_words: tags to leave out.
         drop_categories: lexical categories whose words are left out.
-        keep: words that stay whatever their category, such as the paper's "summer".
-        merge_plurals: count "dogs" as "dog", where WordNet has no word "dogs".
-        missing: ``"drop"`` passes over words without a vector, ``"error"`` names those that are
-            among the most frequent.
+        keep: words to keep whatever their category, such as the paper's "summer".
+        merge_plurals: count "dogs" as "dog" if WordNet has no word "dogs".
+        missing: ``"drop"`` skips words without a vector; ``"error"`` raises an error that names
+            those among the most frequent.
         seed: of the draw.
-        workers: processes that read. A script that uses more than 1 must have its
-            ``if __name__ == "__main__":``, for they import it.
-        restart: begin anew where the folder holds another run.
-        progress: called with the bytes read and to read, of both passes together.
-        block_bytes: what a process reads at a time.
-        save_seconds: how often to write where the run is.
+        workers: number of reading processes. A script that uses more than 1 needs an
+            ``if __name__ == "__main__":`` guard, because workers import it.
+        restart: start again if the folder holds another run.
+        progress: called with the bytes read and the total, of both passes together.
+        block_bytes: size of the blocks that a process reads.
+        save_seconds: time between writes of the state.
     """
     for name, value in {"tags": tags, "train": train, "test": test, "workers": workers}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < (name != "test"):

@@ -1,4 +1,4 @@
-"""What the pipeline gives: photos, their tags, and how far apart the tags are."""
+"""The result of the pipeline: photos, their tags, and the distances between tags."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class TagSample:
     """Sampled photos with their tags; without features, which need the images.
 
     Attributes:
-        photos: numbers of the photos, int64 `(n,)`; those of the train part come first.
-        urls: where each could be downloaded when the metadata were made.
-        tag_counts, tags: how many tags each photo has, and their ids laid end to end.
-        train: how many photos are of the train part; the others are of the test part.
-        label_names: the tags, the most frequent first.
-        label_photos: how many photos of the metadata have each tag.
+        photos: photo numbers, int64 `(n,)`; those of the train part come first.
+        urls: address of each photo when the metadata were made.
+        tag_counts, tags: the number of tags per photo, and their ids, concatenated.
+        train: number of photos in the train part; the others are the test part.
+        label_names: the tags, most frequent first.
+        label_photos: number of photos with each tag in the metadata.
         metric: distances between the tags' unit vectors.
-        report: what was counted on the way, as text.
+        report: counts of the passes, as text.
     """
 
     photos: NDArray[np.int64]
@@ -56,15 +56,15 @@ class TagSample:
 
     @property
     def target(self) -> SparseTarget:
-        """The tags of each photo, sharing a mass of 1."""
+        """The tags of each photo, which share a mass of 1."""
         return from_lists(self.tag_counts, self.tags)
 
     def with_features(self, features: Mapping[int, Any] | NDArray[Any]) -> Dataset:
-        """The data set to train on.
+        """Return the data set to train on.
 
         Args:
-            features: a row for each photo, in their order; or rows by the photo's number, where
-                photos without one, which Flickr may no longer have, are left out.
+            features: one row per photo, in order; or rows by photo number, where photos without
+                one, which Flickr may have removed, are left out.
         """
         n = len(self)
         if isinstance(features, Mapping):
@@ -91,7 +91,7 @@ class TagSample:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything as .npz, all or nothing."""
+        """Write everything as .npz, atomically."""
         arrays: dict[str, NDArray[Any]] = {name: np.array(getattr(self, name)) for name in _ARRAYS}
         write_npz(path, {**arrays, "vectors": self.metric.vectors.cpu().numpy()})
 

@@ -1,8 +1,8 @@
 """The second pass: a random sample of the photos that have a tag of the vocabulary.
 
-Each photo's number is scrambled, one to one and by the seed, and those with the smallest results
-are kept. That draws every set of photos with the same probability, as a reservoir does; but the
-sample does not depend on the order in which photos come, so blocks can be read in any order.
+Photo numbers are scrambled one-to-one, depending on the seed, and the smallest results are kept.
+Like a reservoir, this draws every set of photos with the same probability. Unlike with a reservoir,
+the sample does not depend on the order of photos, so blocks can be read in any order.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Drawn(NamedTuple):
     """A photo of the sample."""
 
     key: int
-    place: int  # in the files, for photos that come twice
+    place: int  # in the files, for photos that occur twice
     tags: tuple[int, ...]
     url: bytes
 
 
 def scramble(numbers: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Numbers that look random, different for different ones: splitmix64 from a seeded start."""
+    """Map numbers one-to-one to random-looking ones: splitmix64 from a seeded start."""
     digest = hashlib.blake2b(str(seed).encode(), digest_size=8).digest()
     return splitmix(numbers, int.from_bytes(digest, "little"))
 
@@ -48,9 +48,9 @@ def splitmix(numbers: NDArray[np.int64], start: int) -> NDArray[np.uint64]:
 
 
 class DrawPhotos:
-    """The photos with the ``size`` smallest keys; see `block_reader.Pass`.
+    """Keep the photos with the ``size`` smallest keys; see `block_reader.Pass`.
 
-    Of a photo that comes twice, the first in the files is taken.
+    If a photo occurs twice, the first one in the files is kept.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DrawPhotos:
         return dict(sorted(drawn.items(), key=lambda item: item[1].key)[: self._size])
 
     def result(self) -> list[tuple[int, Drawn]]:
-        """Photo numbers and what was found of each, in the random order of their keys."""
+        """Photo numbers and photos, in the random order of their keys."""
         return sorted(self._smallest(self._drawn).items(), key=lambda item: item[1].key)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:

@@ -1,8 +1,8 @@
-"""Words that people tag photographs with and that do not say what is to be seen.
+"""Words that are used as tags but do not describe what a photograph shows.
 
-The paper removed such tags by hand and names only "annual" and "demo" of them. This list is ours:
-words about photographs and cameras, nationalities and the like, and what is said of an occasion
-rather than a view. Give your own to replace it.
+The paper removed such tags by hand and names only "annual" and "demo". This list is ours: words
+about photography and cameras, nationalities and the like, and words that describe an occasion
+rather than a view. Pass your own list to replace it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that may be compressed, read a block at a time."""
+"""Read files that may be compressed, one block at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 
 @contextmanager
 def unpacked(raw: BufferedReader) -> Iterator[BufferedIOBase]:
-    """An open file, unpacked on the way where it is compressed."""
+    """Decompress an open file while reading, if it is compressed."""
     start = raw.peek(4)[:4]
     opener = next((o for magic, o in _OPENERS.items() if start.startswith(magic)), None)
     try:
@@ -24,7 +24,7 @@ def unpacked(raw: BufferedReader) -> Iterator[BufferedIOBase]:
         else:
             with opener(raw) as file:
                 yield file
-    # bz2 raises a bare OSError for damaged data; those of the system carry a number.
+    # bz2 raises an OSError without errno for damaged data; errors of the system have one.
     except (EOFError, zlib.error, gzip.BadGzipFile, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -32,9 +32,9 @@ def unpacked(raw: BufferedReader) -> Iterator[BufferedIOBase]:
 
 
 def line_blocks(file: BufferedIOBase, size: int) -> Iterator[bytes]:
-    r"""Blocks of whole lines, each of at most twice ``size`` bytes.
+    r"""Yield blocks of whole lines, each of at most twice ``size`` bytes.
 
-    A longer line is cut, so that memory is bounded whatever the file holds.
+    A longer line is cut, so that memory stays bounded.
 
     >>> import io
     >>> list(line_blocks(io.BytesIO(b"a\nb\ncdefg\nh"), size=4))

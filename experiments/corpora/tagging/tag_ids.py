@@ -1,4 +1,4 @@
-"""From a tag as Flickr wrote it to the number of a word."""
+"""Map tags as Flickr writes them to numbers of words."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from urllib.parse import unquote_to_bytes
 from experiments.corpora.wordnet import WordNet
 
 UNKNOWN, UNDECODABLE = -1, -2
-_MOST = 1 << 16  # tags to remember: less than ten megabytes
+_MOST = 1 << 16  # number of cached tags, less than ten megabytes
 
 
 def normalize_tag(raw: bytes) -> str | None:
-    """A tag in lower case, with ``_`` for spaces, as WordNet writes words; None if not UTF-8.
+    """Return a tag in lower case, with ``_`` for spaces as in WordNet; None if it is not UTF-8.
 
     >>> normalize_tag(b"New+York"), normalize_tag(b"caf%C3%A9"), normalize_tag(b"%FF")
     ('new_york', 'café', None)
@@ -26,11 +26,11 @@ def normalize_tag(raw: bytes) -> str | None:
 
 
 class TagIds(dict[bytes, int]):
-    """The number of each raw tag's word, worked out when first asked for.
+    """The number of each raw tag's word, computed on demand.
 
     Args:
-        numbers: of the words there are.
-        wordnet: to take plurals back to their singulars; None leaves them as they are.
+        numbers: by word.
+        wordnet: used to reduce plurals to singulars; None keeps them.
     """
 
     def __init__(self, numbers: Mapping[str, int], wordnet: WordNet | None) -> None:
@@ -39,7 +39,7 @@ class TagIds(dict[bytes, int]):
         self._wordnet = wordnet
 
     def __missing__(self, raw: bytes) -> int:
-        # Most tags are letters and digits in lower case, which are normal as they are.
+        # Most tags are lower-case letters and digits, which are already normalised.
         plain = raw.isalnum() and raw == raw.lower()
         word = raw.decode("ascii") if plain else normalize_tag(raw)
         if word is None:
@@ -54,8 +54,8 @@ class TagIds(dict[bytes, int]):
         return number
 
     def __reduce__(self) -> tuple[type[TagIds], tuple[Mapping[str, int], WordNet | None]]:
-        return TagIds, (self._numbers, self._wordnet)  # to other processes without the memory
+        return TagIds, (self._numbers, self._wordnet)  # pickle without the cache
 
     def of(self, tags: bytes) -> set[int]:
-        """The numbers of a photo's tags, each once; negative for those that are not words."""
+        """Return the distinct numbers of a photo's tags; negative for tags that are not words."""
         return set(map(self.__getitem__, tags.split(b",")))

@@ -1,4 +1,4 @@
-"""Which tags to learn: words of WordNet, descriptive, frequent, with a vector."""
+"""Choose the tags to learn: words of WordNet that are descriptive, frequent and have a vector."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DROPPED_CATEGORIES = ("noun.location", "noun.time")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tags, the most frequent first.
+    """The tags, most frequent first.
 
     Attributes:
         tags: their names.
-        photos: how many photos have each.
-        categories: the lexical category of each.
-        dropped: how many words that photos have were left out, by reason.
+        photos: number of photos with each tag.
+        categories: lexical category of each tag.
+        dropped: number of words of photos that were left out, by reason.
     """
 
     tags: tuple[str, ...]
@@ -35,14 +35,14 @@ def candidates(
     stop_words: Collection[str] = (),
     keep: Collection[str] = (),
 ) -> Vocabulary:
-    """All words that could be tags, the most frequent first; among equals, alphabetically.
+    """Return all words that could be tags, most frequent first, then alphabetically.
 
     Args:
-        counts: photos by word.
-        wordnet: says the dominant lexical category of a word.
-        drop_categories: whose words are left out.
-        stop_words: to leave out too.
-        keep: words that stay whatever their category.
+        counts: number of photos by word.
+        wordnet: gives the dominant lexical category of a word.
+        drop_categories: categories to leave out.
+        stop_words: words to leave out.
+        keep: words to keep whatever their category.
     """
     kept, dropped = set(keep), dict.fromkeys([*drop_categories, "stop list", "number"], 0)
     found = []
@@ -70,7 +70,7 @@ def candidates(
 def most_frequent(
     vocabulary: Vocabulary, size: int, without_vector: Collection[str] = ()
 ) -> Vocabulary:
-    """The ``size`` most frequent tags that have a vector."""
+    """Return the ``size`` most frequent tags that have a vector."""
     absent = set(without_vector)
     rows = [i for i, tag in enumerate(vocabulary.tags) if tag not in absent][:size]
     if len(rows) < size:

@@ -1,10 +1,10 @@
 """Steps of small linear models in compiled code: one model after the other, each in the cache.
 
-Every inner loop runs along the batch, which is longer than there are labels and lies in memory
-without gaps: it becomes vector instructions, and a maximum or sum over labels needs none across a
-vector. Each loop touches few arrays, because a compiler that cannot rule out overlap checks all
-pairs first, and gives up if there are many. Nor are Numba's arrays passed from loop to loop:
-counting their references costs more than a row.
+Every inner loop runs along the batch, which is contiguous in memory and longer than the number of
+labels: it compiles to vector instructions, and a maximum or sum over labels needs no reduction
+within a vector. Each loop uses few arrays, because a compiler that cannot rule out overlap checks
+all pairs first, and gives up if there are many. Numba's arrays are not passed from loop to loop,
+because counting their references costs more than processing a row.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Reals = NDArray[np.float32]
 Indices = NDArray[np.int64]
 F = TypeVar("F", bound=Callable[..., Any])
 
-LOWEST = np.float32(-87.0)  # smaller exponents are raised to it: `exp` is for normal numbers
+LOWEST = np.float32(-87.0)  # clamp for `exp`, which handles only normal numbers
 
 
 def compiled(function: F) -> F:
-    """Compile into its callers; a product and a sum may become one instruction."""
+    """Compile inline into callers; a product and a sum may be fused."""
     made: F = njit(function, error_model="numpy", nogil=True, fastmath={"contract"},
                    forceinline=True)  # fmt: skip
     return made
 
 
 def summing(function: F) -> F:
-    """Compile a function whose sums may be taken in any order, as vectors need."""
+    """Compile a function whose sums may be reordered, as vectorisation requires."""
     fast = {"contract", "reassoc", "nsz", "arcp"}
     made: F = njit(function, error_model="numpy", nogil=True, fastmath=fast, forceinline=True)
     return made
 
 
 def kept_on_disk(function: F) -> F:
-    """Compile once; later processes read the result from disk."""
+    """Compile once; later processes load the result from disk."""
     made: F = njit(function, error_model="numpy", nogil=True, fastmath={"contract"}, cache=True)
     return made
 
@@ -55,7 +55,7 @@ TERMS = tuple(
 
 @compiled
 def exp(x: Any) -> Any:
-    """`e^x = 2^n e^r` with a polynomial for `e^r`, because a call of the C library is scalar."""
+    """`e^x = 2^n e^r` with a polynomial for `e^r`, because the C library's function is scalar."""
     t = x * LOG2_E + MAGIC  # adding MAGIC rounds to an integer, left in the lowest bits
     n = t - MAGIC
     r = (x - n * LN2_HIGH) - n * LN2_LOW
@@ -73,7 +73,7 @@ class Task(NamedTuple):
     features: Reals  # (sets, examples, inputs)
     ids: Indices  # (sets, examples)
     cost: Reals  # (tables, labels, labels): row κ has the costs to label κ
-    features_of: Indices  # (models,), as are the next two
+    features_of: Indices  # (models,), like the next two
     ids_of: Indices
     cost_of: Indices
     epsilon: Reals  # (models,)
@@ -83,7 +83,7 @@ class Task(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory for one thread: a batch, labels before examples."""
+    """Memory of one thread for a batch, with labels before examples."""
 
     x: Reals  # (inputs, batch)
     label: Indices  # (batch,)
@@ -91,7 +91,7 @@ class Scratch(NamedTuple):
     slope: Reals  # (labels, batch): of the loss in the masses, then in the logits
     top: Reals  # (batch,): the largest logit
     total: Reals  # (batch,): the sum of the masses, then its inverse
-    mean: Reals  # (batch,): of the slopes under the masses
+    mean: Reals  # (batch,): mean of the slopes, weighted by the masses
     gradient: Reals  # (inputs, labels)
 
 
@@ -122,7 +122,7 @@ def gather(features: Reals, ids: Indices, rows: Indices, x: Reals, label: Indice
 
 @compiled
 def write_logits(theta: Reals, x: Reals, logits: Reals, top: Reals) -> None:
-    """`θᵀx`, and the largest of each example."""
+    """Write `θᵀx`, and the largest logit of each example."""
     top[:] = top.dtype.type(-math.inf)
     for k in range(logits.shape[0]):
         row, weight, input_ = logits[k], theta[0, k], x[0]
@@ -147,7 +147,7 @@ def write_costs(cost: Reals, label: Indices, slope: Reals) -> None:
 
 @compiled
 def add_entropy(epsilon: float, logits: Reals, top: Reals, slope: Reals) -> None:
-    """`ε log h` up to a number for each example, which the softmax takes out again."""
+    """Add `ε log h` up to a constant per example, which the softmax cancels."""
     strength = slope.dtype.type(epsilon)
     for k in range(slope.shape[0]):
         row, out = logits[k], slope[k]
@@ -178,7 +178,7 @@ def write_mean(mass: Reals, slope: Reals, mean: Reals) -> None:
 
 @compiled
 def through_softmax(mass: Reals, share: Reals, shift: Reals, slope: Reals) -> None:
-    """From the slope in `h = share · mass` to the gradient in the logits, in place."""
+    """Turn the slope in `h = share · mass` into the gradient of the logits, in place."""
     for k in range(mass.shape[0]):
         row, out = mass[k], slope[k]
         for b in range(share.size):
@@ -200,7 +200,7 @@ def write_gradient(x: Reals, slope: Reals, gradient: Reals) -> None:
 def loss_of_batch(
     theta: Reals, cost: Reals, epsilon: float, kl_weight: float, scratch: Scratch
 ) -> float:
-    """The sum of the losses of the batch; leaves its gradient in `scratch.gradient`."""
+    """Return the sum of the batch's losses, and write its gradient to `scratch.gradient`."""
     x, label, mass, slope, top, total, mean, gradient = scratch
     one, kl, value = theta.dtype.type(1), theta.dtype.type(kl_weight), 0.0
     write_logits(theta, x, mass, top)
@@ -228,7 +228,7 @@ def update(
     theta: Reals, velocity: Reals, gradient: Reals, decay_: Reals, share: float, lr: float,
     momentum_: float,
 ) -> None:  # fmt: skip
-    """One step of SGD with momentum, as torch takes it; `decay_ (inputs,)` are the model's."""
+    """One step of SGD with momentum, as in torch; `decay_ (inputs,)` is that of the model."""
     real = theta.dtype.type
     share_, lr_, momentum = real(share), real(lr), real(momentum_)
     for d in range(theta.shape[0]):
@@ -244,7 +244,7 @@ def advance_models(
     start: int, stop: int, task: Task, rows: Indices, order_of: Indices, scratch: Scratch,
     theta: Reals, velocity: Reals, bad: Indices,
 ) -> None:  # fmt: skip
-    """Take the steps of models `start` to `stop − 1` on examples `rows (orders, steps, batch)`.
+    """Advance models `start` to `stop − 1` on examples `rows (orders, steps, batch)`.
 
     `bad` becomes the step, from 0, whose loss was not finite: the model stops before it.
     """

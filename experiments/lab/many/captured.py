@@ -1,4 +1,4 @@
-"""Steps on a GPU replayed from a CUDA graph: one launch for the step of all models."""
+"""Replay steps on a GPU from a CUDA graph: one launch for a step of all models."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from experiments.lab.many.general import GeneralSteps
 from experiments.lab.many.linear import LinearSteps
 from wassloss import ConvergenceWarning
 
-STEPS_AT_ONCE = 256  # whose examples are sent to the device together
-LANES = 16  # losses that the device may compute at the same time, since each fills only part of it
-WARM_UP_STEPS = 3  # kernels are compiled outside the recording
+STEPS_AT_ONCE = 256  # number of steps whose examples are sent to the device together
+LANES = 16  # number of losses that may run concurrently, as each fills only part of the device
+WARM_UP_STEPS = 3  # kernels are compiled before the capture
 
 
 class Captured:
-    """Advances the steps of others; their losses must be ones that a CUDA graph can hold."""
+    """Runs another object's steps in a CUDA graph, which their losses must support."""
 
     def __init__(self, steps: LinearSteps | GeneralSteps) -> None:
         self.steps, self.models, self.bad = steps, steps.models, steps.bad
         self._graph: torch.cuda.CUDAGraph | None = None
         self._rows = torch.empty(0)  # (steps, models, batch), where the graph reads them
-        # The next step's place in the rows, and the number of the first of them.
+        # Index of the next step within the rows, and the number of the first one.
         self._place = torch.zeros(1, dtype=torch.int64, device=self.bad.device)
         self._first = torch.zeros(1, dtype=torch.int64, device=self.bad.device)
 
@@ -46,12 +46,12 @@ class Captured:
                 self._graph.replay()
 
     def _record(self) -> torch.cuda.CUDAGraph:
-        """Record a step, leaving weights and momentum as they were."""
+        """Capture a step, leaving weights and momentum unchanged."""
         before = [tensor.clone() for tensor in self.steps.state()]
         side = torch.cuda.Stream(self.bad.device)
         side.wait_stream(torch.cuda.current_stream(self.bad.device))
         with torch.cuda.stream(side), warnings.catch_warnings():
-            # Outside a graph, losses warn. Inside, they count, which `train_many` reports.
+            # Outside a graph losses warn; inside they count, and `train_many` reports the count.
             warnings.simplefilter("ignore", ConvergenceWarning)
             for _ in range(WARM_UP_STEPS):
                 self._step()
@@ -73,7 +73,7 @@ class Captured:
 
 
 class LaneSteps(GeneralSteps):
-    """General steps whose losses run on streams of their own; autograd follows each one's."""
+    """General steps whose losses run on separate streams, which autograd follows."""
 
     _lanes: list[torch.cuda.Stream]
 

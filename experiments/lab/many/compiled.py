@@ -13,15 +13,15 @@ from torch import Tensor
 
 from experiments.lab.many.linear import LinearSteps
 
-MOST_INPUTS = 64  # beyond them a library's matrix product is faster
+MOST_INPUTS = 64  # with more, a library's matrix product is faster
 
 
 class CompiledSteps(LinearSteps):
-    """The same steps in Numba, one model after another, the models spread over torch's threads."""
+    """The same steps in Numba, one model after another, with models spread over torch's threads."""
 
     @staticmethod
     def applies(steps: LinearSteps) -> bool:
-        """Whether these steps can be compiled, and would gain from it."""
+        """Whether these steps can be compiled, and would be faster."""
         theta = steps.theta
         small = theta.shape[1] <= MOST_INPUTS and theta.dtype == torch.float32
         return small and theta.device.type == "cpu" and find_spec("numba") is not None

@@ -1,7 +1,7 @@
 """Steps of many models of any kind: the models run side by side in `torch.func.vmap`.
 
-The losses of wassloss end their loops depending on data, which vmap cannot follow. But they treat
-each example on its own, so the batches of all models that share a loss form one larger batch.
+The solvers of wassloss stop depending on the data, which vmap does not support. But they treat each
+example independently, so the batches of all models that share a loss form one larger batch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from wassloss import SparseTarget
 
 
 class GeneralSteps:
-    """Stacked parameters, their momentum, and how they advance; see `LinearSteps`.
+    """Stacked parameters, their momentum, and their steps; see `LinearSteps`.
 
     Args:
-        models: of one shape, on one device, without buffers.
-        losses: modules with a `reduction`, one per model; those that share one are faster.
+        models: of equal shapes, on one device, without buffers.
+        losses: modules with a `reduction`, one per model; sharing one is faster.
         features, target: shared by all models.
         rates, penalties: learning rate and weight penalty of each model, `(models,)`.
         momentum: of SGD.
@@ -46,7 +46,7 @@ class GeneralSteps:
         device = next(iter(self.parameters.values())).device
         self.bad = torch.full((len(models),), -1, device=device)
         self.rates, penalties = rates.to(device), penalties.to(device)
-        # Biases are not penalised. They are recognised before stacking, which adds a dimension.
+        # Biases are not penalised. Find them before stacking, which adds a dimension.
         own = dict(models[0].named_parameters())
         self.decay = {n: 2 * penalties * (own[n].dim() > 1) for n in self.parameters}
         self.features, self.target = features.to(device), _to(target, device)
@@ -55,14 +55,14 @@ class GeneralSteps:
             groups.setdefault(id(loss), []).append(r)
         self.sizes = [len(group) for group in groups.values()]
         self.losses = [_per_example(losses[group[0]], device) for group in groups.values()]
-        # Models of one loss lie together, so that autograd concatenates the gradients of the
-        # losses instead of adding them up.
+        # Models that share a loss are adjacent, so that autograd concatenates the gradients of the
+        # losses instead of adding them.
         self.order = torch.tensor([r for group in groups.values() for r in group], device=device)
-        self.place = self.order.argsort()  # where each model is found in that order
+        self.place = self.order.argsort()  # position of each model in that order
         self._leaves: dict[str, Tensor] = {}
 
     def advance(self, rows: Tensor, order_of: Tensor) -> None:
-        """Take steps until one is not finite: a solver must not be called with NaN."""
+        """Take steps until a loss is not finite, because a solver must not be called with NaN."""
         rows, order_of = rows.to(self.bad.device), order_of.to(self.bad.device)
         self.bad.fill_(-1)
         for t in range(rows.shape[1]):
@@ -76,7 +76,7 @@ class GeneralSteps:
             return
 
     def step(self, rows: Tensor, t: int | Tensor) -> None:
-        """One step on examples `rows (models, batch)` without looking, so a graph can hold it."""
+        """One step on examples `rows (models, batch)` without checks, for capture in a graph."""
         loss = self._loss(self._run(rows), rows)
         first = ~loss.detach().isfinite() & (self.bad < 0)
         self.bad.copy_(torch.where(first, t, self.bad))
@@ -87,9 +87,9 @@ class GeneralSteps:
         return bool(finite.all())
 
     def _run(self, rows: Tensor) -> Tensor:
-        """What the models make of their batches, `(models, batch, labels)`."""
-        # Autograd adds gradients on the stream where a leaf was first used, which for a CUDA
-        # graph must be its own; so every step has new leaves.
+        """Outputs of the models on their batches, `(models, batch, labels)`."""
+        # Autograd adds gradients on the stream where a leaf was first used, which must be the
+        # graph's, so every step has new leaves.
         self._leaves = {n: p.detach().requires_grad_() for n, p in self.parameters.items()}
 
         def run(parameters: dict[str, Tensor], x: Tensor) -> Any:
@@ -99,7 +99,7 @@ class GeneralSteps:
         return outputs
 
     def _loss(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        """Of each model, `(models,)`."""
+        """The loss of each model, `(models,)`."""
         rows = rows.index_select(0, self.order)
         parts = outputs.index_select(0, self.order).split(self.sizes)
         found = []
@@ -122,7 +122,7 @@ class GeneralSteps:
                     parameter.sub_(_beside(self.rates, parameter) * velocity)
 
     def beside_others(self, number: int) -> AbstractContextManager[Any]:
-        """Where to compute one of the losses; a GPU may compute several at the same time."""
+        """The stream for one of the losses; a GPU may compute several concurrently."""
         return nullcontext()
 
     def wait_for_all(self) -> None:
@@ -157,5 +157,5 @@ def _to(target: Tensor | SparseTarget, device: torch.device) -> Tensor | SparseT
 
 
 def _beside(values: Tensor, parameter: Tensor) -> Tensor:
-    """One value per model, shaped to multiply a stacked parameter."""
+    """Reshape one value per model to broadcast with a stacked parameter."""
     return values.to(parameter).view(-1, *[1] * (parameter.dim() - 1))

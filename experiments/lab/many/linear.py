@@ -12,14 +12,14 @@ from wassloss.models import Linear
 
 
 class LinearSteps:
-    """Weights and momentum of all models, and how they advance.
+    """Weights and momentum of all models, and their steps.
 
-    What several models have in common is stored once: `…_of (models,)` says which is whose.
+    Data shared by several models are stored once, with an index `…_of (models,)` for each model.
 
     Args:
-        models: of one shape, on one device.
+        models: of equal shapes, on one device.
         losses: one per model.
-        features: `(examples, inputs)`, one tensor per model; the same tensor may occur often.
+        features: `(examples, inputs)`, one tensor per model; models may share a tensor.
         ids: labels `(examples,)`, one tensor per model.
         rates, penalties: learning rate and weight penalty of each model, `(models,)`.
         momentum: of SGD.
@@ -67,7 +67,7 @@ class LinearSteps:
             self.step(rows[:, t].index_select(0, order_of), t)
 
     def step(self, rows: Tensor, t: int | Tensor) -> None:
-        """One step on examples `rows (models, batch)`, in place, so that a graph can hold it."""
+        """One step on examples `rows (models, batch)`, in place, so that a graph can capture it."""
         ids = self.ids[self.ids_of.unsqueeze(1), rows]
         loss, gradient = loss_and_gradient(
             self.theta,
@@ -83,12 +83,12 @@ class LinearSteps:
         self.theta -= self.rates.view(-1, 1, 1) * self.velocity
 
     def state(self) -> list[Tensor]:
-        """All tensors that a step changes."""
+        """All tensors that a step modifies."""
         return [self.theta, self.velocity, self.bad]
 
     @torch.no_grad()
     def write_back(self) -> None:
-        """Give the models their weights."""
+        """Copy the weights to the models."""
         for model, theta in zip(self.models, self.theta, strict=True):
             model.linear.weight.copy_(theta[:-1].T)
             model.linear.bias.copy_(theta[-1])
@@ -100,7 +100,7 @@ def _theta(model: Linear) -> Tensor:
 
 
 def _unique(tensors: Sequence[Tensor], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Each tensor once, stacked, and which of them is whose."""
+    """Stack distinct tensors, and return the index of each model's."""
     places = {key: place for place, key in enumerate(dict.fromkeys(map(id, tensors)))}
     each = {id(tensor): tensor for tensor in tensors}
     of = torch.tensor([places[id(tensor)] for tensor in tensors], device=device)

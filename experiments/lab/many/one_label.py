@@ -1,8 +1,9 @@
 """The loss and gradient of linear models with one label per example, in closed form.
 
-With one label κ, all of `h` goes there: the loss is `Σ h a + α KL` with `a = M_·κ + ε log h`, and
-its gradient in the logits is `h (a − Σ h a) + α (h − e_κ)`. Cross-entropy is the case
-`M = 0, ε = 0, α = 1`, so models with either loss take the same step.
+With a single label κ, all of `h` is moved there: the loss is `Σ h a + α KL` with
+`a = M_·κ + ε log h`, and its gradient with respect to the logits is
+`h (a − Σ h a) + α (h − e_κ)`. Cross-entropy is the case `M = 0, ε = 0, α = 1`, so models with
+either loss take the same step.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 
 
 class OneLabelLoss(NamedTuple):
-    """A Wasserstein loss for class ids, in numbers."""
+    """The parameters of a Wasserstein loss for class ids."""
 
     cost: Tensor | None  # (labels, labels), row κ has the costs to label κ; None stands for 0
     epsilon: float = 0.0  # factor of `Σ h log h`
@@ -25,10 +26,10 @@ CROSS_ENTROPY = OneLabelLoss(None, kl_weight=1.0)
 
 
 class LossAndGradient(NamedTuple):
-    """Of each model."""
+    """Loss and gradient of each model."""
 
     loss: Tensor  # (models,), the mean over the batch
-    gradient: Tensor  # (models, inputs, labels), in the weights
+    gradient: Tensor  # (models, inputs, labels), with respect to the weights
 
 
 def loss_and_gradient(

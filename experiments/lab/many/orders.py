@@ -12,12 +12,12 @@ from experiments.lab.checks import check_seed
 
 
 class Orders:
-    """Shuffled epochs, one after the other, cut into batches; the same as in `wassloss.train`.
+    """Shuffled epochs, concatenated and cut into batches; the same as in `wassloss.train`.
 
     Models with the same seed share their order, which is drawn once.
 
     Attributes:
-        order_of: which order each model follows, `(models,)`.
+        order_of: index of each model's order, `(models,)`.
     """
 
     def __init__(self, size: int, batch_size: int, seeds: Sequence[int]) -> None:
@@ -49,7 +49,7 @@ class Orders:
     def _order(self, place: int, epoch: int) -> Tensor:
         kept, order = self._epochs[place]
         if kept != epoch:
-            # Neighbouring seeds and epochs get unrelated orders.
+            # Neighbouring seeds and epochs must give unrelated orders.
             mixed = np.random.SeedSequence([self._seeds[place], epoch])
             generator = torch.Generator()
             generator.manual_seed(int(mixed.generate_state(1, np.uint64)[0]) >> 1)

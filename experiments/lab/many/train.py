@@ -19,12 +19,12 @@ from experiments.lab.many.orders import Orders
 from wassloss import ConvergenceWarning, SparseTarget
 from wassloss.models import Linear
 
-ROWS_AT_ONCE = 2**23  # numbers of examples drawn ahead, over all orders: 64 MiB
+ROWS_AT_ONCE = 2**23  # indices of examples drawn in advance, over all orders: 64 MiB
 Observe = Callable[[int, Sequence[nn.Module]], None]
 
 
 class Steps(Protocol):
-    """How many models take steps."""
+    """Steps of many models."""
 
     models: Sequence[Any]
     bad: Tensor
@@ -49,17 +49,18 @@ def train_linear(
 ) -> None:
     """Train linear models in place on class ids, with steps in closed form.
 
-    The steps are compiled on a CPU if Numba is installed, and a CUDA graph on a GPU.
+    On a CPU the steps are compiled if Numba is installed; on a GPU they are replayed from a CUDA
+    graph.
 
     Args:
-        models: of one shape, with a bias, on one device.
+        models: of equal shapes, with a bias, on one device.
         losses: one per model.
-        features: `(examples, features)`, one tensor per model, all with as many examples.
+        features: `(examples, features)`, one tensor per model, of equal shapes.
         ids: class ids `(examples,)`, one tensor per model.
-        iterations: steps to take.
+        iterations: number of steps.
         rates: learning rate of each model.
-        penalties: of each model, the factor of the squared weights that is added to its loss.
-        seeds: of the order in which each model sees the examples.
+        penalties: for each model, the factor of the squared weights that is added to its loss.
+        seeds: for each model, the seed of the order of examples.
         batch_size: examples per step.
         momentum: of SGD.
 
@@ -101,15 +102,15 @@ def train_many(
     """Train models in place on the same data, each as :func:`wassloss.train` would.
 
     Args:
-        models: of one shape, without buffers, on one device.
-        losses: of each model, a module that averages over independent examples. Models that share
-            a loss object are faster than models with equal ones.
+        models: of equal shapes, without buffers, on one device.
+        losses: for each model, a module that averages over independent examples. Sharing a loss
+            object is faster than using equal ones.
         features: of all models, `(examples, …)`.
         target: of all models.
-        iterations: steps to take.
+        iterations: number of steps.
         rates: learning rate of each model.
-        penalties: of each model, the factor of the squared weights that is added to its loss.
-        seeds: of the order in which each model sees the examples.
+        penalties: for each model, the factor of the squared weights that is added to its loss.
+        seeds: for each model, the seed of the order of examples.
         batch_size: examples per step.
         momentum: of SGD.
         observe: called with the iteration and the models, every `every` steps and at the end.
@@ -124,7 +125,7 @@ def train_many(
     before = _unsolved(steps.losses)
     orders = Orders(len(features), batch_size, seeds)
     _follow(Captured(steps) if cuda_graph else steps, orders, iterations, observe, every)
-    # Inside a graph, a loss cannot warn; it counts.
+    # Inside a graph a loss cannot warn, so it counts.
     if cuda_graph and (count := _unsolved(steps.losses) - before):
         warnings.warn(f"{count} solves did not converge", ConvergenceWarning, stacklevel=2)
 
@@ -136,7 +137,7 @@ def _follow(
     observe: Observe | None = None,
     every: int | None = None,
 ) -> None:
-    """Take the steps, stopping where a look is due."""
+    """Take the steps, pausing whenever `observe` is due."""
     iterations = check_count("iterations", iterations)
     most = max(1, ROWS_AT_ONCE // (len(orders) * orders.batch_size))
     every = iterations if every is None else check_count("every", every)
@@ -162,7 +163,7 @@ def _check_finite(bad: Tensor, done: int) -> None:
 
 
 def _numbers(rates: Sequence[float], penalties: Sequence[float]) -> tuple[Tensor, Tensor]:
-    """As float64 tensors, `(models,)`."""
+    """Convert to float64 tensors, `(models,)`."""
     checked = (
         [check_strength(name, value) for value in values]
         for name, values in (("rates", rates), ("penalties", penalties))

@@ -1,1 +1,1 @@
-"""Networks trained with one loss after another on the same data, and what they get wrong."""
+"""Train networks with different losses on the same data, and score their predictions."""

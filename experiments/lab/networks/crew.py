@@ -1,4 +1,4 @@
-"""Jobs worked off by processes with a GPU and by others without, until the time is up."""
+"""Run jobs in worker processes, some with a GPU and some without, until the time is up."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Plan:
     """Jobs that belong together, for one queue.
 
     Attributes:
-        queue: which workers do them.
-        then: further jobs, made from what the first ones found once all of them are done.
+        queue: the queue of workers that run them.
+        then: makes further jobs from the results, once all of them are done.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Crew:
-    """Workers of one queue.
+    """The workers of one queue.
 
     Attributes:
         gpu: whether they see a GPU.
-        beside: how many of them work while another crew does, by its queue.
+        beside: how many of them may work while another crew does, by its queue.
         also: other queues, whose jobs they take when their own is empty.
     """
 
@@ -62,11 +62,11 @@ class _Worker:
 
 
 class Foreman:
-    """Hands out jobs in the order of plans and keeps what was found.
+    """Hands out jobs in the order of plans and stores the results.
 
     Args:
-        pieces: where results are kept; jobs that are there already are not done again.
-        known: what was found elsewhere, likewise.
+        pieces: where results are stored; jobs with a result are not run again.
+        known: results from elsewhere, used in the same way.
         crews: by queue.
         say: called with a line about progress.
     """
@@ -85,14 +85,14 @@ class Foreman:
         self._count = itertools.count()
         self._asked: set[Job] = set()
         self._open: list[tuple[int, Plan]] = []
-        self._took: dict[str, float] = {}  # by task, the last time
+        self._took: dict[str, float] = {}  # seconds of the last job, by task
 
     def work(
         self, plans: Sequence[Plan], seconds: float, meanwhile: Callable[[], None] = lambda: None
     ) -> int:
-        """Work for so many seconds at most; returns how many jobs are left.
+        """Work for at most this many seconds, and return the number of jobs left.
 
-        A job that would probably not end in time is not begun. `meanwhile` is called once a minute.
+        A job that is unlikely to end in time is not started. `meanwhile` is called once a minute.
         """
         end = time.monotonic() + seconds
         self._open = list(enumerate(plans))
@@ -144,7 +144,7 @@ class Foreman:
                 heapq.heappush(self._waiting[queue], (place, next(self._count), job))
 
     def _continue_plans(self) -> None:
-        """Ask for the second jobs of plans whose first ones are done."""
+        """Create the follow-up jobs of plans whose first jobs are done."""
         for place, plan in list(self._open):
             if all(job in self._done for job in plan.jobs):
                 self._open.remove((place, plan))
@@ -161,13 +161,13 @@ class Foreman:
         return _Worker(queue, process, ours)
 
     def _may_begin(self, worker: _Worker, workers: Sequence[_Worker]) -> bool:
-        """Whether as few others of its crew are busy as there have to be."""
+        """Whether a worker is idle, and its crew is below the limits set by other busy crews."""
         busy = Counter(other.queue for other in workers if other.job is not None)
         limits = [n for queue, n in self.crews[worker.queue].beside.items() if busy[queue]]
         return worker.job is None and all(busy[worker.queue] < limit for limit in limits)
 
     def _give(self, worker: _Worker, left: float) -> None:
-        """The first job that would end in time, unless the worker has one."""
+        """Give an idle worker the first job that would end in time."""
         if worker.job is not None or left <= 0:
             return
         for queue in (worker.queue, *self.crews[worker.queue].also):
@@ -187,7 +187,7 @@ class Foreman:
             return
         try:
             found = worker.connection.recv()
-        except (EOFError, OSError):  # killed, for want of memory say
+        except (EOFError, OSError):  # killed, for example when out of memory
             found = f"the process ended with {worker.process.exitcode}"
             fresh = self._start(worker.queue)
             worker.process, worker.connection = fresh.process, fresh.connection
@@ -203,7 +203,7 @@ class Foreman:
 
 @contextmanager
 def _environment(gpu: bool) -> Iterator[None]:
-    """What a process is started with: one thread, and no GPU unless it may use it."""
+    """Set the environment of new processes: one thread, and no GPU unless they may use it."""
     own = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     own |= {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     before = {name: os.environ.get(name) for name in own}
@@ -219,10 +219,10 @@ def _environment(gpu: bool) -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
-    """Run jobs as they come; a message instead of a result says what went wrong."""
+    """Run jobs as they arrive; on failure, send a message instead of a result."""
     import torch
 
-    torch.backends.cudnn.benchmark = True  # images of one size
+    torch.backends.cudnn.benchmark = True  # images have one size
     while True:
         try:
             job = connection.recv()

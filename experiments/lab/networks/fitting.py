@@ -1,4 +1,4 @@
-"""Training one network with one loss."""
+"""Train one network with one loss."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from experiments.lab.networks.tasks import Part, Recipe, Task
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a network says of the examples that it was not trained on, before any decision.
+    """Outputs of a network on examples outside the training part, before any decision.
 
     Attributes:
         validation, test: outputs `(n, labels)`.
-        milliseconds: a step, by the median.
+        milliseconds: median time of a step.
     """
 
     validation: Tensor
@@ -27,7 +27,7 @@ class Fitted:
 
 
 def fit(task: Task, loss_fn: nn.Module, seed: int, recipe: Recipe | None = None) -> Fitted:
-    """Train a fresh network; the seed decides its first weights, dropout and the order of rows."""
+    """Train a new network; the seed sets its first weights, dropout and the order of rows."""
     recipe, device = recipe or task.recipe, best_device()
     torch.manual_seed(seed)
     model, loss_fn, train = task.model().to(device), loss_fn.to(device), task.train.to(device)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut."""
+    """Two convolutions and a shortcut."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -29,10 +29,10 @@ class Block(nn.Module):
 class ResNet18(nn.Module):
     """ResNet-18 for images of 32 pixels: a 3 × 3 stem without pooling.
 
-    It takes bytes and, while it is trained, shifts images by up to four pixels and flips them.
+    It takes bytes and, in training mode, shifts images by up to four pixels and flips them.
 
     Args:
-        labels: how many.
+        labels: number of labels.
         width: channels of the first stage; 64 is the usual network.
     """
 

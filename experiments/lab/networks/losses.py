@@ -1,4 +1,4 @@
-"""The losses that networks are compared under, and what of each is searched.
+"""The losses that networks are compared with, and the ranges of their strengths.
 
 Strengths are in units of the median cost between two labels.
 """
@@ -39,11 +39,11 @@ class Family:
 
     Attributes:
         title: for tables.
-        build: a loss for a task from strengths.
+        build: makes the loss of a task from strengths.
         ranges: of each strength, searched on a log scale.
-        kinds: of the tasks that it is for.
-        ours: whether a Wasserstein loss is in it.
-        probabilities: from a network's outputs.
+        kinds: kinds of tasks that it applies to.
+        ours: whether it includes a Wasserstein loss.
+        probabilities: computes probabilities from a network's outputs.
     """
 
     title: str
@@ -55,7 +55,7 @@ class Family:
 
 
 class LabelSmoothing(nn.Module):
-    """Cross-entropy on labels that share a part of their mass with all others."""
+    """Cross-entropy with labels that share a part of their mass equally among all labels."""
 
     def __init__(self, labels: int, share: float) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ class LabelSmoothing(nn.Module):
 
 
 class Corn(CORNLoss):
-    """CORN of a network that has an output for every label: the last is not used."""
+    """CORN for a network with one output per label: the last output is not used."""
 
     def forward(self, logits: Tensor, target: Target) -> Tensor:
         return super().forward(logits[:, :-1], target)
 
 
 def chained(logits: Tensor) -> Tensor:
-    """Probabilities of labels, of CORN's outputs."""
+    """Probabilities of labels from CORN's outputs."""
     return CORNLoss(logits.shape[1]).probabilities(logits[:, :-1]).clamp(min=1e-12)
 
 
@@ -185,5 +185,5 @@ FAMILIES: dict[str, Family] = {
 
 
 def families_for(kind: Kind) -> dict[str, Family]:
-    """The losses that suit a kind of task."""
+    """The losses that apply to a kind of task."""
     return {name: family for name, family in FAMILIES.items() if kind in family.kinds}

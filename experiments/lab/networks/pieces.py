@@ -1,4 +1,4 @@
-"""Each training as a file of its own, so that a run that is cut short loses nothing it finished."""
+"""Store each training in its own file, so that an interrupted run loses no finished one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.lab.files import read_npz, replacing
 from experiments.lab.networks.scoring import Scores
 from experiments.lab.networks.trials import Job, Run, Trial
 
-# Kept for each example, for intervals; of all other scores the mean is enough.
+# Scores stored for each example, for intervals; for the others the mean is enough.
 LEAST_COST = "least cost: "
 _PAIRED = ("distance", "right", "auc", "nll")
 PAIRED = (*_PAIRED, "distance@5", "grave", *(f"{LEAST_COST}{name}" for name in _PAIRED))
@@ -24,7 +24,7 @@ ABOUT = "about"
 
 
 class Pieces:
-    """A folder with one archive for each finished job."""
+    """A folder with one archive per finished job."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -35,7 +35,7 @@ class Pieces:
         return self.folder / f"{job.task}.{job.trial.family}.{job.seed}.{digest}.npz"
 
     def keep(self, job: Job, run: Run) -> None:
-        """Write what a job found; scores of each example only of test data."""
+        """Write the result of a job; scores of each example only for test data."""
         self.folder.mkdir(parents=True, exist_ok=True)
         about = described(job, run)
         paired = [name for name in PAIRED if name in run.scores and job.part == "test"]
@@ -44,16 +44,16 @@ class Pieces:
             np.savez_compressed(file, **{ABOUT: np.array(json.dumps(about))}, **arrays)  # type: ignore[arg-type]
 
     def find(self, job: Job) -> Run | None:
-        """What an earlier run kept of a job, or None."""
+        """The stored result of a job, or None."""
         path = self.path(job)
         return _read(path)[1] if path.is_file() else None
 
     def all(self) -> dict[Job, Run]:
-        """Every job in the folder."""
+        """All jobs in the folder, with their results."""
         return dict(_read(path) for path in sorted(self.folder.glob("*.npz")))
 
     def pack(self, out: Path, most: int = 15 << 20) -> list[Path]:
-        """All pieces in few archives ``pieces-0.tar``, …, of at most about `most` bytes each."""
+        """Pack all pieces into archives ``pieces-0.tar``, …, of at most about `most` bytes each."""
         out.mkdir(parents=True, exist_ok=True)
         groups: list[list[Path]] = [[]]
         size = 0
@@ -80,7 +80,7 @@ class Pieces:
 
 
 def described(job: Job, run: Run) -> dict[str, Any]:
-    """A job and what it found, without scores of each example, as JSON."""
+    """Describe a job and its result as JSON, without scores of each example."""
     return {
         "job": _as_json(job),
         "milliseconds": run.milliseconds,
@@ -90,7 +90,7 @@ def described(job: Job, run: Run) -> dict[str, Any]:
 
 
 def understood(about: Mapping[str, Any], scores: Scores | None = None) -> tuple[Job, Run]:
-    """A job and what it found, as it was described."""
+    """Restore a job and its result from their description."""
     job = Job(**{**about["job"], "trial": Trial.from_json(about["job"]["trial"])})
     return job, Run(scores or {}, about["milliseconds"], about["ece"], about["means"])
 
@@ -100,7 +100,7 @@ def _as_json(job: Job) -> dict[str, Any]:
 
 
 def _compact(values: Any) -> Any:
-    """In half precision, if many: a mean over thousands is not moved by the rounding of each."""
+    """Use half precision for many values: their mean is barely affected by rounding."""
     return np.asarray(values, dtype=np.float16 if len(values) > 4000 else np.float32)
 
 

@@ -1,4 +1,4 @@
-"""What a network's probabilities are worth: scores of each example, by kind of target."""
+"""Score a network's probabilities: scores of each example, by kind of target."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from wassloss.scores import (
     top_k_cost,
 )
 
-Scores = Mapping[str, NDArray[np.float64]]  # a number for each example
+Scores = Mapping[str, NDArray[np.float64]]  # one number per example
 LARGER_IS_BETTER = ("right", "least cost: right", "auc", "cosine", "intersection")
 
 
 def score(task: Task, part: Part, h: Tensor) -> Scores:
-    """Scores of probabilities `(n, labels)`, also of the labels of least expected cost."""
+    """Score probabilities `(n, labels)`, and their labels of least expected cost."""
     if task.kind == "distribution":
         found = _of_distributions(task, part, h)
     elif task.kind == "tags":
@@ -76,7 +76,7 @@ def _of_distributions(task: Task, part: Part, h: Tensor) -> dict[str, Tensor]:
     y = torch.as_tensor(part.target)
     found = {
         "distance": wasserstein(h, y / y.sum(1, keepdim=True), task.metric),
-        "nll": kl_divergence(h.clamp(min=1e-12), y, reduction="none"),  # KL, in this field
+        "nll": kl_divergence(h.clamp(min=1e-12), y, reduction="none"),  # the KL divergence
     }
     for compare in (chebyshev, clark, canberra, cosine, intersection):
         found[compare.__name__] = compare(h, y, reduction="none")

@@ -1,4 +1,4 @@
-"""What networks are trained on: examples in three parts, a metric, a model and its optimiser."""
+"""Tasks for networks: examples in three parts, a metric, a model and its optimiser."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained: its learning rate rises and falls once (one-cycle).
+    """How to train a network, with a learning rate that rises and falls once (one-cycle).
 
     Attributes:
         rate: the highest learning rate.
         decay: the weight decay.
-        momentum: of SGD; AdamW where there is none.
+        momentum: of SGD; None for AdamW.
     """
 
     epochs: int
@@ -72,9 +72,9 @@ class Task:
     """Data, their metric and a network.
 
     Attributes:
-        metric: whose power is 1; the loss and the scores measure by it.
-        model: makes a network.
-        grave: a mistake this far off is a grave one.
+        metric: with power 1; used by the loss and the scores.
+        model: creates a network.
+        grave: distance from which a mistake is a grave one.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Task:
 
 
 def perceptron(features: int, labels: int, hidden: tuple[int, ...], dropout: float) -> nn.Module:
-    """Layers of ReLUs; linear if there are none."""
+    """A network with ReLU layers, or a linear one without hidden layers."""
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(features, width), nn.ReLU(), nn.Dropout(dropout)]
@@ -126,7 +126,7 @@ class Transformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         padding = x == 0
-        padding[:, 0] = False  # something to attend to, in a text without words
+        padding[:, 0] = False  # give texts without words something to attend to
         encoded = self.encoder(self.embedding(x) + self.position, src_key_padding_mask=padding)
         there = (~padding).unsqueeze(2).float()
         logits: Tensor = self.head((encoded * there).sum(1) / there.sum(1))
@@ -136,7 +136,7 @@ class Transformer(nn.Module):
 def definitions(
     seed: int, *, examples: int, epochs: int, heights: bool = True, attention: bool = False
 ) -> Task:
-    """WordNet's definitions in its taxonomy: 10 000 to test, 2000 to choose, `examples` to train.
+    """WordNet's definitions and taxonomy: 10 000 to test, 2000 to validate, `examples` to train.
 
     Distances are heights of the lowest common ancestor, or path lengths.
     """
@@ -186,7 +186,7 @@ def _taxonomy(heights: bool) -> GroundMetric:
 
 
 def _vocabulary(texts: list[str], least: int = 2) -> dict[str, int]:
-    """Words of at least so many texts, numbered from 2: 0 is padding and 1 any other word."""
+    """Number the words that occur in at least `least` texts from 2: 0 is padding, 1 other words."""
     counts: dict[str, int] = {}
     for text in texts:
         for word in set(words_of(text)):
@@ -204,25 +204,25 @@ def _encoded(texts: list[str], known: Mapping[str, int], longest: int = 40) -> T
 
 
 def ordered(seed: int, *, name: str, most: int = 2000) -> Task:
-    """An ordered table: at most `most` rows to train, a quarter as many to choose, 5000 to test."""
+    """An ordered table: up to `most` rows to train, a quarter of that to validate, 5000 to test."""
     x, y = ordered_table(name)
     return _table(name, "ordered", x, torch.from_numpy(y), Ordinal(int(y.max()) + 1), seed, most)
 
 
 def distribution(seed: int, *, name: str) -> Task:
-    """A set of label distributions; labels without an order are as far as they occur apart."""
+    """Label distributions; the distance of labels without an order is that of their occurrence."""
     x, y = label_distributions(name)
     target = torch.from_numpy(y).float()
     metric: GroundMetric = Ordinal(y.shape[1])
     if name not in ORDERED:
-        # Of all examples: the metric is given to every loss alike.
+        # From all examples, because every loss uses the same metric.
         metric = Embedding(torch.from_numpy(((y - y.mean(0)) / y.std(0)).T).float())
         metric = Matrix(metric.distance() / metric.median_cost())
     return _table(name, "distribution", x, target, metric, seed, 2000)
 
 
 def digits(seed: int, *, hidden: tuple[int, ...] = (128, 128)) -> Task:
-    """Scikit-learn's digits, as numbers on a line."""
+    """Scikit-learn's digits, with labels on a line."""
     x, y = load_digits(return_X_y=True)
     return _table("digits", "ordered", x, torch.from_numpy(y), Ordinal(10), seed, 1000, hidden)
 
@@ -245,9 +245,9 @@ def _table(
     most: int,
     hidden: tuple[int, ...] = (128, 128),
 ) -> Task:
-    """Half of the rows, at most `most`, to train, a quarter of that to choose, 5000 to test.
+    """Use half of the rows, at most `most`, to train, a quarter of that to validate, 5000 to test.
 
-    The seed decides which of the rows that are not for testing are for which of the others.
+    The seed splits the rows outside the test part.
     """
     order = np.random.default_rng(0).permutation(len(x))
     train = min(len(x) // 2, most)
@@ -272,7 +272,7 @@ def _table(
 
 
 def tags(seed: int, *, name: str, hidden: tuple[int, ...] = (512,)) -> Task:
-    """Flickr8k, Delicious or clip art, with the parts that these sets have."""
+    """Flickr8k, Delicious or clip art, with the parts of these sets."""
     data = _tagged(name)
     features = data.train.features.shape[1]
     return Task(
@@ -294,7 +294,7 @@ def _tagged(name: str) -> LabelledSet:
 
 
 def images(seed: int, *, per_class: int, epochs: int, width: int = 64) -> Task:
-    """Tiny ImageNet with so many images a class to train and ten to choose; LCA heights."""
+    """Tiny ImageNet with `per_class` images per class to train, ten to validate; LCA heights."""
     data = _images()
     rng = np.random.default_rng(seed)
     rows = [500 * label + rng.permutation(500) for label in range(len(data.paths))]
@@ -324,7 +324,7 @@ def _images() -> TinyImageNet:
     return tiny_imagenet()
 
 
-# By name, what makes each task from the seed of its split.
+# Functions by name that create a task from the seed of its split.
 TASKS: dict[str, Callable[[int], Task]] = {
     "tiny-imagenet-50": partial(images, per_class=50, epochs=20),
     "tiny-imagenet-450": partial(images, per_class=450, epochs=30),
@@ -360,14 +360,14 @@ TASKS: dict[str, Callable[[int], Task]] = {
 
 
 def load_task(name: str, seed: int) -> Task:
-    """A task by its name, split by `seed`."""
+    """Load a task by name, split by `seed`."""
     if name not in TASKS:
         raise ValueError(f"name must be one of {', '.join(TASKS)}, got {name!r}")
     return replace(TASKS[name](seed), name=name)
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of a task, without its data."""
+    """The kind of a task, without loading its data."""
     made = TASKS[name]
     by = made.func if isinstance(made, partial) else made
     kinds: dict[Callable[..., Task], Kind] = {images: "taxonomy", definitions: "taxonomy"}

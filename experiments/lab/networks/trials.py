@@ -1,4 +1,4 @@
-"""Searching the strengths of every loss alike, and training what was chosen with many seeds."""
+"""Search the strengths of every loss equally, and train the chosen ones with many seeds."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from experiments.lab.networks.tasks import Part, Task, load_task
 from wassloss import ConvergenceWarning
 from wassloss.scores import expected_calibration_error, paired_difference
 
-RATES = (0.3, 3.0)  # times the recipe's own
+RATES = (0.3, 3.0)  # lowest and highest multiple of the recipe's rate
 DECAYS = (0.1, 10.0)
 MOST_STRENGTHS = 3
-PER_GPU = 6  # processes that share one
-# How much worse than cross-entropy's a choice may be, so that distance is not bought with it.
+PER_GPU = 6  # number of processes that share a GPU
+# How far below cross-entropy's score a choice may be, so that distance has no such price.
 SLACK = {"right": 0.005, "auc": 0.002, "nll": 0.02}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A loss with its strengths, and how it is trained.
+    """A loss with its strengths, and settings of its training.
 
     Attributes:
-        rate, decay: times those of the task's recipe.
+        rate, decay: multiples of those of the task's recipe.
     """
 
     family: str
@@ -56,7 +56,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Job:
-    """A trial on a task, with the seed of split, weights and order of rows."""
+    """A trial on a task, with the seed of the split, the weights and the order of rows."""
 
     task: str
     trial: Trial
@@ -66,11 +66,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Run:
-    """Scores of each example, and what a step took.
+    """Scores of each example, and the time per step.
 
     Attributes:
-        ece: the expected calibration error, where examples have one label.
-        means: of scores, also of those that are not kept for each example.
+        ece: the expected calibration error, if examples have one label.
+        means: mean scores, including those that are not stored for each example.
     """
 
     scores: Scores
@@ -80,7 +80,7 @@ class Run:
 
     @property
     def names(self) -> list[str]:
-        """Of all scores."""
+        """The names of all scores."""
         return list(self.means or self.scores)
 
     def mean(self, name: str) -> float:
@@ -88,7 +88,7 @@ class Run:
 
 
 def draw_trials(name: str, family: Family, count: int) -> list[Trial]:
-    """The same learning rates and penalties for every family, and its own strengths."""
+    """Draw trials: learning rates and penalties common to all families, and strengths."""
     points = qmc.Halton(2 + MOST_STRENGTHS, scramble=True, rng=0).random(count)
     return [
         Trial(
@@ -118,7 +118,7 @@ def run(job: Job) -> Run:
         decay=task.recipe.decay * job.trial.decay,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of a strength that does not suit
+        warnings.simplefilter("ignore", ConvergenceWarning)  # caused by unsuitable strengths
         fitted = fit(task, family.build(task, dict(job.trial.strengths)), job.seed, recipe)
     outputs = fitted.validation if job.part == "validation" else fitted.test
     part, h = getattr(task, job.part), family.probabilities(outputs)
@@ -128,7 +128,7 @@ def run(job: Job) -> Run:
 
 
 def ridge(name: str, seed: int) -> Run:
-    """Linear regression on the numbers of ordered labels, rounded; its penalty chosen likewise."""
+    """Linear regression on ordered labels as numbers, rounded; its penalty is chosen likewise."""
     task = _task(name, seed)
 
     def distances(alpha: float, part: Part) -> Scores:
@@ -155,7 +155,7 @@ def _task(name: str, seed: int) -> Task:
 
 
 def run_all(jobs: Sequence[Job]) -> list[Run]:
-    """All jobs, in as many processes as there are cores, or as keep a GPU busy."""
+    """Run all jobs, with as many processes as there are cores, or as keep a GPU busy."""
     workers = PER_GPU if torch.cuda.is_available() else os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(len(jobs), workers), context) as pool:
@@ -163,9 +163,9 @@ def run_all(jobs: Sequence[Job]) -> list[Run]:
 
 
 def choose(trials: Sequence[Trial], runs: Sequence[Run], decision: str, least: Run) -> Trial:
-    """The trial of least distance among those about as good as `least` in other ways.
+    """The trial with the least distance among those about as good as `least` in other scores.
 
-    The one that is nearest to that, if none is.
+    If there is none, the trial that comes nearest to that.
     """
     pairs = zip(trials, runs, strict=True)
 
@@ -176,7 +176,7 @@ def choose(trials: Sequence[Trial], runs: Sequence[Run], decision: str, least: R
 
 
 def behind(found: Run, least: Run) -> float:
-    """How much more than it may a run is behind in accuracy, AUC or, without them, likelihood."""
+    """How far a run is below the allowance in accuracy, AUC or, without them, likelihood."""
     guards: list[str] = [name for name in ("right", "auc") if name in least.names] or ["nll"]
     return max(0.0, *(_loss_in(name, found, least) - SLACK[name] for name in guards))
 
@@ -189,7 +189,7 @@ def _loss_in(name: str, found: Run, reference: Run) -> float:
 def differences(
     runs: Mapping[str, Sequence[Run]], pairs: Iterable[tuple[str, str]], names: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Of each pair, own minus other, the mean with its 95 % interval over examples and seeds."""
+    """For each pair, the mean of own minus other with its 95 % interval over examples and seeds."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for own, other in pairs:
         found[f"{own} − {other}"] = {

@@ -1,4 +1,4 @@
-"""A small world for the tag pipeline: words, vectors, metadata. Run as a script, it is killed.
+"""A small data set for the tag pipeline: words, vectors, metadata. As a script, to be killed.
 
 python tag_pipeline.py METADATA FOLDER WORKERS
 """

@@ -1,4 +1,4 @@
-"""Definitions of nouns and the subtrees they belong to: how the built-in file was made."""
+"""Definitions of nouns, and their subtrees: the construction of the built-in file."""
 
 import gzip
 from pathlib import Path
@@ -31,7 +31,8 @@ def made(folder: Path, *, least: int, most: int) -> tuple[list[list[str]], list[
 
 def test_the_largest_subtrees_that_are_small_enough(tmp_path: Path) -> None:
     lines, paths = made(tmp_path, least=2, most=4)
-    # animal has 4 notions and is taken whole; thing has 5, so tool (3) is; toy (1) is too small.
+    # animal (4 notions) is a class; thing (5) is too large, so tool (3) is one; toy (1) is too
+    # small.
     assert paths == ["entity > animal", "entity > tool"]
     assert [line[0] for line in lines] == list("0000111")
     assert [line[2] for line in lines[:3]] == ["it lives", "a pet; barks", "a young dog"]
@@ -50,6 +51,6 @@ def test_the_built_in_file_is_made_so(tmp_path: Path) -> None:
     home = Path(wl.data.__file__).parent / "wordnet"
     for name in ("classes.txt", "definitions.tsv.gz"):
         ours, kept = (tmp_path / name).read_bytes(), (home / name).read_bytes()
-        if name.endswith("gz"):  # zlib's bytes differ from version to version
+        if name.endswith("gz"):  # bytes depend on the version of zlib
             ours, kept = gzip.decompress(ours), gzip.decompress(kept)
         assert ours == kept

@@ -1,4 +1,4 @@
-"""Downloads of corpora: which there are, and what to get by hand."""
+"""Downloads of corpora, and instructions for the others."""
 
 from pathlib import Path
 

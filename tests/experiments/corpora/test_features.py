@@ -23,7 +23,7 @@ PIL = pytest.importorskip("PIL.Image")
 
 
 class MeanColour:
-    """The mean of each colour, and how often it was asked."""
+    """The mean of each colour, with a count of calls."""
 
     name = "mean colour"
     size = (8, 8)

@@ -31,7 +31,7 @@ def test_frequent_words_with_a_vector_are_predicted(folder: Path) -> None:
     assert found.metric.labels == ("dog", "the")
     a, rare, start = 2, 3, 4
     assert found.tokens == 5
-    # Equal definitions are one text, one without words is none, and examples are left out.
+    # Equal definitions count once; empty ones and examples are left out.
     assert sorted(found.ids.tolist()) == [
         [start, a, 0, 1, 0, rare, a],
         [start, a, rare, rare, 1, rare, rare],

@@ -16,7 +16,7 @@ domestic_dog n 1 1 @ 1 0 00000003
 puppy n 1 1 @ 1 0 00000004
 rex n 1 1 @i 1 0 00000005
 """
-# dog is an animal first, and an entity too; Rex is an instance of a dog.
+# dog has the hypernyms animal and entity, in this order; Rex is an instance of a dog.
 DATA = """00000001 03 n 01 entity 0 001 ~ 00000002 n 0000 | all there is
 00000002 03 n 02 animal 0 beast 0 002 @ 00000001 n 0000 ~ 00000003 n 0000 | it | lives
 00000003 05 n 02 dog 0 domestic_dog 0 003 #m 00000009 n 0000 @ 00000002 n 0000 @ 00000001 n 0000 | x

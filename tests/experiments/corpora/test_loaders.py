@@ -1,4 +1,4 @@
-"""Loaders: on the real files where they are, on small ones written here otherwise."""
+"""Loaders: on the real files if they are present, otherwise on small files written here."""
 
 import gzip
 import struct

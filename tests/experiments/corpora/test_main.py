@@ -1,4 +1,4 @@
-"""`python -m experiments.corpora ...`, as its user runs it."""
+"""The command line `python -m experiments.corpora ...`."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Label noise: how often, to where, and what stays."""
+"""Label noise: its rate, its targets, and what it leaves unchanged."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from wassloss.ground import Discrete, Embedding, Matrix, Ordinal
 
 
 def tags(n: int, labels: int, most: int = 6) -> SparseTarget:
-    """Random tag sets of one to ``most`` tags, each of mass 1, padding at any place."""
+    """Random sets of one to ``most`` tags, each of mass 1, with padding anywhere."""
     rng = np.random.default_rng(0)
     indices = np.stack([rng.permutation(labels)[:most] for _ in range(n)])
     used = rng.random((n, most)) < 0.6
@@ -40,7 +40,7 @@ def test_flips_by_radius_and_by_number() -> None:
 
 @pytest.mark.parametrize("probability", [0.0, 0.25, 1.0])
 def test_flips_as_often_as_asked(probability: float) -> None:
-    classes = torch.randint(300, (20_000,))  # more labels than are looked at together
+    classes = torch.randint(300, (20_000,))  # more labels than fit in one chunk
     flipped = flip_labels(classes, Ordinal(300), probability, radius=1)
     share = (flipped != classes).double().mean().item()
     assert share == pytest.approx(probability, abs=0.015)
@@ -77,7 +77,7 @@ def test_the_survivor_is_any_of_the_tags() -> None:
 
 
 def test_one_tag_of_each_cluster_is_kept() -> None:
-    # Two tight pairs and one tag on its own.
+    # Two close pairs and a single tag.
     metric = Ordinal([0.0, 1.0, 10.0, 11.0, 30.0])
     target = SparseTarget(torch.arange(5).repeat(1000, 1), torch.full((1000, 5), 0.2))
     reduced = reduce_redundancy(target, metric, threshold=1.3)
@@ -109,7 +109,7 @@ def test_complete_linkage_joins_only_what_is_near(threshold: float) -> None:
         for before, after in zip(sets(target), sets(reduced), strict=True):
             assert after
             assert after <= before
-            # Whatever went was within the threshold of something that was there.
+            # Every dropped tag was within the threshold of another tag.
             for gone in before - after:
                 assert min(distance[gone, tag] for tag in before - {gone}) <= threshold
     if threshold == 0:

@@ -1,4 +1,4 @@
-"""Made-up data has the distribution it was asked to have."""
+"""Synthetic data has the requested distribution."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def test_lattice_labels_are_flipped_to_neighbours_as_often_as_asked(noise: float
     train = data.part("train")
     assert data.metric is not None
     assert isinstance(train.target, torch.Tensor)
-    near = train.features.round().long()  # narrow Gaussians: the vertex they were drawn around
+    near = train.features.round().long()  # Gaussians are narrow, so this is the vertex
     true = near[:, 0] * 4 + near[:, 1]
     distance = data.metric.distance()[true, train.target]
     assert set(distance.tolist()) <= {0.0, 1.0}

@@ -1,4 +1,4 @@
-"""The tag pipeline, against a plain account of what it should do, and killed in the middle."""
+"""The tag pipeline, compared with a plain implementation, and killed in the middle."""
 
 import bz2
 import io
@@ -41,13 +41,13 @@ def metadata(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(metadata: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[TagSample, bytes]:
-    """An undisturbed run, and the bytes that it wrote."""
+    """A run without interruption, and the bytes that it wrote."""
     folder = tmp_path_factory.mktemp("whole")
     return small_run(metadata, folder), (folder / "tags.npz").read_bytes()
 
 
 def photo_tags(metadata: Path) -> dict[int, set[str]]:
-    """The tags of each photo, the plain way."""
+    """The tags of each photo, by a plain implementation."""
     found = {}
     for line in metadata.read_text(encoding="utf-8").splitlines():
         fields = line.split("\t")
@@ -94,7 +94,7 @@ def test_photos_are_drawn_with_all_their_tags(
 
 def test_bad_lines_are_counted_by_kind(whole: tuple[TagSample, bytes]) -> None:
     report = whole[0].report
-    # Six lines are wrong, in turn: cut, identifier, marker, tag, cut, identifier.
+    # Six lines are malformed: truncated, identifier, marker, tag, truncated, identifier.
     assert "5 malformed" in report
     assert "2: neither 23 nor 25 columns" in report
     assert "2: identifier not a number" in report
@@ -192,7 +192,7 @@ def test_killed_and_resumed(
     deadline = time.monotonic() + 100
     while not (out / state).exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
-    process.send_signal(signal.SIGSTOP)  # nothing more happens while we look for the workers
+    process.send_signal(signal.SIGSTOP)  # suspend it while looking for the workers
     workers = descendants(process.pid)
     assert bool(workers) == (two == "2")
     os.kill(process.pid, signal.SIGKILL)
@@ -201,7 +201,7 @@ def test_killed_and_resumed(
     with np.load(out / state) as saved:
         assert not saved["whole"]
         assert len(saved["done"]) > 0
-    # Workers do not outlive the one that they work for.
+    # Workers do not outlive their parent.
     while any(map(running, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(running, workers))
@@ -212,7 +212,7 @@ def test_killed_and_resumed(
 def test_what_was_read_is_not_read_again(
     tmp_path: Path, metadata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Interrupted after some blocks; the next run reads only the others."""
+    """The run is interrupted after some blocks; the next one reads only the others."""
     from experiments.corpora.tagging.counting import CountWords
 
     calls = 0
@@ -232,7 +232,7 @@ def test_what_was_read_is_not_read_again(
     blocks = -(-metadata.stat().st_size // 20_000)
     assert blocks <= calls - 1 <= blocks + 1
     small_run(metadata, tmp_path)
-    assert calls - 1 <= blocks + 1  # a pass that is over is not begun again
+    assert calls - 1 <= blocks + 1  # a finished pass is not started again
 
 
 def test_another_run_in_the_folder(tmp_path: Path, metadata: Path) -> None:
@@ -243,7 +243,7 @@ def test_another_run_in_the_folder(tmp_path: Path, metadata: Path) -> None:
         small_run(metadata, tmp_path, tags=50, train=100)
     counts = (tmp_path / "counts.npz").stat().st_mtime_ns
     assert len(small_run(metadata, tmp_path, tags=50, restart=True).label_names) == 50
-    assert (tmp_path / "counts.npz").stat().st_mtime_ns == counts  # used again
+    assert (tmp_path / "counts.npz").stat().st_mtime_ns == counts  # reused
     (tmp_path / "counts.npz").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"counts.npz is not the state of a pass"):
         small_run(metadata, tmp_path)
@@ -313,7 +313,7 @@ def test_data_set(tmp_path: Path, whole: tuple[TagSample, bytes]) -> None:
     assert (data.y != back.y).nnz == 0
     assert back.label_names == sample.label_names
     assert back.parts["test"].tolist() == list(range(300, 500))
-    # Photos that are gone, by number.
+    # Photos that no longer exist, by number.
     rows = {int(p): row for p, row in zip(sample.photos, features, strict=True)}
     gone = int(sample.photos[0])
     del rows[gone]

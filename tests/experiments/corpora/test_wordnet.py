@@ -1,4 +1,4 @@
-"""WordNet's files: the dominant category of a word, and singulars."""
+"""WordNet's files: dominant categories and singulars of words."""
 
 import gzip
 from pathlib import Path
@@ -9,7 +9,7 @@ from experiments.corpora.wordnet import read_wordnet
 from tests.data.places import needs
 
 LICENCE = "  1 This software and database is being provided to you\n"
-# bank: a place beside a river first, but counted more often as a business.
+# bank: the side of a river is its first sense, but the business is counted more often.
 INDEX = """bank n 2 1 @ 2 1 00000001 00000002
 dog n 1 1 @ 1 1 00000003
 new_york n 1 1 @ 1 0 00000004
@@ -67,7 +67,7 @@ def test_singular(folder: Path) -> None:
     net = read_wordnet(folder)
     assert [net.singular(w) for w in ("dog", "dogs", "children", "mice", "xs")] == [
         *("dog", "dog", "child"),
-        *(None, None),  # mouse is no word of this WordNet
+        *(None, None),  # mouse is not in this WordNet
     ]
     assert net.singular("marchs") is None  # only nouns have plurals
 

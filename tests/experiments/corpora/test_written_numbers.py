@@ -15,12 +15,12 @@ def test_texts_say_their_numbers(task: str, width: int) -> None:
     assert len({question for question, _ in asked}) == 200
     if task != "regression":
         assert all(eval(_plain(question)) == int(answer) for question, answer in asked)
-    # Tokens of one digit and of three write the same.
+    # Tokens of one digit and of three give the same text.
     np.testing.assert_array_equal(texts(task, 200, 4 - width).numbers, found.numbers)
 
 
 def _plain(question: str) -> str:
-    """Without leading zeros, which Python does not read."""
+    """Remove leading zeros, which Python does not parse."""
     sign = "+" if "+" in question else "*"
     return sign.join(str(int(part)) for part in question.split(sign))
 

@@ -1,4 +1,4 @@
-"""Results are kept in files that a repository can hold, and read as what was computed."""
+"""Results are stored in small files, and read back as they were computed."""
 
 import json
 import math
@@ -19,7 +19,7 @@ VALUE = {
 }
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json(path, VALUE, digits=None)
     assert json.loads(path.read_text(encoding="utf-8")) == VALUE
@@ -60,7 +60,7 @@ COMMITTED = sorted(path for path in (ROOT / "docs").rglob("*.json"))
 
 
 def test_committed_results_are_compact(tmp_path: Path) -> None:
-    """Each is as `write_json` writes it, with as many digits as there."""
+    """Each is as `write_json` writes it, with its own number of digits."""
     for path in COMMITTED:
         value = json.loads(path.read_text(encoding="utf-8"))
         write_json(tmp_path / "a.json", value, allow_nan=path.parent.name == "benchmarks")

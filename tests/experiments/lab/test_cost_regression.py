@@ -17,7 +17,7 @@ def test_regressed_costs_are_those_of_least_squares() -> None:
     target = wl.SparseTarget(labels, weights)
     costs = np.abs(np.arange(5)[:, None] - np.arange(5)) ** 1.5
     y = np.stack([costs[:, row > 0].min(1) for row in target.dense(5).numpy()])
-    # The offset is not penalised; the penalty stands next to the mean of the squares.
+    # The offset is not penalised; the penalty is added to the mean squared error.
     ridge = Ridge(alpha=600 * 0.3).fit(x, y)
     metric = wl.ground.Ordinal(5, power=1.5)
     fitted = NearestCostRegression(metric, ridge=0.3).fit(torch.from_numpy(x), target)

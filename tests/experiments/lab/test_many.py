@@ -1,4 +1,4 @@
-"""Many models at once end where each would have ended on its own."""
+"""Models trained together end where each would have ended alone."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def of(loss: wl.WassersteinLoss, epsilon: float, kl_weight: float = 0.0) -> OneL
 
 
 def mixture() -> list[tuple[Any, OneLabelLoss]]:
-    """Losses of several kinds, strengths and metrics, and the same in numbers."""
+    """Losses of several kinds, strengths and metrics, as modules and as numbers."""
     line, vectors = wl.ground.Ordinal(LABELS, power=2), torch.randn(LABELS, 2)
     directed = wl.ground.Cost(torch.rand(LABELS, LABELS))
     losses = [

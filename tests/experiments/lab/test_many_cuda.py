@@ -1,4 +1,4 @@
-"""Many models at once on a GPU, as CUDA graphs, end where they would on the CPU."""
+"""Models trained together on a GPU, in CUDA graphs, end where they would on the CPU."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from wassloss.losses.baselines import KLLoss
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 GIVEN: dict[str, Any] = {
-    "iterations": 300,  # more than are sent to the device at once
+    "iterations": 300,  # more than fit in one transfer to the device
     "batch_size": 30,
     "rates": [0.1, 0.2, 0.05],
     "penalties": [0.1, 0.0, 0.01],

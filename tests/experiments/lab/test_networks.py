@@ -1,4 +1,4 @@
-"""Networks under several losses: the losses that the lab brings, scores, and the search."""
+"""Networks with several losses: the losses defined in the lab, scores, and the search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LABELS = 5
 
 
 def made_task(kind: tasks.Kind = "ordered") -> Task:
-    """Points on a line, cut into labels, with a little noise."""
+    """Points on a line, divided into labels, with a little noise."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(400, 3, generator=generator)
     y = ((x[:, 0] + 0.1 * x[:, 1]).clamp(-2, 2) + 2).mul(1.2).long()
@@ -82,8 +82,8 @@ def test_scores_of_labels_by_hand() -> None:
     h = torch.tensor([[0.4, 0.0, 0.3, 0.3, 0.0]])
     part = Part(torch.zeros(1, 3), torch.tensor([3]))
     found = {name: float(values[0]) for name, values in score(task, part, h).items()}
-    assert found["distance"] == 3  # says 0
-    assert found["least cost: distance"] == 1  # says 2, the median
+    assert found["distance"] == 3  # predicts 0
+    assert found["least cost: distance"] == 1  # predicts 2, the median
     assert found["grave"] == 1
     assert found["least cost: grave"] == found["right"] == 0
     assert found["nll"] == pytest.approx(-np.log(0.3), rel=1e-5)
@@ -97,7 +97,7 @@ def test_every_family_has_the_same_rates_and_penalties() -> None:
     assert {key for key, _ in drawn["w"][0].strengths} == {"epsilon", "alpha"}
 
 
-def test_distance_is_not_bought_with_accuracy() -> None:
+def test_choices_may_not_lose_accuracy() -> None:
     def found(right: float, distance: float) -> Run:
         return Run({"right": np.array([right]), "distance": np.array([distance])}, 1.0)
 

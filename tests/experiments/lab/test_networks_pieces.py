@@ -1,4 +1,4 @@
-"""Trainings kept one by one, worked off within a given time, and merged into a result."""
+"""Trainings stored one by one, run within a given time, and merged into a result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_piece_says_what_was_found(tmp_path: Path) -> None:
     pieces.keep(job, found())
     read = pieces.find(job)
     assert read is not None
-    assert read.mean("rps") == found().mean("rps")  # of which only the mean is kept
+    assert read.mean("rps") == found().mean("rps")  # only its mean is stored
     assert "rps" not in read.scores
     np.testing.assert_allclose(read.scores["nll"], found().scores["nll"], rtol=1e-6)
     assert (read.milliseconds, read.ece) == (2.0, 0.1)
@@ -83,7 +83,7 @@ def test_jobs_are_done_once_and_then_the_next(tmp_path: Path) -> None:
     assert "name must be one of" in foreman.failed[wrong]
     assert "failed" in lines[0]
     again = Foreman(Pieces(tmp_path), {"cpu": Crew(1)}, lines.append)
-    assert again.work(plans[:1], 0.001) == 0  # all there
+    assert again.work(plans[:1], 0.001) == 0  # all are done
 
 
 def test_nothing_is_begun_when_the_time_is_up(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_pieces_are_added_to_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"ce", "soft", "w"} <= set(tuned["scores"])
     assert "w − soft" in tuned["differences"]
 
-    later = made_pieces(("ce", "w-soft"))  # a further loss; the others are no longer at hand
+    later = made_pieces(("ce", "w-soft"))  # a new loss; the others are no longer available
     before = tuned["scores"]["ce"]
     study.merge(later, result)
     tuned = result["found"]["tuned"][TASK]

@@ -1,4 +1,4 @@
-"""Data sets with other labels."""
+"""Data sets with changed labels."""
 
 from typing import Any
 

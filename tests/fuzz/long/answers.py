@@ -1,4 +1,4 @@
-"""What the right answer is: bounds of the value, its slope, and how firmly that is determined."""
+"""The right answer: bounds of the value, its slope, and how well that is determined."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.oracles import INF, Array
 
 @dataclass(frozen=True)
 class Answer:
-    """Of a batch; the value lies between `low` and `high`, whatever was solved how well."""
+    """The answer for a batch; the value lies between `low` and `high`, however good the solve."""
 
     problem: Problem
     low: Array  # (batch,)
     high: Array  # (batch,)
-    size: Array  # (batch,), of what the value is a sum of
-    slopes: tuple[Array, Array]  # derivatives in log h (batch, labels) and log y (batch, support)
-    wobbles: tuple[Array, Array]  # what a marginal error of 1 may do to the slopes
-    firm: Array  # (batch,), the marginal error up to which `wobble` holds; 0 where it says nothing
-    moved: Array  # (batch,), the mass beside which marginal errors count
+    size: Array  # (batch,), size of the terms that the value sums
+    slopes: tuple[Array, Array]  # with respect to log h (batch, labels) and log y (batch, support)
+    wobbles: tuple[Array, Array]  # change of the slopes per unit of marginal error
+    firm: Array  # (batch,), marginal error up to which `wobbles` holds; 0 if never
+    moved: Array  # (batch,), mass that marginal errors are relative to
     f: Array
     g: Array
     plan: Array  # (batch, labels, support)
@@ -43,7 +43,7 @@ class Answer:
 
 
 def answer(p: Problem) -> Answer:
-    """Solve, and prove how well."""
+    """Solve, and prove how accurate the solution is."""
     if p.balanced:
         missing = _log_mass(p.log_h) - _log_mass(p.log_y)
         p = Problem(p.log_h, p.log_y + missing, p.cost, p.epsilon, p.gamma, p.product)
@@ -78,7 +78,7 @@ def _entropic(p: Problem) -> Answer:
 
 
 def log_slope(p: Problem, side: int, potential: Array, marginal: Array) -> Array:
-    """The derivative of the value in the log of a side's masses; balanced, up to a constant."""
+    """The derivative of the value in the log of a side's masses; if balanced, up to a constant."""
     mass, other = (p.h, p.y) if side == 0 else (p.y, p.h)
     gamma = p.gamma[side]
     if gamma == INF:
@@ -96,7 +96,7 @@ def log_slope(p: Problem, side: int, potential: Array, marginal: Array) -> Array
 
 def _wobbles(p: Problem, s: State) -> tuple[tuple[Array, Array], Array]:
     """By the implicit function theorem: a marginal error `e` moves `g` by `curvature⁻¹ e`."""
-    if p.gamma[1] == 0:  # nothing was solved
+    if p.gamma[1] == 0:  # closed form
         return (np.zeros_like(p.log_h), np.zeros_like(p.log_y)), np.full(len(p.log_h), INF)
     support = p.log_y.shape[1]
     identity = np.broadcast_to(np.eye(support), (len(p.log_y), support, support))
@@ -119,7 +119,7 @@ def _wobbles(p: Problem, s: State) -> tuple[tuple[Array, Array], Array]:
 
 
 def _felt(p: Problem, side: int, marginal: Array) -> Array:
-    """How much the slope in the log of each mass changes with its potential."""
+    """The change of the slope in the log of each mass per unit of its potential."""
     if p.gamma[side] == INF:
         return p.h if side == 0 else p.y
     strength = p.gamma[side] + (p.epsilon if p.product else 0.0)
@@ -128,7 +128,7 @@ def _felt(p: Problem, side: int, marginal: Array) -> Array:
 
 
 def _size(p: Problem, plan: Array) -> Array:
-    """Of the terms of the objective: what rounding is relative to."""
+    """The size of the terms of the objective, to which rounding is relative."""
     h, y = p.h.sum(1), p.y.sum(1)
     most = np.maximum(h, y)
     size = most * _largest_cost(p)
@@ -138,13 +138,13 @@ def _size(p: Problem, plan: Array) -> Array:
         if p.product:
             size = size + p.epsilon * h * y
     for strength in p.gamma:
-        if strength < INF:  # mass that has to be made costs the log of how many times it is made
+        if strength < INF:  # created mass costs the log of its growth
             size = size + strength * (h + y) * (1 + abs(np.log(h / y)))
     return size
 
 
 def _largest_cost(p: Problem) -> Array:
-    """The largest cost that has a part in an example, `(batch,)`."""
+    """The largest cost that is used in an example, `(batch,)`."""
     pairs = np.isfinite(p.log_h)[:, :, None] & np.isfinite(p.log_y)[:, None, :]
     return np.where(pairs, p.cost, 0.0).max((1, 2))
 
@@ -154,7 +154,7 @@ def _largest_log(log_mass: Array) -> Array:
 
 
 def objective(plan: Array, p: Problem) -> Array:
-    """What a plan costs, straight from the definition, `(batch,)`."""
+    """The objective of a plan, straight from the definition, `(batch,)`."""
     log_h, log_y = (np.where(np.isfinite(x), x, 0.0) for x in (p.log_h, p.log_y))
     h, y = p.h, p.y
     value = (plan * p.cost).sum((1, 2))
@@ -174,7 +174,7 @@ def objective(plan: Array, p: Problem) -> Array:
 
 
 def _feasible(plan: Array, p: Problem) -> Array:
-    """A plan that meets the marginals that are constraints, near the one given."""
+    """A plan near the given one that meets the marginals that are constraints."""
     h, y = p.h, p.y
     if p.gamma[0] == INF:
         plan = plan * (h / np.maximum(plan.sum(2), 1e-300))[:, :, None]
@@ -191,7 +191,7 @@ def _feasible(plan: Array, p: Problem) -> Array:
 
 
 def _exact(p: Problem) -> Answer:
-    """The linear program, by a network simplex whose answer is proved here by its own dual."""
+    """Solve the linear program by a network simplex, and prove the answer by its dual."""
     batch, labels = p.log_h.shape
     mass = p.h.sum(1, keepdims=True)
     h, y, unit = p.h / mass, p.y / mass, float(p.cost.max(initial=0.0)) or 1.0
@@ -206,7 +206,7 @@ def _exact(p: Problem) -> Answer:
         part = np.ascontiguousarray(cost[np.ix_(rows, columns)])
         found, log = ot.lp.emd(source / source.sum(), sink / sink.sum(), part, log=True)
         plan[b][np.ix_(rows, columns)] = found
-        # The largest f that g allows, then the largest g: feasible whatever the solver says.
+        # The largest f that g allows, then the largest g: feasible for any result of the solver.
         f[b] = (cost[:, columns] - log["v"]).min(1)
         g[b] = (cost - f[b][:, None])[rows].min(0)
     if p.gamma[1] == 0:  # to the nearest target, whatever its weight
@@ -220,7 +220,7 @@ def _exact(p: Problem) -> Answer:
     scale = unit * mass[:, 0]
     low = ((h * f).sum(1) + (y * g).sum(1)) * scale
     high = (plan * cost).sum((1, 2)) * scale
-    # What masses are rounded by may be taken to, and from, any label.
+    # Rounding errors of masses may move to, and from, any label.
     size = np.maximum(p.h.sum(1), p.y.sum(1)) * unit
     return Answer(
         problem=p,
@@ -229,7 +229,7 @@ def _exact(p: Problem) -> Answer:
         size=size,
         slopes=(p.h * f * unit, p.y * g * unit),
         wobbles=(np.zeros_like(p.log_h), np.zeros_like(p.log_y)),
-        firm=np.full(batch, INF if p.gamma[1] == 0 else 0.0),  # optima may have many slopes
+        firm=np.full(batch, INF if p.gamma[1] == 0 else 0.0),  # slopes may not be unique
         moved=mass[:, 0],
         f=f * unit,
         g=g * unit,

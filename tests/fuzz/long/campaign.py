@@ -1,4 +1,4 @@
-"""A campaign: batches of every kind in turn, each from a seed of its own, until time is up."""
+"""Run batches of every kind in turn, each with its own seed, until time is up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.fuzz.long.modes import drawn_mode
 from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import WrongAnswerError
 
-FAILED_CALLS = 1  # what a batch that failed counts for: how many it made is not known
+FAILED_CALLS = 1  # counted for a failed batch, whose number of calls is unknown
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A batch that went wrong, and all it takes to see it again."""
+    """A failed batch, with all that is needed to reproduce it."""
 
     kind: str
     seed: int
@@ -43,7 +43,7 @@ class Failure:
 
 @dataclass
 class Record:
-    """What became of the calls of one kind."""
+    """The results of the calls of one kind."""
 
     tally: Tally = field(default_factory=Tally)
     batches: int = 0
@@ -52,15 +52,15 @@ class Record:
 
 
 def run_batch(kind: str, seed: int, batch: int) -> tuple[Tally, Failure | None]:
-    """Draw, call and check one batch; the same three arguments draw the same."""
+    """Draw, call and check one batch; the same arguments draw the same batch."""
     rng = np.random.default_rng([seed, zlib.crc32(kind.encode()), batch])
     notes.clear()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # the reference must not hide an overflow either
+            warnings.simplefilter("error")  # also in the reference, so that it hides no overflow
             with drawn_mode(rng):
                 return KINDS[kind](rng), None
-    except Exception as error:  # whatever it is, it is what was looked for
+    except Exception as error:  # any error is a finding
         example, message = None, f"{type(error).__name__}: {error}"
         if isinstance(error, WrongAnswerError):
             example, message = error.example, str(error)
@@ -77,7 +77,7 @@ def run(
     kinds: Sequence[str] = tuple(KINDS),
     on_failure: Callable[[Failure], None] = lambda failure: None,
 ) -> dict[str, Record]:
-    """Make so many calls in all, or as many as there is time for, of each kind alike."""
+    """Make this many calls, as far as time allows, with an equal share for each kind."""
     records = {kind: Record() for kind in kinds}
     started = time.monotonic()
     while sum(record.tally.calls for record in records.values()) < calls:

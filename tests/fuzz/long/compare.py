@@ -1,4 +1,4 @@
-"""Is an answer right? Values within bounds, gradients as firmly as they are determined."""
+"""Check an answer: values by bounds, gradients as far as they are determined."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import Outcome, WrongAnswerError, check_refusal
 from tests.oracles import INF, Array
 
-MOST_ARGUED = 16  # gradients of a batch that are looked at by solving again nearby
+MOST_ARGUED = 16  # gradients per batch that are checked by solving nearby problems
 
 
 @dataclass(frozen=True)
 class Precision:
-    """What may be asked of a call in some dtype; it works in single precision at least."""
+    """The precision to expect of a call in a dtype; it computes in single precision or better."""
 
     value: float  # relative error of the value
-    tol: float  # marginal error that a solve stops at
+    tol: float  # marginal error at which a solve stops
     eps: float
     tiny: float
     most: float
-    out_eps: float  # of the dtype that gradients come back in
+    out_eps: float  # of the dtype of gradients
     out_most: float
     out_tiny: float
 
@@ -52,7 +52,7 @@ def as_array(x: Tensor) -> Array:
 
 
 def judge(what: str, wrong: Array, outcome: Outcome, details: dict[str, Array]) -> None:
-    """Raise about the first wrong example, where more are wrong than a warning was about."""
+    """Raise for the first wrong example, if more are wrong than a warning reported."""
     count = int(wrong.sum())
     if count <= outcome.doubtful:
         return
@@ -70,23 +70,23 @@ def _shown(x: Array) -> str:
 
 
 def slack_of(size: Array, precision: Precision, unit: float) -> Array:
-    """What rounding may do to a sum of this size, or the least mass at the largest cost."""
+    """The rounding error of a sum of this size, or of the least mass at the largest cost."""
     return precision.value * size + 100 * precision.tiny * (1 + unit)
 
 
 def metric_rounding(a: Answer, metric: wl.ground.GroundMetric, precision: Precision) -> Array:
-    """What the metric's own rounding does to a value or slope, `(batch,)`.
+    """The effect of the metric's own rounding on a value or slope, `(batch,)`.
 
-    A path's length may be rounded differently on the way back. A closed form takes costs from
-    distances in a dtype that may be wider than the metric's; in a tree, it also takes what masses
-    are rounded by along edges that lie above all labels.
+    The length of a path may round differently in reverse. A closed form computes costs from
+    distances in a dtype that may be wider than the metric's; in a tree, it also moves the rounding
+    errors of masses along edges above all labels.
     """
     p, eps = a.problem, torch.finfo(metric.dtype).eps
     mass, largest = np.maximum(*(m.sum(1) for m in a.masses)), p.cost.max(initial=0.0)
     rounding = np.zeros_like(mass)
     if metric.is_distance:
         rounding = rounding + 2 * abs(p.cost - p.cost.T).max(initial=0.0) * mass
-    if metric.power not in (0, 1, 2):  # the last digit depends on the place in a row
+    if metric.power not in (0, 1, 2):  # the last digit depends on the position in a row
         rounding = rounding + 4 * eps * largest * mass
     if p.epsilon == 0:
         rounding = rounding + 4 * eps * (1 + metric.power) * a.size
@@ -97,17 +97,17 @@ def metric_rounding(a: Answer, metric: wl.ground.GroundMetric, precision: Precis
 
 
 def wrong_values(values: Array, low: Array, high: Array, slack: Array) -> Array:
-    """Which values are out of bounds; NaN and infinities are."""
+    """Which values are out of bounds, including NaN and infinities."""
     return ~((low - slack <= values) & (values <= high + slack) & np.isfinite(values))
 
 
 def tangent(slope: Array, h: Array) -> Array:
-    """A derivative in `log h` as one in logits, whose softmax is `h`; of any mass, along it."""
+    """Convert a derivative in `log h` to one in logits with softmax `h`; along it for any mass."""
     return slope - h * (slope.sum(1, keepdims=True) / h.sum(1, keepdims=True))
 
 
 def determined(a: Answer, precision: Precision) -> Array:
-    """Of which examples the solver's tolerance determines the gradients, `(batch,)`."""
+    """For which examples the solver's tolerance determines the gradients, `(batch,)`."""
     return _marginal_error(a, precision) <= a.firm
 
 
@@ -126,15 +126,15 @@ def wrong_slopes(
 ) -> Array:
     """Which gradients in the logs of a side's masses cannot be right, `(batch,)`.
 
-    Potentials are hardly determined where the plan falls apart. As far as the implicit function
-    theorem goes, a gradient must be within what the solver's tolerance allows; beyond it, it must
-    still be a slope of a convex function, promising nowhere more than the value holds.
+    Potentials are poorly determined where the plan decouples. Where the implicit function theorem
+    applies, a gradient must be within what the solver's tolerance allows; elsewhere it must still
+    be a subgradient of a convex function, which never predicts more than the actual value.
 
     Args:
         found: `(batch, labels)`.
         a: the right answer.
-        precision: of the dtype that the call worked in.
-        rounding: what else may be off, `(batch, labels)`.
+        precision: of the dtype of the computation.
+        rounding: further errors, `(batch, labels)`.
         tangential: whether gradients are along the simplex: in logits, or up to a constant.
         side: 0 for the prediction, 1 for the target.
     """
@@ -143,13 +143,13 @@ def wrong_slopes(
     marginal = _marginal_error(a, precision)
     with np.errstate(invalid="ignore"):
         allowed = 4 * a.wobbles[side] * marginal[:, None] + 200 * precision.eps * a.size[:, None]
-        # Potentials are centred over all labels, those next to no mass included.
+        # Potentials are centred over all labels, including those with almost no mass.
         farthest = a.problem.cost.max(initial=0) - a.problem.epsilon * np.log(precision.tiny)
         centred = 4 * precision.eps * farthest * mass
         allowed = allowed + centred + rounding
         allowed = allowed + 100 * precision.tiny * (1 + a.problem.cost.max(initial=0))
         off = ~(abs(found - expected) <= allowed)
-    off &= ~(abs(expected) > 0.1 * precision.out_most)  # which the gradient's dtype does not hold
+    off &= ~(abs(expected) > 0.1 * precision.out_most)  # overflows the gradient's dtype
     rows = off.any(1)
     soft = np.flatnonzero(rows & ~determined(a, precision) & np.isfinite(found).all(1))
     rows[soft] = False
@@ -171,7 +171,7 @@ def _promises_too_much(
     tangential: bool,
     side: int,
 ) -> Array:
-    """Whether the value is lower than promised, in the direction in which most more is promised."""
+    """Whether the value is below its prediction, in the direction of the largest discrepancy."""
     p, mass = a.problem.take(rows), a.masses[side][rows]
     direction = np.sign(apart)
     if tangential:
@@ -190,7 +190,7 @@ def _promises_too_much(
 
 
 def costs_of(metric: wl.ground.GroundMetric) -> Array:
-    """Costs from every label (a row) to every target (a column), as a column of costs has them."""
+    """Costs from every label (rows) to every target (columns)."""
     return as_array(metric.cost_columns(np.arange(metric.size))).T
 
 
@@ -204,7 +204,7 @@ def problem(
     gamma: tuple[float, float] = (INF, INF),
     product: bool = False,
 ) -> Problem:
-    """The problem; masses below the smallest normal number count as that."""
+    """The problem, with masses below the smallest normal number raised to it."""
     least = np.e * precision.tiny
     y = np.where((y > 0) & (y < least), least, y)
     with np.errstate(divide="ignore"):
@@ -212,7 +212,7 @@ def problem(
 
 
 def refused(outcome: Outcome, p: Problem, precision: Precision) -> Tally:
-    """Count a batch that was refused, if it was for a good reason."""
+    """Count a refused batch, if the refusal is justified."""
     batch, strengths = len(p.log_h), [x for x in (p.epsilon, *p.gamma) if x < INF]
     too_much = not max(1e3 * p.cost.max(initial=0.0), *strengths) < precision.most
     if not too_much:

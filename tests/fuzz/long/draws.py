@@ -1,7 +1,7 @@
-"""What is handed in, from a seeded generator: every kind of metric, prediction and target.
+"""Random inputs from a seeded generator: every kind of metric, prediction and target.
 
-The Hypothesis tests beside this draw from `tests.fuzz.cases`, which shrink well; here a whole
-batch is drawn at once, which is fast.
+The Hypothesis tests draw from `tests.fuzz.cases`, which shrinks well; here a whole batch is drawn
+at once, which is fast.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ DISTANCES = [
     *["discrete", "ordinal", "positions", "tree", "grid", "embedding", "matrix", "graph"],
     "cdist",
 ]
-# As parts of the largest cost: from all but exact to all but free.
+# Relative to the largest cost: from almost exact to almost free.
 EPSILONS = [1e-6, 1e-3, 0.05, 0.3, 1.0, 30.0, 1e6]
 GAMMAS = [1e-3, 0.1, 1.0, 30.0, 1e6, INF]
 LARGEST_BLOCK = 9000  # entries of a batch's costs: 128 examples of 8 labels, 5 of 40
 
 
 def pick(rng: Generator, options: Sequence[T], shares: Sequence[float] | None = None) -> T:
-    """One of several things, whatever they are; `shares` need not add up to 1."""
+    """Choose one of several options; `shares` need not sum to 1."""
     p = None if shares is None else np.array(shares) / sum(shares)
     return options[int(rng.choice(len(options), p=p))]
 
@@ -46,7 +46,7 @@ def chance(rng: Generator, share: float) -> bool:
 
 
 def batch_size(rng: Generator, labels: int) -> int:
-    """Mostly as many as are checked fast at once; sometimes few, or none."""
+    """Mostly as many as can be checked fast; sometimes few, or none."""
     if chance(rng, 0.04):
         return int(rng.integers(0, 4))
     return int(np.clip(LARGEST_BLOCK // labels**2, 4, 192))
@@ -54,24 +54,24 @@ def batch_size(rng: Generator, labels: int) -> int:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A metric, and its distances once more, computed from the definition in NumPy."""
+    """A metric, and its distances computed independently from the definition in NumPy."""
 
     metric: wl.ground.GroundMetric
     distance: Callable[[], Array]
 
     @property
     def unit(self) -> float:
-        """The largest cost, where that is a number to measure others by."""
+        """The largest cost, if it is a sensible unit for others."""
         try:
             return self.metric.max_cost() or 1.0
-        except ValueError:  # more than its dtype holds
+        except ValueError:  # it overflows its dtype
             return 1.0
 
 
 def draw_metric(rng: Generator, *, tame: bool = False, symmetric: bool = False) -> Drawn:
-    """Any metric, and costs that are none unless `symmetric`; `tame` has costs of about 1.
+    """Any metric, and non-metric costs unless `symmetric`; `tame` has costs of about 1.
 
-    Labels may share a place; at times all of them do.
+    Labels may coincide, sometimes all of them.
     """
     power = pick(rng, [1.0, 2.0, 0.5, 0.0, 13.0], [4, 3, 2, 1, 1])
     scale: Any = pick(
@@ -83,7 +83,7 @@ def draw_metric(rng: Generator, *, tame: bool = False, symmetric: bool = False) 
     build, distance = _parts(rng, pick(rng, kinds), labels, spread)
     try:
         return Drawn(build(power=power, scale=scale), distance)
-    except ValueError as error:  # the median, say, of what is mostly nothing
+    except ValueError as error:  # for example a median of mostly zeros
         if "is 0 over these" not in str(error):
             raise
         return Drawn(build(power=power, scale=None), distance)
@@ -97,7 +97,7 @@ def _parts(rng: Generator, kind: str, labels: int, spread: float) -> Parts:
 
     def places(*shape: int) -> Array:
         drawn = rng.uniform(-3, 3, shape)
-        whole = rng.random() < 0.4  # then some share a place
+        whole = rng.random() < 0.4  # then some coincide
         return (spread * (np.round(drawn) if whole else drawn)).astype(dtype)
 
     if kind == "discrete":
@@ -115,15 +115,15 @@ def _parts(rng: Generator, kind: str, labels: int, spread: float) -> Parts:
         return _grid(rng, labels)
     if kind == "embedding":
         return _embedding(rng, places(labels, int(rng.integers(1, 4))))
-    if kind == "matrix":  # any costs, of no metric at all
+    if kind == "matrix":  # arbitrary costs, not a metric
         given = abs(places(labels, labels))
         given = given + given.T
         np.fill_diagonal(given, 0)
         return lambda **k: wl.ground.Matrix(given, **k), lambda: given.astype(float)
-    if kind == "cost":  # to predict one label for another, and not the other way round
+    if kind == "cost":  # of predicting one label for another, not vice versa
         any_cost = abs(places(labels, labels))
         return lambda **k: wl.ground.Cost(any_cost, **k), lambda: any_cost.astype(float)
-    if kind == "cdist":  # with the rounding of matrix products, also on the diagonal
+    if kind == "cdist":  # with rounding of matrix products, also on the diagonal
         vectors = torch.from_numpy(places(labels, 3)).float()
         rounded = torch.cdist(vectors, vectors, compute_mode="use_mm_for_euclid_dist")
         clean = (rounded / 2 + rounded.T / 2).fill_diagonal_(0).double().numpy()
@@ -176,7 +176,7 @@ def _embedding(rng: Generator, vectors: Array) -> Parts:
 def _graph(rng: Generator, labels: int, lengths: Array) -> Parts:
     order = rng.permutation(labels)
     edges = rng.random((labels, labels)) < 2 / labels
-    edges[order[1:], order[:-1]] = True  # a path through all, which makes it connected
+    edges[order[1:], order[:-1]] = True  # a path through all nodes makes it connected
     adjacency = np.where(np.tril(edges | edges.T, -1), lengths, 0)
     adjacency = adjacency + adjacency.T
 
@@ -194,12 +194,12 @@ LAYOUTS = ["contiguous", "transposed", "strided", "offset", "channels last"]
 
 
 def laid_out(rng: Generator, x: Tensor) -> Tensor:
-    """The same numbers, in half of the draws elsewhere in memory."""
+    """The same numbers, in half of the draws with another memory layout."""
     layout = pick(rng, LAYOUTS, [4, 1, 1, 1, 1])
     if layout == "transposed" and x.dim() == 2:
         return x.T.contiguous().T
     if layout == "strided":
-        wide = torch.full([3 * size for size in x.shape], 7, dtype=x.dtype)  # gaps hold numbers
+        wide = torch.full([3 * size for size in x.shape], 7, dtype=x.dtype)  # gaps are not empty
         part = wide[(slice(1, None, 3),) * x.dim()]
         return part.copy_(x)
     if layout == "offset":
@@ -212,12 +212,12 @@ def laid_out(rng: Generator, x: Tensor) -> Tensor:
 
 
 def one_for_all(rng: Generator, x: Tensor) -> Tensor:
-    """At times the first example again and again, without memory of their own."""
+    """Sometimes repeat the first example, expanded without memory of its own."""
     return x[:1].expand_as(x) if len(x) and chance(rng, 0.08) else laid_out(rng, x)
 
 
 def draw_logits(rng: Generator, batch: int, labels: int) -> Tensor:
-    """From flat to certain, with labels ruled out, in any floating dtype."""
+    """Logits from flat to certain, with some labels impossible, in any floating dtype."""
     spread = rng.choice(
         [0.0, 1.0, 5.0, 30.0, 1e3, 1e4], (batch, 1), p=[0.05, 0.35, 0.3, 0.2, 0.05, 0.05]
     )
@@ -227,7 +227,7 @@ def draw_logits(rng: Generator, batch: int, labels: int) -> Tensor:
 
 
 def draw_log_masses(rng: Generator, batch: int, labels: int) -> Tensor:
-    """Logs of masses of about 1; in some batches, from next to nothing to very much."""
+    """Logs of masses of about 1; in some batches from tiny to huge."""
     middle = rng.choice([0.0, 0.0, -8.0, 8.0, -30.0, 30.0], (batch, 1)) * chance(rng, 0.2)
     values = middle + rng.uniform(-3, 3, (batch, labels))
     _rule_out(rng, values)
@@ -251,7 +251,7 @@ def _rule_out(rng: Generator, values: Array) -> None:
 
 
 def draw_weights(rng: Generator, batch: int, labels: int) -> Array:
-    """Targets of one label, some or all, some weights next to nothing; each sums to 1."""
+    """Targets with one, some or all labels, some of tiny weight; each sums to 1."""
     drawn = rng.uniform(0.01, 1.0, (batch, labels))
     drawn[rng.random((batch, labels)) > rng.choice([0.1, 0.4, 1.0], (batch, 1))] = 0.0
     if chance(rng, 0.3):
@@ -264,14 +264,14 @@ def draw_weights(rng: Generator, batch: int, labels: int) -> Array:
 
 @dataclass(frozen=True)
 class Targets:
-    """A target in one of its forms, and its weights in double precision, as they were rounded."""
+    """A target in one of its forms, and its rounded weights in double precision."""
 
     form: str
     target: Any
     weights: Array  # (batch, labels)
 
     def scaled(self, factor: float) -> Targets:
-        """Of another mass, for weights."""
+        """The target with its weights multiplied by a factor."""
         if isinstance(self.target, wl.SparseTarget):
             target: Any = wl.SparseTarget(self.target.indices, self.target.weights * factor)
             weights = self.weights * factor
@@ -311,7 +311,7 @@ def _in_form(rng: Generator, dense: Tensor, form: str) -> Any:
     width = max(1, int((dense != 0).sum(1).max())) if len(dense) else 1
     width = min(dense.shape[1], width + int(rng.integers(0, 2)))
     weights, indices = dense.topk(width, dim=1)
-    if chance(rng, 0.3):  # padding may name any label, or none
+    if chance(rng, 0.3):  # padding may have any index, even an invalid one
         indices = torch.where(weights == 0, -1, indices)
     shuffle = torch.from_numpy(rng.permutation(width))
     indices, weights = laid_out(rng, indices[:, shuffle]), laid_out(rng, weights[:, shuffle])
@@ -319,7 +319,7 @@ def _in_form(rng: Generator, dense: Tensor, form: str) -> Any:
 
 
 def draw_epsilon(rng: Generator, unit: float) -> float:
-    """From all but exact to all but free; mostly where people work."""
+    """From almost exact to almost free; mostly typical values."""
     if chance(rng, 0.7):
         return unit * float(10 ** rng.uniform(-3, 1))
     return unit * pick(rng, EPSILONS)

@@ -1,8 +1,8 @@
 """Entropic transport in plain NumPy and double precision, a batch at a time.
 
-Nothing of wassloss is used. The potentials come from Newton's method on the dual in `g`, with the
-prediction's `f` eliminated; `Bounds` then proves how good they are: a dual value is below every
-optimum and the cost of a feasible plan above it, whatever found them.
+This does not use wassloss. The potentials come from Newton's method on the dual in `g`, with the
+prediction's `f` eliminated; `Bounds` then proves their accuracy: a dual value is below every
+optimum and the cost of a feasible plan above it, however they were found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Problem:
     """`min <T,M> + ε · regulariser + penalties` from each prediction to its target."""
 
     log_h: Array  # (batch, labels); −inf where there is no mass
-    log_y: Array  # (batch, support), the same
+    log_y: Array  # (batch, support), likewise
     cost: Array  # (labels, support)
     epsilon: float
     gamma: tuple[float, float] = (INF, INF)
@@ -61,14 +61,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class State:
-    """What follows from target potentials `g`: the best `f`, and the marginals of the plan."""
+    """Quantities that follow from target potentials `g`: the best `f`, and the plan's marginals."""
 
     g: Array  # (batch, support)
     f: Array  # (batch, labels)
     share: Array  # (batch, labels, support), of each row's mass
     row: Array  # (batch, labels), the plan's mass in each row
     column: Array  # (batch, support)
-    wanted: Array  # (batch, support), which `column` equals at the optimum
+    wanted: Array  # (batch, support), the value of `column` at the optimum
     dual: Array  # (batch,)
 
     @property
@@ -78,7 +78,7 @@ class State:
         return abs(self.wanted - self.column).sum(1) / np.maximum(scale, 1e-300)
 
     def put(self, rows: Array, other: State) -> State:
-        """The same with some examples replaced."""
+        """Replace some examples."""
         parts = {}
         for name in ("g", "f", "share", "row", "column", "wanted", "dual"):
             whole = getattr(self, name).copy()
@@ -92,7 +92,7 @@ class State:
 
 
 def evaluate(p: Problem, g: Array) -> State:
-    """The best `f` for these `g`, and what the pair is worth."""
+    """Compute the best `f` for these `g`, and the value of the pair."""
     e, (gamma_h, gamma_y) = p.epsilon, p.gamma
     terms = (p.beta + g / e)[:, None, :] - p.cost / e
     top = terms.max(2, keepdims=True)
@@ -105,7 +105,7 @@ def evaluate(p: Problem, g: Array) -> State:
     row = p.h if gamma_h == INF else np.exp(p.log_h - f / gamma_h)
     share = weights / total
     column = np.einsum("bk,bks->bs", row, share)
-    wanted = p.y if gamma_y == INF else column  # where a marginal is free, any will do
+    wanted = p.y if gamma_y == INF else column  # a free marginal may have any value
     if 0 < gamma_y < INF:
         wanted = np.exp(p.log_y - g / gamma_y)
     plan_mass = row.sum(1) - (p.h.sum(1) * p.y.sum(1) if p.product else 0.0)
@@ -139,7 +139,7 @@ def curvature(p: Problem, s: State) -> Array:
     matrix[absent[:, :, None] | absent[:, None, :]] = 0.0
     places = np.arange(p.log_y.shape[1])
     matrix[:, places, places] += np.where(absent, 1.0, diagonal)
-    if p.balanced:  # a constant added to g changes nothing: fix it
+    if p.balanced:  # g is determined up to a constant: fix it
         column = np.where(absent, 0.0, s.column)
         mass = np.maximum(column.sum(1), 1e-300)
         matrix += column[:, :, None] * column[:, None, :] / (e * mass)[:, None, None]
@@ -147,7 +147,7 @@ def curvature(p: Problem, s: State) -> Array:
 
 
 def inverse_times(matrix: Array, right: Array, ridge: Array | float = 1e-13) -> Array:
-    """`matrix⁻¹ right`, both `(batch, n, …)`, scaled so that tiny masses have their digits too."""
+    """`matrix⁻¹ right`, both `(batch, n, …)`, scaled so that tiny masses keep their digits."""
     scale = np.sqrt(np.maximum(np.diagonal(matrix, axis1=1, axis2=2), 1e-300))
     scaled = matrix / (scale[:, :, None] * scale[:, None, :])
     places = np.arange(matrix.shape[1])
@@ -156,7 +156,7 @@ def inverse_times(matrix: Array, right: Array, ridge: Array | float = 1e-13) -> 
     scaled[bad] = np.eye(matrix.shape[1])
     try:
         solved = np.linalg.solve(scaled, right / scale[:, :, None])
-    except np.linalg.LinAlgError:  # to the last digit, in some example
+    except np.linalg.LinAlgError:  # singular to the last digit, in some example
         scaled[:, places, places] += 1e-8
         solved = np.linalg.solve(scaled, right / scale[:, :, None])
     return solved / scale[:, :, None]
@@ -175,25 +175,25 @@ def sinkhorn(p: Problem, f: Array) -> Array:
 
 
 def solve(p: Problem) -> State:
-    """The optimum, as well as double precision has it."""
-    with np.errstate(all="ignore"):  # wild steps are noticed and not taken
+    """The optimum, up to double precision."""
+    with np.errstate(all="ignore"):  # steps that overflow are detected and rejected
         g = np.zeros_like(p.log_y)
         largest = float(p.cost.max(initial=0.0))
         e = max(p.epsilon, (largest + _paid_for_unequal_masses(p)) / FIRST_EXPONENT)
-        if not np.isfinite(e):  # which no number of stages brings down
+        if not np.isfinite(e):  # no number of stages would reduce it
             raise ValueError(f"costs and strengths must be finite, got {largest} and {p.gamma}")
         while e > p.epsilon:
             g = _climb(replace(p, epsilon=e), g, STAGE_TOLERANCE).g
             e = max(p.epsilon, e / STAGE_FACTOR)
         state = _climb(p, g, max(1e-13, ROUNDING * largest / p.epsilon))
-        # The error overlooks targets of next to no mass, whose potential follows from the others.
+        # The error is insensitive to targets of tiny mass, whose potential follows from the others.
         settled = evaluate(p, sinkhorn(p, state.f))
         better = settled.dual >= state.dual
         return state.put(better, settled.take(better))
 
 
 def _paid_for_unequal_masses(p: Problem) -> float:
-    """How large potentials are beyond what costs ask for, at most."""
+    """Bound on the part of potentials that is not due to costs."""
     priced = [strength for strength in p.gamma if strength < INF]
     if not priced or not len(p.log_h):
         return 0.0
@@ -220,9 +220,9 @@ def _climb(p: Problem, g: Array, tol: float) -> State:
 
 
 def _step(p: Problem, now: State) -> State:
-    """A Newton step where that helps, shortened where need be; else one of Sinkhorn's."""
+    """A Newton step, shortened if necessary; if it does not help, a Sinkhorn step."""
     residual = now.wanted - now.column
-    # Where no mass reaches a target yet the curvature is all but singular: shorten the step.
+    # If no mass reaches a target yet, the curvature is nearly singular: shorten the step.
     ridge = 1e-2 * np.minimum(np.nan_to_num(now.error, nan=1.0), 1.0)[:, None] + 1e-13
     step = inverse_times(curvature(p, now), residual[:, :, None], ridge)[:, :, 0]
     slope = (residual * step).sum(1)

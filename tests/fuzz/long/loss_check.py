@@ -1,4 +1,4 @@
-"""Losses and their gradients, found both ways, against the right answer."""
+"""Losses and their gradients, compiled and composed, against the right answer."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.oracles import INF, Array
 
 
 def working(dtype: torch.dtype) -> torch.dtype:
-    """What a loss computes in: half precision has too few digits."""
+    """The dtype of the computation: half precision has too few digits."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def softened(y: Array, cost: Array, strength: float, *, nearest: bool) -> Array:
-    """Weights of targets `(batch, labels)` softened by costs; as they are, at a strength of 0."""
+    """Targets `(batch, labels)` softened by costs; unchanged at a strength of 0."""
     if not strength:
         return y
     if nearest:
@@ -50,7 +50,7 @@ def softened(y: Array, cost: Array, strength: float, *, nearest: bool) -> Array:
 def loss_and_gradient(
     loss: Callable[[Tensor], Tensor], x: Tensor, cotangent: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """Losses of each example, and what `backward` makes of these weights of them."""
+    """Losses of each example, and the gradient of their sum with these weights."""
     leaf = x.detach().requires_grad_()
     values = loss(leaf)
     check_without_gradient(loss, x, values.detach())
@@ -60,12 +60,12 @@ def loss_and_gradient(
 
 @dataclass(frozen=True)
 class KLTerm:
-    """`kl_weight · KL(y ‖ h)` of each example; for measures, with `Σh − Σy`."""
+    """`kl_weight · KL(y ‖ h)` of each example; for measures, plus `Σh − Σy`."""
 
     weight: float
-    value: Array  # (batch,), infinite where a label of the target is ruled out
+    value: Array  # (batch,), infinite if a label of the target is impossible
     size: Array  # (batch,)
-    slope: Array  # (batch, labels), in logits or log h
+    slope: Array  # (batch, labels), with respect to logits or log h
 
     @classmethod
     def of(cls, weight: float, log_h: Array, y: Array, *, measures: bool = False) -> KLTerm:
@@ -92,7 +92,7 @@ def check_loss(
     *,
     balanced: bool,
 ) -> Tally:
-    """Values between the bounds, gradients within what is determined; counts what was doubtful."""
+    """Check values by bounds and gradients as far as they are determined; count doubtful ones."""
     endless = np.isinf(kl.value)
     above = np.where(endless, 0.0, kl.value)
     size = a.size + kl.size
@@ -100,7 +100,7 @@ def check_loss(
     firm = determined(a, precision)[:, None]
 
     def overflows(gradient: Array, expected: Array, most: Array) -> Array:
-        """Where a gradient is infinite because its dtype does not hold it, as cross-entropy's."""
+        """Where a gradient is infinite because it overflows its dtype, as in cross-entropy."""
         reach = np.where(firm, np.sign(gradient) * expected, most)
         return np.isinf(gradient) & (reach > 0.9 * precision.out_most)
 
@@ -108,7 +108,7 @@ def check_loss(
         values, gradient = map(as_array, outcome.answer)
         wrong = wrong_values(values - above, a.low, a.high, slack)
         wrong = np.where(endless, values != INF, wrong)
-        wrong &= ~(abs(a.high) + above > 0.1 * precision.most)  # which the dtype does not hold
+        wrong &= ~(abs(a.high) + above > 0.1 * precision.most)  # overflows the dtype
         bounds = {"low": a.low + above, "high": a.high + above, "slack": slack}
         judge(f"{way} value", wrong, outcome, {"value": values, **bounds})
 

@@ -1,4 +1,4 @@
-"""The state of torch that a batch is called in: default dtype, autocast, threads, no gradient."""
+"""The state of torch for a batch: default dtype, autocast, threads, no gradient."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def also(context: Callable[[], Any]) -> Iterator[None]:
-    """Have `loss_and_gradient` compare values with those within a context without gradients."""
+    """Make `loss_and_gradient` compare values with those computed without gradients."""
     _without.append(context)
     try:
         yield
@@ -58,7 +58,7 @@ MODES: dict[str, Callable[[], Any]] = {
 
 @contextmanager
 def drawn_mode(rng: Generator) -> Iterator[None]:
-    """One of the modes, or none in every other batch."""
+    """One of the modes, or none for every other batch."""
     if rng.random() < 0.5:
         yield
         return
@@ -69,7 +69,7 @@ def drawn_mode(rng: Generator) -> Iterator[None]:
 
 
 def check_without_gradient(loss: Callable[[Tensor], Tensor], x: Tensor, values: Tensor) -> None:
-    """In the modes for it: the same values, bit for bit, where no gradient is asked for."""
+    """Without a required gradient, these modes must give the same values, bit for bit."""
     for context in _without:
         with context():
             found = loss(x)

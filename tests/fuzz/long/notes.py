@@ -1,4 +1,4 @@
-"""What the batch at hand was asked, for the report of a failure."""
+"""Notes on the arguments of the current batch, for the report of a failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _noted: dict[str, object] = {}
 
 
 def note(**facts: object) -> None:
-    """Remember facts about the batch that is being checked."""
+    """Record facts about the current batch."""
     _noted.update(facts)
 
 

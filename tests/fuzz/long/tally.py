@@ -1,4 +1,4 @@
-"""What a batch of calls came to."""
+"""Counts of the outcomes of a batch of calls."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tally:
-    """Counted by example; a kind of call that has no batches counts each call."""
+    """Counts by example; calls without a batch count as one."""
 
     calls: int = 0
     refused: int = 0  # with an error of ours
     doubtful: int = 0  # with a ConvergenceWarning
-    loose: int = 0  # where the reference has the value to less than six digits
+    loose: int = 0  # where the reference has fewer than six digits
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(

@@ -1,4 +1,4 @@
-"""One call, the compiled way and the composed way, and how it may end."""
+"""Make one call with compiled code and with torch only, and check how it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONVERGED = re.compile(r"Solution\((\d+) of (\d+) converged")
 
 
 class WrongAnswerError(AssertionError):
-    """An answer that is not right, and the example of the batch that shows it."""
+    """A wrong answer, and the example of the batch that shows it."""
 
     def __init__(self, message: str, example: int | None = None) -> None:
         super().__init__(message)
@@ -31,22 +31,22 @@ class WrongAnswerError(AssertionError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave: an answer, or the words it was refused with."""
+    """The result of a call: an answer, or the message of its refusal."""
 
     answer: Any = None
     refusal: str = ""
-    doubtful: int = 0  # examples that a ConvergenceWarning was about
+    doubtful: int = 0  # number of examples in a ConvergenceWarning
 
 
 def run(call: Callable[[], Any]) -> Outcome:
-    """Call, and let nothing pass but what is documented: other errors and warnings are raised."""
+    """Make the call; undocumented errors and warnings are raised."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         warnings.simplefilter("always", wl.ConvergenceWarning)
         try:
             answer = call()
         except (ValueError, TypeError) as error:
-            # Ours are raised by us; one that torch or NumPy raised was not foreseen.
+            # Documented errors are raised by wassloss; those of torch or NumPy are bugs.
             raised_in = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
             if SOURCES not in raised_in.parents:
                 raise
@@ -65,7 +65,7 @@ def _unconverged(message: str) -> int:
 
 @contextmanager
 def torch_only() -> Iterator[None]:
-    """Without the compiled core, as if there were none."""
+    """Behave as if there were no compiled core."""
     with pytest.MonkeyPatch.context() as patch:
         without_native(patch)
         yield
@@ -75,12 +75,12 @@ WAYS: dict[str, Callable[[], Any]] = {"compiled": nullcontext, "torch": torch_on
 
 
 def both_ways(call: Callable[[], Any]) -> dict[str, Outcome]:
-    """The same call, compiled and by torch alone; a refusal must be the same."""
+    """Make the same call compiled and by torch alone; refusals must agree."""
     found = {}
     for name, way in WAYS.items():
         with way():
             found[name] = run(call)
-    # What came of a sum that is too much, inf or NaN, may differ.
+    # A sum that overflows may be inf in one and NaN in the other.
     complaints = {outcome.refusal.split(", got ")[0] for outcome in found.values()}
     if len(complaints) > 1:
         raise WrongAnswerError(
@@ -93,10 +93,10 @@ def both_ways(call: Callable[[], Any]) -> dict[str, Outcome]:
 def check_refusal(
     refusal: str, justified: bool, strengths: Iterable[float], dtype_most: float
 ) -> None:
-    """Problems that make sense are refused only where they are too much for the dtype.
+    """A valid problem may be refused only if it overflows the dtype.
 
-    `justified` says whether numbers of it are too large. It does not justify to refuse a division:
-    that takes one of the `strengths` whose inverse is.
+    `justified` tells whether its numbers are too large. A refused division is only justified by one
+    of the `strengths` whose inverse overflows.
     """
     if not too_much(refusal):
         raise WrongAnswerError(f"refused: {refusal}")

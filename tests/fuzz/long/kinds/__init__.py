@@ -1,4 +1,4 @@
-"""Every kind of call that is tried, by the name it has in the report."""
+"""Every kind of call that is tested, by its name in the report."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from tests.fuzz.long.kinds import (
 )
 from tests.fuzz.long.tally import Tally
 
-# Each draws a batch of calls, makes them, raises where an answer is wrong, and counts.
+# Each draws a batch of calls, makes them, raises if an answer is wrong, and counts.
 KINDS: dict[str, Callable[[Generator], Tally]] = {
     "balanced": balanced.entropic,
     "exact": balanced.exact,

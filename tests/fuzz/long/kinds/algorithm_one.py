@@ -71,7 +71,7 @@ def fixed_iterations(rng: Generator) -> Tally:
     found = both_ways(lambda: loss_and_gradient(loss, x, cotangent))
     cost, precision = costs_of(metric), precision_of(x.dtype)
     log_h = x.double().numpy() if relaxed else torch.log_softmax(x.double(), 1).numpy()
-    if not relaxed:  # masses below the smallest normal number count as that, zero included
+    if not relaxed:  # raise masses below the smallest normal number, including zero, to it
         log_h = np.maximum(log_h, np.log(np.e * precision.tiny))
     p = problem(
         log_h,
@@ -104,12 +104,12 @@ def fixed_iterations(rng: Generator) -> Tally:
 
 
 def _run(p: Problem, iterations: int) -> tuple[Array, Array, Array, Array]:
-    """Value and gradient after so many iterations from `u = 1`.
+    """Value and gradient after this many iterations from `u = 1`.
 
-    Beside them, the size of the value's terms, and what rounding exponents does to the gradient.
+    Also the size of the value's terms, and the gradient's error from rounding exponents.
     """
     e, h, y = p.epsilon, p.h, p.y
-    # u = 1 at first, also for labels without mass; they have none after that.
+    # At first u = 1 also for labels without mass; after that, u = 0 for them.
     everywhere = p if p.product else replace(p, log_h=np.where(h > 0, p.log_h, 0.0))
     g = entropic.sinkhorn(everywhere, np.zeros_like(p.log_h))
     for _ in range(iterations - 1):

@@ -1,4 +1,4 @@
-"""The Sinkhorn divergence, of losses and of measures: the three parts put together."""
+"""The Sinkhorn divergence, as a loss and of measures: the sum of its three parts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def debiased(rng: Generator) -> Tally:
     slope = tangent(parts[0].slope - parts[1].slope, h)
     marginal = 3 * precision.tol + 100 * precision.eps
     firm = np.minimum(parts[0].firm, parts[1].firm) >= marginal
-    # Of a measure to itself, one potential is as the solver left it: off by the tolerance times ε.
+    # A measure to itself has one potential, off by the tolerance times ε.
     wobble = 4 * marginal * (parts[0].wobbles[0] + parts[1].wobbles[0] + keywords["epsilon"] * h)
     blur = 2 * metric_rounding(parts[0], metric, precision)
     slack = 3 * slack_of(size, precision, unit) + blur

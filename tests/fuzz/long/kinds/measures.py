@@ -45,7 +45,7 @@ from wassloss.transport import Newton, Sinkhorn
 
 
 def distances(rng: Generator) -> Tally:
-    """Values, and gradients in the prediction and (for dense targets) in the target."""
+    """Values, and gradients of the prediction and (for dense targets) of the target."""
     case = _draw(rng)
     metric, dtype = case["metric"], case["dtype"]
     form = pick(rng, ["dense", "dense", "sparse", "coo", "csr"])
@@ -89,7 +89,7 @@ def distances(rng: Generator) -> Tally:
 
 
 def plans(rng: Generator) -> Tally:
-    """The plan has the marginals it must have and costs what is asked; a cost receives it."""
+    """Plans have the right marginals and objective; they are the gradient of a learned cost."""
     case = _draw(rng)
     metric, dtype, keywords = case["metric"], case["dtype"], case["keywords"]
     targets = draw_targets(rng, case["y"], dtype, ["dense", "sparse", "coo", "csr"])
@@ -135,11 +135,11 @@ def plans(rng: Generator) -> Tally:
         judge(f"{way} cost of the plan", wrong, outcome, parts)
         if outcome.answer[2] is not None and not outcome.doubtful and len(plan):
             received, sent = as_array(outcome.answer[2]), plan.sum(0)
-            if metric.is_distance:  # either of two equal entries may receive it
+            if metric.is_distance:  # either of two symmetric entries may receive it
                 received, sent = received + received.T, sent + sent.T
             apart = (cost > 0).numpy()  # a distance of 0 has a gradient of 0
             off = (apart * abs(received - sent)).max()
-            if p.epsilon == 0:  # plans of equal cost may differ, along two paths of a graph
+            if p.epsilon == 0:  # plans of equal cost may differ
                 prices = as_array(cost)
                 off = abs((prices * (received - sent)).sum()) / max(prices.max(), 1e-300)
             wrong = np.array([off > 1e3 * precision.tol * plan.sum((1, 2)).sum() + precision.tiny])
@@ -213,9 +213,9 @@ def _check_growth(
     precision: Precision,
     outcome: Outcome,
 ) -> None:
-    """How the value changes as both masses grow alike, which the constant of potentials decides."""
+    """The change of the value as both masses grow equally, which fixes the potentials' constant."""
     p, mass = a.problem, a.problem.h.sum(1)
-    # <T, M> is of degree 1 in the masses; T log T adds mass, and the product h yᵀ is of degree 2.
+    # In the masses, <T, M> has degree 1, and so has T log T up to the mass; h yᵀ has degree 2.
     added = p.epsilon * (mass**2 - mass if p.product else mass)
     expected = values + added
     parts = [gradient * masses for gradient, masses in zip(gradients, a.masses, strict=True)]
@@ -237,14 +237,14 @@ def _check_side(
     precision: Precision,
     outcome: Outcome,
 ) -> None:
-    """A gradient in masses, as one in their logs; of labels without mass only that it is finite."""
+    """Check a gradient in masses as one in their logs; without mass, only that it is finite."""
     p, mass = a.problem, a.masses[side]
     slope = gradient * mass
     if p.balanced:
         slope = tangent(slope, mass)
     rounding = 20 * precision.eps * abs(slope).max(1, keepdims=True)
     rounding = rounding + metric_rounding(a, metric, precision)[:, None]
-    if learned:  # then empty labels of the target are solved for, too, to the tolerance
+    if learned:  # then the target's empty labels are also solved to the tolerance
         prices = p.epsilon + sum(strength for strength in p.gamma if strength < INF)
         rounding = rounding + 12 * precision.tol * prices * a.moved[:, None]
     wrong = wrong_slopes(slope, a, precision, rounding=rounding, tangential=p.balanced, side=side)

@@ -1,4 +1,4 @@
-"""Ground metrics: columns, pairs and groups against all distances, computed anew in NumPy."""
+"""Ground metrics: columns, pairs and groups against all distances, recomputed in NumPy."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def metrics(rng: Generator) -> Tally:
     )
     largest = cost.max(initial=0.0)
     if largest and not 10 * info.tiny < largest < 0.1 * info.max:
-        return Tally(1)  # it could be made, which is all that can be asked of it
-    # A distance loses digits of its largest terms; a cost those of the distance, power-fold.
+        return Tally(1)  # it can be created, which is all that is promised
+    # A distance loses digits of its largest terms; a cost loses `power` times as many.
     far = 20 * info.eps * distance.max(initial=0.0)
     dear = (far / scale) ** power if power < 1 else 20 * info.eps * (1 + power) * largest
     near = 8 * info.eps * (1 + power) * largest
     exact = np.eye(labels, dtype=bool) & metric.is_distance
-    # A distance that rounding may have made of none, or none of: at power 0 it costs 0 or 1.
+    # Rounding may turn a distance into 0, or 0 into a distance: at power 0 it costs 0 or 1.
     sure = exact | (distance > far) | (power > 0)
     full = as_array(metric.cost())
     one, other = rng.integers(0, labels, (2, int(rng.integers(1, 6))))

@@ -34,9 +34,9 @@ def nearest(rng: Generator) -> Tally:
     batch = batch_size(rng, metric.size)
     x = draw_logits(rng, batch, metric.size)
     y = draw_weights(rng, batch, metric.size)
-    y[y < 1e3 * torch.finfo(working(x.dtype)).tiny] = 0.0  # whose log would be felt
+    y[y < 1e3 * torch.finfo(working(x.dtype)).tiny] = 0.0  # their logs would matter
     targets = draw_targets(rng, y, working(x.dtype))
-    if not targets.form.startswith("ids"):  # each is divided by its sum
+    if not targets.form.startswith("ids"):  # each target is divided by its sum
         targets = targets.scaled(pick(rng, [1.0, 3.0, 0.01]))
     epsilon = 0.0 if chance(rng, 0.2) else draw_epsilon(rng, unit)
     kl_weight = unit * pick(rng, [0.0, 0.1, 100.0], [3, 2, 1])

@@ -29,7 +29,7 @@ from tests.fuzz.long.tally import Tally
 from tests.fuzz.long.ways import both_ways
 from tests.oracles import INF, Array
 
-IGNORE = 99  # which uint8 holds, too, and no metric here has
+IGNORE = 99  # fits in uint8, and is no label here
 
 
 def reductions(rng: Generator) -> Tally:
@@ -55,7 +55,7 @@ def reductions(rng: Generator) -> Tally:
             ignored = rng.random(batch) < pick(rng, [0.3, 1.0], [4, 1])
         kind = pick(rng, INTEGERS, [3, 1, 1, 1])
         target = torch.from_numpy(np.where(ignored, IGNORE, ids).reshape(shape)).to(kind)
-    if ignored.any() and chance(rng, 0.5):  # whatever they predict has no effect
+    if ignored.any() and chance(rng, 0.5):  # their predictions have no effect
         rows = torch.from_numpy(ignored.reshape(shape))
         odd = pick(rng, [math.nan, math.inf, -math.inf])
         x = x.masked_fill(rows.unsqueeze(1 if shape else 0), odd)
@@ -118,7 +118,7 @@ def reductions(rng: Generator) -> Tally:
         )
     )
     share = _share(y, ignored, weight, sample_weight)
-    nothing = reduction == "mean" and not share.sum() > 0  # NaN, as cross-entropy has it
+    nothing = reduction == "mean" and not share.sum() > 0  # NaN, as in cross-entropy
     if reduction == "mean" and not nothing:
         share = share / share.sum()
     blur = metric_rounding(a, metric, precision)
@@ -157,7 +157,7 @@ def reductions(rng: Generator) -> Tally:
 
 
 def _share(y: Array, ignored: Array, weight: Tensor | None, sample_weight: Tensor | None) -> Array:
-    """What each example counts for: its sample weight times the mean weight of its classes."""
+    """The weight of each example: its sample weight times the mean weight of its classes."""
     share = np.where(ignored, 0.0, 1.0)
     if weight is not None:
         share = share * (y @ weight.double().numpy()) / y.sum(1)

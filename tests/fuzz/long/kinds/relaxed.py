@@ -1,4 +1,4 @@
-"""`RelaxedWassersteinLoss` and its function: both marginals priced, one of them, or one free."""
+"""`RelaxedWassersteinLoss` and its function: two penalties, one, or a free target."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _check(rng: Generator, draw_gamma: Any) -> Tally:
     batch = batch_size(rng, metric.size)
     x = draw_log_masses(rng, batch, metric.size)
     y = draw_totals(rng, batch) * draw_weights(rng, batch, metric.size)
-    y[y < 10 * torch.finfo(working(x.dtype)).tiny] = 0.0  # a power of which would be felt
+    y[y < 10 * torch.finfo(working(x.dtype)).tiny] = 0.0  # a power of them would matter
     targets = draw_targets(rng, y, working(x.dtype))
     epsilon = draw_epsilon(rng, unit)
 

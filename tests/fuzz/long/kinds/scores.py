@@ -1,4 +1,4 @@
-"""Scores and decisions against brute force, in every form of a target, as tensors and arrays."""
+"""Scores and decisions against brute force, for every form of target, as tensors and arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 
 def scores(rng: Generator) -> Tally:
-    """One number per example."""
+    """Scores per example."""
     drawn = draw_metric(rng)
     metric, batch = drawn.metric, max(1, batch_size(rng, drawn.metric.size) // 2)
     dtype = pick(rng, [torch.float32, torch.float64])
@@ -36,11 +36,11 @@ def scores(rng: Generator) -> Tally:
     if targets.form == "dense" and chance(rng, 0.3):
         form = sparse.csr_matrix(target.numpy())
     if chance(rng, 0.3):
-        given = p.numpy()  # answers come back in kind
+        given = p.numpy()  # arrays in, arrays out
     k = int(rng.integers(1, metric.size + 1))
     note(metric=metric, dtype=dtype, target=targets.form, k=k)
     known = metric.with_cost(power=1.0, scale=None)
-    cost = costs_of(known)  # from a guess to a true label
+    cost = costs_of(known)  # (guesses, true labels)
     if not np.isfinite(cost).all():
         return Tally(batch, refused=batch)
     x, truth = p.double().numpy(), weights > 0
@@ -93,7 +93,7 @@ def scores(rng: Generator) -> Tally:
 
 
 def decisions(rng: Generator) -> Tally:
-    """The label of least expected cost, greedy sets of labels, and the best scores in order."""
+    """The label of least expected cost, greedy sets of labels, and the top labels in order."""
     drawn = draw_metric(rng)
     metric, batch = drawn.metric, batch_size(rng, drawn.metric.size)
     dtype = pick(rng, [torch.float32, torch.float64])
@@ -105,7 +105,7 @@ def decisions(rng: Generator) -> Tally:
         return Tally(batch, refused=batch)
     allowed = (10 * TOLERANCE[dtype] + 10 * _rounding(metric)) * cost.max(initial=0.0) + 1e-30
     one = wl.decisions.least_cost_label(p, metric).numpy()
-    expected = x @ cost.T  # of each guess, over the truth
+    expected = x @ cost.T  # of each guess
     rows = np.arange(batch)
     wrong = ~(expected[rows, one] <= expected.min(1) + allowed) if batch else np.zeros(0, bool)
     judge("least-cost label", wrong, Outcome(), {"chosen": one, "expected cost": expected})
@@ -115,7 +115,7 @@ def decisions(rng: Generator) -> Tally:
     judge("set of labels, each named once,", ~distinct, Outcome(), {"chosen": several})
     reached = np.full((batch, metric.size), np.inf)
     for step in range(k if batch else 0):
-        # What each label would lower the expected cost to, next to those chosen so far.
+        # The expected cost if each label were added to those chosen so far.
         each = np.einsum("bi,bij->bj", x, np.minimum(reached[:, :, None], cost.T))
         for earlier in range(step):
             each[rows, several[:, earlier]] = np.inf
@@ -139,7 +139,7 @@ def _rounding(metric: wl.ground.GroundMetric) -> float:
 
 
 def _auc(x: Array, truth: Array) -> Array:
-    """Pair by pair: how often a true label has the higher score; ties count half."""
+    """How often a true label has the higher score, pair by pair; ties count half."""
     pairs = truth[:, :, None] & ~truth[:, None, :]
     won = (x[:, :, None] > x[:, None, :]) + 0.5 * (x[:, :, None] == x[:, None, :])
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Arguments that make no sense: an answer, or an error of ours that names what is wrong."""
+"""Invalid arguments: an answer, or an error of ours that names the problem."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _one(rng: Generator) -> Tally:
     metric: Any = wl.ground.Ordinal(labels)
     keywords: dict[str, Any] = {"epsilon": 0.1} if chance(rng, 0.5) else {}
     y = pick(rng, [y, y.argmax(1), y.to_sparse_coo(), wl.SparseTarget(y.argsort(1), y)])
-    for _ in range(int(rng.integers(0, 3))):  # what is wrong with it
+    for _ in range(int(rng.integers(0, 3))):  # number of invalid arguments
         kind = pick(rng, ["h", "y", "metric", "keyword"], [2, 3, 1, 4])
         if kind == "h":
             h = _spoilt(rng, h)
@@ -63,7 +63,7 @@ def _one(rng: Generator) -> Tally:
         else:
             keywords[pick(rng, NAMES)] = pick(rng, ODD)
     if isinstance(keywords.get("scaling_iterations"), int):
-        keywords["scaling_iterations"] %= 50  # which is a matter of time, not of sense
+        keywords["scaling_iterations"] %= 50  # many iterations are slow, but not invalid
     note(h=h, y=y, metric=metric, **keywords)
     found = run(lambda: wl.wasserstein(h, y, metric, **keywords))
     if found.answer is not None and not found.doubtful and not found.answer.isfinite().all():
@@ -94,7 +94,7 @@ def _is_nan_as_cross_entropy(h: Any) -> bool:
 
 
 def _spoilt(rng: Generator, x: Any) -> Any:
-    """The same with something wrong: a value, the shape, the type, or all of it."""
+    """The same with an error: a value, the shape, the type, or everything."""
     if not isinstance(x, Tensor) or x.device.type == "meta" or x.is_complex():
         return pick(rng, [None, [], "x", 3.0])
     dense = x.to_dense() if x.layout != torch.strided else x
