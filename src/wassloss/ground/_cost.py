@@ -81,8 +81,8 @@ def finite_distance(distance: Tensor) -> float:
     d = float(distance)
     if not math.isfinite(d):
         raise ValueError(
-            f"distances must be finite in {distance.dtype}, got {d}; divide what the metric is "
-            "built from, or pass it in float64"
+            f"distances must be finite in {distance.dtype}, got {d}; scale down the data that the "
+            "metric is built from, or pass them in float64"
         )
     return d
 

@@ -25,8 +25,8 @@ from wassloss.kernels.launch import HAS_TRITON
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-# Shares of |a|² + |b|² below which a square is computed again. Above them, the distance has at most
-# ten times the relative rounding error of the squares.
+# Shares of |a|² + |b|² below which a squared distance is computed again from differences. Above the
+# second, rounding in single precision changes a distance by at most ten units.
 NEAR, NEAR_IN_SINGLE = 1e-3, 0.05
 # With fewer multiplications, differences are faster than a product and its corrections.
 WORTH_A_PRODUCT = 2**20

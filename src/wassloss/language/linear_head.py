@@ -145,7 +145,7 @@ class LinearWassersteinLoss(TransportLoss):
         for name, x in given.items():
             if hasattr(x, "to_local"):
                 raise TypeError(
-                    f"{name} must be a plain tensor, got a DTensor: where processes share tokens, "
+                    f"{name} must be a plain tensor, got a DTensor: under tensor parallelism, "
                     f"pass {name}.to_local() and process_group=mesh.get_group(); under FSDP, call "
                     "the loss in the forward of the module that owns the weight"
                 )

@@ -88,7 +88,7 @@ class NumberTokenLoss(MetricModule):
         if places is not None:
             _checks.check_choice("places", places, PLACES)
             if written is None:
-                raise ValueError("places need a tokenizer, whose tokens have digits; got values")
+                raise ValueError("places needs a tokenizer, whose tokens have digits, got values")
         costs = Ordinal(self.values).in_medians()
         self.metric = costs.tabulated() if costs.size <= LARGEST_TABLE else costs
         self.reduction, self.ignore_index = reduction, check_ignore_index(ignore_index)

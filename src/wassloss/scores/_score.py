@@ -113,7 +113,7 @@ class Score:
         found = self.found(given, **named)
         if self.answer is not None:
             if not len(given):
-                raise ValueError("scores must hold an example, got 0 examples")
+                raise ValueError("scores must hold at least one example, got 0 examples")
             return inputs.given_back(self.answer(found), given)
         values, weight = found
         if reduction == "none":
@@ -121,8 +121,8 @@ class Score:
         total = weight.sum()
         if not total > 0:
             raise ValueError(
-                f"scores must hold an example of positive weight with a score to take a mean, got "
-                f"{len(given)} examples, whose weight is {float(total):g}"
+                "scores must hold an example with a positive weight and a defined score, got "
+                f"{len(given)} examples of total weight {float(total):g}"
             )
         share = (weight / total).reshape(-1, *(1,) * (values.dim() - 1))
         return inputs.given_back((share * counted(values, weight)).sum(0), given)

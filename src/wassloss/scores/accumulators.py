@@ -79,7 +79,7 @@ class Accumulator(Metric):
         zero = torch.zeros(1, dtype=torch.float64)
         self.add_state("totals", zero, dist_reduce_fx="sum")
         # A `MetricCollection` merges metrics whose states have the same names and are equal after
-        # the first batch. A state of unique name prevents this.
+        # the first batch. A state with a unique name prevents this.
         self.add_state(f"number_{next(_NUMBERS)}", torch.zeros(()), dist_reduce_fx="sum")
 
     def update(

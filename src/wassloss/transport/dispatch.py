@@ -59,7 +59,7 @@ def solve_problem(problem: Problem, solver: Solver, unsolved: Tensor | None = No
     # Autocast would compute products in half precision, which has too few digits for a solver.
     with torch.autocast(problem.log_h.device.type, enabled=False):
         if solver.traceable:
-            own = replace(problem, costs=problem.costs.anew())
+            own = replace(problem, costs=problem.costs.uncached())
             return _checked(replace(solver.solve(own), problem=problem), unsolved)
         run = _solve_in_pieces
         if _checks.is_traced():
@@ -99,7 +99,7 @@ def _checked(solution: Solution, unsolved: Tensor | None) -> Solution:
         return solution
     masses = " and ".join(f"{float(mass[row]):.3g}" for mass in solution.problem.masses())
     raise ValueError(
-        f"h, target, metric and epsilon must have a cost of transport that {value.dtype} can hold, "
+        f"h, target, metric and epsilon must give a transport cost that {value.dtype} can hold, "
         f"got {float(value[row])} in example {row} from masses of {masses} and "
         f"{solution.problem.objective}; use float64, or divide masses or costs by their maximum"
     )

@@ -106,5 +106,5 @@ def simplex_plan(problem: Problem) -> Tensor:
 
 
 def _power_of_two(value: float) -> float:
-    """The power of two next to a number, by which division is exact; 1 for 0."""
+    """A power of two of the size of a number, by which division is exact; 1 for 0."""
     return math.ldexp(1.0, min(max(math.frexp(value)[1], -1000), 1000)) if value > 0 else 1.0

@@ -64,7 +64,7 @@ class Objective:
 
     @property
     def balanced(self) -> bool:
-        """Both marginals are constraints, so potentials are defined up to a constant."""
+        """Whether both marginals are constraints; potentials then have a free constant."""
         return math.isinf(self.gamma[0]) and math.isinf(self.gamma[1])
 
     @property
@@ -141,9 +141,9 @@ class Objective:
 
     @property
     def price_of_unequal_masses(self) -> float:
-        """`γ_a γ_b / (γ_a + γ_b)`; times the log of the masses' ratio, it shifts the potentials.
+        """`γ_a γ_b / (γ_a + γ_b)`, the shift of the potentials per log of the masses' ratio.
 
-        The shift of `f` and `g` is the price of mass that is created or destroyed, not moved.
+        The shift is the price of mass that is created or destroyed rather than moved.
         """
         prices = [gamma for gamma in self.gamma if not math.isinf(gamma)]
         if 0 in prices or not prices:

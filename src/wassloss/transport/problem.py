@@ -38,7 +38,7 @@ class Costs:
     ) -> None:
         self.metric, self.support, self.dtype, self.given = metric, support, dtype, given
 
-    def anew(self) -> Costs:
+    def uncached(self) -> Costs:
         """The same costs with an empty cache."""
         return Costs(self.metric, self.support, self.dtype, self.given)
 
@@ -104,7 +104,7 @@ class Costs:
         return float(self.block().max())  # `block` refuses costs that overflow
 
     def to(self, dtype: torch.dtype) -> Costs:
-        """The same costs in another dtype, computed again from the metric."""
+        """The same costs in another dtype; those of the metric are computed again."""
         given = None if self.given is None else self.given.to(dtype)
         return Costs(self.metric, self.support, dtype, given)
 

@@ -60,8 +60,8 @@ class SolveOptions:
         count = self.scaling_iterations
         if count is not None and objective.free_target:
             raise ValueError(
-                "scaling_iterations must be left out where gamma is 0 for the target, got "
-                f"{count}: the answer is a closed form"
+                "scaling_iterations must be left out if the target's gamma is 0, because the "
+                f"solution has a closed form, got {count}"
             )
         if count is not None and objective.exact:
             raise ValueError(f"epsilon must be positive where scaling_iterations={count}, got 0")

@@ -54,7 +54,7 @@ class _ThresholdLoss(PerExampleLoss):
         """The target's mass above each label but the last, `(batch, labels − 1)`."""
         if logits.dim() != 2 or logits.shape[1] != self.labels - 1:
             raise ValueError(
-                f"logits must have shape (batch, {self.labels - 1}), one less than the labels, got "
+                f"logits must have shape (batch, {self.labels - 1}), one column per threshold, got "
                 f"{tuple(logits.shape)}"
             )
         every = logits.new_zeros(len(logits), self.labels)

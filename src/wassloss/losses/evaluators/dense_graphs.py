@@ -38,7 +38,7 @@ LARGEST_BATCH = 2**23  # logits; a graph holds about ten tensors of this size
 
 
 class DenseGraphEvaluator(Evaluator):
-    """Targets of all labels, or of more than a kernel takes, under a metric with a table of costs.
+    """Dense targets, and sparse ones too large for a kernel, under a metric with a table of costs.
 
     Capturing takes longer than one solve, so the first batch of a shape runs without graphs.
     """
